@@ -1,5 +1,5 @@
 # One image for every service of the farm: scheduler, provisioner, builders, load.
-# Plain on purpose: it builds with the legacy builder and with BuildKit alike.
+# Kept simple: it builds with the legacy builder and with BuildKit alike.
 #   docker build -t build-farm:latest .
 # Behind an index or a proxy of your own: --build-arg PIP_INDEX_URL=… --build-arg PIP_CERT=…
 
@@ -10,7 +10,7 @@ ARG PIP_CERT
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python3 -m venv /opt/farm
-# what the farm needs changes seldom: a layer of its own
+# dependencies rarely change: a separate layer
 COPY pyproject.toml setup.py constraints.txt deploy/requirements.py ./
 RUN python3 requirements.py pyproject.toml > requirements.txt \
  && /opt/farm/bin/pip install -c constraints.txt -r requirements.txt
@@ -22,7 +22,7 @@ COPY examples ./examples
 RUN /opt/farm/bin/pip install --no-deps . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \
  && find /opt/farm/lib -type d -name tests -path '*numpy*' -prune -exec rm -rf {} +
-# what the services read, as they need it: neither modes nor line ends of the checkout matter
+# files of the services, in the required form: modes and line ends of the checkout do not matter
 COPY examples /app/examples
 COPY deploy/entrypoint.sh /app/entrypoint.sh
 COPY deploy/bin /app/bin

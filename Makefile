@@ -8,11 +8,11 @@ PYTEST_ARGS ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
-# what needs a Docker Engine or a browser is asked for by name: pytest -m docker
+# tests that need a Docker Engine or a browser are selected by name: pytest -m docker
 HERE := not docker and not browser
-# live tests mostly wait, for processes of their own and on ports of their own
+# live tests mostly wait, for their own processes and on their own ports
 PYTEST = $(BIN)/pytest -n 4 --dist worksteal
-# compiling the simulator's kernel takes longer than all that the fast tests play in it
+# compiling the simulator's kernel takes longer than the fast tests' simulations
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 	@n=1; while [ -e runs/quickstart-$$n ]; do n=$$((n + 1)); done; \
 	$(BIN)/farm run $(SCENARIO) --out runs/quickstart-$$n
 
-test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue' for a few)
+test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue': a selection)
 	@$(UNCOMPILED) $(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev ## the tests that take minutes
@@ -38,30 +38,30 @@ test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromium
 	@$(BIN)/pytest -q -m browser $(PYTEST_ARGS)
 
-search: $(VENV)/.installed-dev ## the property tests, on examples that no run has tried before
+search: $(VENV)/.installed-dev ## the property tests, on new examples
 	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)
 
-test-all: $(VENV)/.installed-dev ## fast and slow tests in one go
+test-all: $(VENV)/.installed-dev ## fast and slow tests together
 	@$(PYTEST) -m "$(HERE)" $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-dev ## style, and whether the code is formatted
+lint: $(VENV)/.installed-dev ## style and formatting
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 
-format: $(VENV)/.installed-dev ## format the code and mend what can be mended without thought
+format: $(VENV)/.installed-dev ## format the code and apply automatic fixes
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-types: $(VENV)/.installed-dev ## strict types
+types: $(VENV)/.installed-dev ## types (mypy, strict)
 	@$(BIN)/mypy
 
-coverage: $(VENV)/.installed-dev ## lines and branches that the fast tests reach, with a floor
+coverage: $(VENV)/.installed-dev ## line and branch coverage of the fast tests, with a floor
 	@$(UNCOMPILED) $(PYTEST) -q -m "not slow and $(HERE)" --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-contracts: $(VENV)/.installed-dev ## which part may import which (pyproject.toml)
+contracts: $(VENV)/.installed-dev ## import rules between the parts (pyproject.toml)
 	@$(BIN)/lint-imports
 
-audit: $(VENV)/.installed-dev ## known vulnerabilities of the pinned dependencies (asks the package index)
+audit: $(VENV)/.installed-dev ## known vulnerabilities of the pinned dependencies (from the package index)
 	@.ci/audit $(VENV)
 
 docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
@@ -70,13 +70,13 @@ docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and e
 dist: $(VENV)/.installed-dev ## a wheel and an sdist, in dist/
 	@$(BIN)/python -m build --quiet
 
-site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.html, which needs no server
+site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.html, works without a server
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
 
-figures: $(VENV)/.installed-dev ## draw the tutorials' pictures anew, by the code that they show
+figures: $(VENV)/.installed-dev ## redraw the tutorials' pictures, with the code that they show
 	@FARM_FIGURES=1 $(BIN)/pytest -q tests/docs/test_tutorials.py -m "not live"
 
-benchmarks: $(VENV)/.installed-dev ## how fast it is; numbers and what they mean: benchmarks/README.md
+benchmarks: $(VENV)/.installed-dev ## performance; the numbers are explained in benchmarks/README.md
 	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 clean: ## remove .venv, caches and build leftovers; runs/ stays

@@ -1,4 +1,4 @@
-"""The part of the packaging that pyproject.toml cannot say: examples/ is a folder of farm, too."""
+"""The part of the packaging that pyproject.toml cannot express: examples/ as package data."""
 
 from setuptools import find_packages, setup
 

@@ -1,9 +1,9 @@
-"""How late a finished job is booked while very many others are handed in.
+"""How late a finished job is booked while very many others are submitted.
 
-A farm of 100 builders stays up on a server of its own; another process hands in JOBS jobs of one
-second at once. The delay is the age of the oldest report of a batch when that is committed. What
-the machine adds is measured beside it: how late the answer is to a process that only sends a PING
-to the server, a hundred times a second.
+A farm of 100 builders runs on its own server; another process submits JOBS jobs of one second at
+once. The delay is the age of the oldest report of a batch when that is committed. What the machine
+adds is measured beside it: how late the answer is to a process that only sends a PING to the
+server, a hundred times a second.
 
     python benchmarks/booking_delay.py [JOBS]
 """
@@ -35,13 +35,13 @@ from farm.live.world import LiveWorld
 
 JOBS = 1_000_000
 BUILDERS = 100
-#: real seconds after which the measurement ends, taken in or not
+#: real seconds after which the measurement ends, whether all jobs were read or not
 LIMIT = 300.0
 AMD64 = Platform("amd64", True)
 
 
 class Delays:
-    """Hears what the live world measures, and keeps the delays."""
+    """Keeps the delays from the live world's measurements."""
 
     def __init__(self) -> None:
         self.found: list[float] = []
@@ -51,19 +51,19 @@ class Delays:
             self.found.append(seconds)
 
     def cycle(self, seconds: float) -> None:
-        """Not what is asked here."""
+        """Ignore it."""
 
     commit = aside = cycle
 
     def lost_writes(self) -> None:
-        """Nor this."""
+        """Ignore it."""
 
     def step(self) -> bool:
         return False
 
 
 class Flood:
-    """Hands the jobs in when the builders are there, and ends the farm when they are taken in."""
+    """Submits the jobs when the builders have joined, and ends the farm when all jobs were read."""
 
     def __init__(self, desk: Desk, url: str, jobs: int, delays: Delays) -> None:
         self._desk, self._url, self._jobs, self._delays = desk, url, jobs, delays
@@ -84,14 +84,14 @@ class Flood:
         if self._sender is None or self._pinger is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.jobs_taken_in >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.jobs_taken_in:,} jobs taken in within {taken:.0f} s")
+        if world.intake.jobs_accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.jobs_accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
             self.pings = json.loads(self._pinger.communicate(b"enough")[0])
 
 
-def hand_in(jobs: int, url: str) -> None:
+def submit(jobs: int, url: str) -> None:
     with Operator(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
 
@@ -133,6 +133,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["ping"]:
         print(json.dumps(ping(sys.argv[2])))
     elif len(sys.argv) > 2:
-        hand_in(int(sys.argv[1]), sys.argv[2])
+        submit(int(sys.argv[1]), sys.argv[2])
     else:
         measure(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)

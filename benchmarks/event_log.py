@@ -41,7 +41,7 @@ def scenario_of(jobs: int) -> Scenario:
 
 
 def spent(what: str, jobs: int, work: Callable[[], Any], rounds: int = ROUNDS) -> None:
-    """Print the CPU time of some work, min and median."""
+    """Print the CPU time of a function, min and median."""
     times = []
     for _ in range(rounds):
         began = time.process_time()

@@ -1,6 +1,6 @@
 """A week of Firefox CI's recorded pools: this farm beside the Taskcluster provisioning simulator.
 
-Both play the original's sim ``firefox`` (an estimate every second, up to 1000 builders) on the
+Both run the original's sim ``firefox`` (an estimate every second, up to 1000 builders) on the
 traces that come with it, in turns, so that the ratios hold on a noisy machine. Whole processes are
 measured, from the command to the summary, and the simulation alone; CPU time, as wall time says
 more about the machine's other users. The original is not part of this project (MPL-2.0, Node). To
@@ -76,15 +76,16 @@ def scenario(trace: Path) -> dict[str, object]:
 
 
 def process(command: Sequence[str], folder: Path) -> tuple[float, float]:
-    """Return the CPU and wall seconds of a whole process."""
+    """Return the CPU and wall seconds of a whole process; modules are compiled before."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=kept)
     after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
 def farm_spends(trace: Path, folder: Path) -> Spent:
-    """Measure ``farm simulate``; then a run in this process, of whichever engine it takes."""
+    """Measure ``farm simulate``; then a run in this process, with the engine that it chooses."""
     words = scenario(trace.absolute())
     (folder / "scenario.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
     command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml"]
@@ -111,7 +112,7 @@ def columns(spent: Sequence[Spent]) -> list[str]:
 
 
 def ratio(theirs: Sequence[Spent], ours: Sequence[Spent], name: str) -> str:
-    """Return how many times as fast the farm is, by CPU medians."""
+    """Return the farm's speed relative to the original, by CPU medians."""
     if not theirs:
         return ""
     times = [statistics.median(getattr(one, name) for one in some) for some in (theirs, ours)]

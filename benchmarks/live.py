@@ -1,8 +1,8 @@
-"""Live jobs per second, end to end, against plain Celery draining no-op tasks.
+"""Live jobs per second, end to end, against plain Celery with no-op tasks.
 
 The farm: jobs that take no time are submitted to a live farm of 40 builders, scheduled one by
 one, sent to builder hosts, started, finished, booked. Plain Celery: the same number of worker
-processes of the same pool (solo) on the same server drain no-op tasks that were queued
+processes of the same pool (solo) on the same server run no-op tasks that were queued
 beforehand; nothing is recorded. They take turns, so the ratio holds on a noisy machine.
 
     python benchmarks/live.py [--jobs N] [--hosts 1,2] [--rounds 3]
@@ -96,7 +96,7 @@ def celery_rate(url: str, jobs: int, workers: int) -> float:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--hosts", default="1,2")

@@ -1,8 +1,8 @@
 """A live farm with work for all its slots: how soon a free one has its next job; its makespan.
 
 Every job is submitted in the first second. From the live run's jobs.csv: for each builder with one
-slot, the seconds from the end of a job to the start of the next one there (as the scheduler takes
-both reports in); and the makespan, over that of the same scenario simulated.
+slot, the seconds from the end of a job to the start of the next one there (as the scheduler reads
+both reports); and the makespan, over that of the same scenario simulated.
 
     python benchmarks/live_scale.py [--rounds 3] [--builders 1000] [--slots 4] [--jobs 16000]
     python benchmarks/live_scale.py --builders 100 --slots 1 --jobs 3000
@@ -32,7 +32,7 @@ workload:
       service_time: {{uniform: {{min: {least}s, max: {most}s}}}}
 live: {{speed: 1}}
 """
-#: mean service time, real seconds: so long that ends come at a rate that two cores can follow
+#: mean service time, real seconds: so long that two cores can keep up with the rate of ends
 RATE = 200.0
 
 
@@ -49,7 +49,7 @@ def makespan(run: Path) -> float:
 
 
 def gaps(run: Path) -> list[float]:
-    """Return how long each slot stood empty between two jobs, sorted."""
+    """Return how long each slot was empty between two jobs, sorted."""
     by_builder: dict[str, list[tuple[float, float]]] = defaultdict(list)
     with (run / "jobs.csv").open(newline="") as file:
         for row in csv.DictReader(file):

@@ -1,9 +1,10 @@
-"""What metrics and estimates cost, and how long they hold dispatch up, with 10,000 waiting jobs.
+"""What metrics and estimates cost, and how long they delay dispatch, with 10,000 waiting jobs.
 
 The farm has 1,000 builders of two slots, all busy, in one pool or in 20 pools of 20 platforms. A
-scrape and the estimates of a submission are measured whole; what the scheduler's thread does at
-one go (a publication, the beginning of a look at every waiting job, one of its steps) is a pause
-of dispatch. Processor milliseconds of one thread, as the farm's process has its collector set.
+scrape and the estimates of a submission are measured whole; what the scheduler's thread does
+without interruption (a publication, the beginning of a sweep of the queue, one of its steps) is a
+pause of dispatch. Processor milliseconds of one thread, as the farm's process has its collector
+set.
 
     python benchmarks/metrics_scrape.py [WAITING …]
 """
@@ -27,7 +28,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.live.gc_tuning import rare_collections
 from farm.metrics.exporter import registry_of
@@ -66,7 +67,7 @@ class Farm:
         self.metrics.observe(event, self.scheduler.handle(event))
 
     def look(self) -> list[float]:
-        """Look at every waiting job; return how long the beginning and each step took."""
+        """Sweep the waiting jobs; return how long the beginning and each step took."""
         lap = Lap()
         look = self.metrics._gauges.look_closely(3.0)
         lap.add()
@@ -109,13 +110,13 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def whole(name: str, action: Callable[[], object]) -> str:
-    """Measure something that is done at one go."""
+    """Measure a function."""
     times = [timed(action) for _ in range(4 * REPEATS)]
     return f"  {name:<28} {statistics.median(times):8.2f} ms, at most {max(times):.2f}"
 
 
 def in_steps(name: str, action: Callable[[], list[float]]) -> str:
-    """Measure something that is done in steps."""
+    """Measure a function that works in steps."""
     laps = [action() for _ in range(REPEATS)]
     steps = sorted(step for lap in laps for step in lap[1:])
     return (
@@ -126,7 +127,7 @@ def in_steps(name: str, action: Callable[[], list[float]]) -> str:
 
 
 def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> None:
-    """Print what one farm takes."""
+    """Print the times of one farm."""
     farm = Farm(rules, waiting, platforms)
     metrics = farm.metrics
     metrics.publish(2.0, at_once=True)

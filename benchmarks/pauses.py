@@ -1,10 +1,10 @@
 """How long a live farm's reports wait for something else: estimates, metrics, reports to others.
 
-1,000 builders, played by two hosts, process ``--waiting`` jobs, in one queue and in a
-fair-share tree; 50 jobs end and 50 come every second. Each farm runs twice: bare, and with every
-submission estimated, metrics published and scraped twice a second. Between two batches of
-reports the scheduler's thread does other work; its processor milliseconds at one go
-are "aside", those of taking in, deciding on and committing a batch are "batch".
+1,000 builders, played by two hosts, process ``--waiting`` jobs, in one queue and in a fair-share
+tree; 50 jobs end and 50 come every second. Each farm runs twice: bare, and with every submission
+estimated, metrics published and scraped twice a second. Between two batches of reports the
+scheduler's thread does other work; the processor milliseconds of each piece are "aside", those of
+reading, deciding on and committing a batch are "batch".
 
     python benchmarks/pauses.py [--waiting 10000,100000] [--seconds 30]
 """
@@ -28,9 +28,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
 from farm.live.run import LiveOptions, Watchers, run_live
 from farm.live.wire.pool_report import LiveStatus
@@ -66,13 +66,13 @@ class Watch:
         self._note(self.asides)
 
     def lost_writes(self) -> None:
-        """Not what is asked here."""
+        """Ignore it."""
 
     def commit(self, _: float) -> None:
         """Part of a batch."""
 
     def lag(self, _: float) -> None:
-        """Not of interest."""
+        """Ignore it."""
 
     def step(self) -> bool:
         return self._metrics is not None and self._metrics.step()
@@ -85,7 +85,7 @@ class Watch:
 
 
 def job(number: int) -> Job:
-    """Return the n-th job: 10 to 30 s, 20 s on the average."""
+    """Return the n-th job: 10 to 30 s, 20 s on average."""
     return Job(
         id=f"j{number}",
         service_time=10.0 + number % 21,
@@ -106,7 +106,7 @@ def load(waiting: int, seconds: float) -> Iterator[tuple[float, tuple[Job, ...]]
 
 
 def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) -> Watch:
-    """Run one farm; return what its scheduler's thread was at."""
+    """Run one farm; return the times of its scheduler's thread."""
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
     desk = Desk(scheduler, pools, long_lived=True)
@@ -169,13 +169,13 @@ def shown(name: str, times: list[float]) -> str:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--waiting", default="10000")
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     fair = SchedulingRules(path=path_extractor(["team", "user"]), make_queue=FairShareQueue)
-    print("processor time of the scheduler's thread at one go: p50 / p99 / p99.9 / most")
+    print("uninterrupted processor time of the scheduler's thread: p50 / p99 / p99.9 / most")
     for waiting in map(int, options.waiting.split(",")):
         for name, rules in (("one queue", SchedulingRules()), ("fair share", fair)):
             print(f"{waiting:,} jobs wait, {name}")

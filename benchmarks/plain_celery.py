@@ -1,4 +1,4 @@
-"""A Celery app that does nothing, for benchmarks/live.py to be measured against.
+"""A Celery app that does nothing, as the baseline of benchmarks/live.py.
 
 celery -A benchmarks.plain_celery worker --pool=solo
 """

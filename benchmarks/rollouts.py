@@ -3,7 +3,7 @@
     python benchmarks/rollouts.py [JOBS] [BUILDERS]
 
 The farm: JOBS waiting jobs (10,000) of 50 kinds on two platforms, BUILDERS builders (200), all
-busy; run times as the last three of the kind say, with the spread that was seen.
+busy; run times by the last three of the kind, with the observed spread.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Simulated jobs per second: this farm against SimPy and against a bare heap loop.
 
-All play the same M/M/c queue (Poisson arrivals, exponential service times, load 0.8) with
-the same random numbers and keep each job's waiting time. The heap loop knows nothing but the
-queue; SimPy has one process a job and one Resource (or a PriorityResource and a record of each
-job); the farm has every feature on: platforms, slots, policies, balancer, attempts, records. It is
-played by the scheduler, and by the compiled loop where Numba is there (compiled before). They take
-turns in one process, so that the ratios hold on a noisy machine; CPU time is measured, garbage
-collection is left as each finds it.
+All simulate the same M/M/c queue (Poisson arrivals, exponential service times, load 0.8) with the
+same random numbers and keep each job's waiting time. The heap loop knows nothing but the queue;
+SimPy has one process a job and one Resource (or a PriorityResource and a record of each job); the
+farm has every feature on: platforms, slots, policies, balancer, attempts, records. It is run by the
+scheduler, and by the compiled loop if Numba is installed (compiled before). They take turns in one
+process, so that the ratios hold on a noisy machine; CPU time is measured, garbage collection keeps
+its settings.
 
     python benchmarks/simulation.py [--jobs N] [--builders C] [--growth]
 """
@@ -77,7 +77,7 @@ def farm_run(jobs: int, builders: int) -> float:
 
 
 def fast_run(jobs: int, builders: int) -> float:
-    """Return the mean waiting time on the farm, played by the compiled loop; jobs made and all."""
+    """Return the mean waiting time on the farm, run by the compiled loop; with its jobs."""
     at, made = 0.0, []
     for number, (gap, service) in enumerate(draws(jobs, builders)):
         at += gap
@@ -89,7 +89,7 @@ def fast_run(jobs: int, builders: int) -> float:
 
 
 def fast_play(load: Load, builders: int) -> Played:
-    """Play a load that is in columns already, once."""
+    """Run a load that is in columns already, once."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
     played = play_fast(load, pools, SchedulingRules())
     if played is None:
@@ -140,7 +140,7 @@ def simpy_run(jobs: int, builders: int) -> float:
 
 
 def simpy_like_run(jobs: int, builders: int) -> float:
-    """Return the mean waiting time in SimPy, doing the least of what the farm does for a job.
+    """Return the mean waiting time in SimPy, with the minimum of the farm's work for a job.
 
     That is a queue in policy order, builders to choose from, and a record of each job.
     """
@@ -241,7 +241,7 @@ def growth(builders: int) -> None:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--builders", type=int, default=100)
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true", help="only the cost per job by size")
     options = parser.parse_args()
     if FAST:
-        fast_run(100, options.builders)  # compiled, or read from the disk
+        fast_run(100, options.builders)  # compiled, or read from the cache
     if not options.growth:
         compare(options.jobs, options.builders, options.rounds)
         compare(options.jobs, 5, options.rounds)

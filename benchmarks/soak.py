@@ -1,8 +1,8 @@
-"""A farm that stays up under a steady load: what grows.
+"""A long-running farm under a steady load: what grows.
 
-Starts ``farm up`` and ``farm load`` in a temporary folder and samples, now and then, the memory of
-each process and the number of keys in Redis. What grows for ever shows as a slope in the second
-half; what is bounded (the stories of 100,000 ended jobs) has filled up by then.
+Starts ``farm up`` and ``farm load`` in a temporary folder and samples periodically the memory of
+each process and the number of keys in Redis. Unbounded growth shows as a slope in the second half;
+what is bounded (the records of 100,000 ended jobs) has filled up by then.
 
     python benchmarks/soak.py [--minutes 60] [--rate 200] [--every 30]
 """
@@ -31,7 +31,7 @@ workload:
 phases: {{run: {seconds}s}}
 live: {{speed: 1}}
 """
-#: how the processes of a farm are told apart, by a part of their command line
+#: how the processes of a farm are recognised, by a part of their command line
 ROLES = {
     "farm scheduler": "schedulers",
     "provisioner": "provisioner",
@@ -43,7 +43,7 @@ ROLES = {
 
 
 def processes(keeper: int) -> dict[int, str]:
-    """Return the roles of a farm's processes, by id: the keeper, and all that descends from it."""
+    """Return the roles of a farm's processes, by id: the keeper, and all its descendants."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -87,7 +87,7 @@ def sample(keeper: int, client: redis.Redis) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the farm, sample it, and print what it came to."""
+    """Run the farm, sample it, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=200.0)

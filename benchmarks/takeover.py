@@ -1,8 +1,8 @@
-"""How long a farm is without a scheduler when the one in charge is killed.
+"""How long a farm is without a scheduler after the active one is killed.
 
-Two schedulers, one stands by: on the same machine (it sees that the other one's process is dead),
-and in a process space of its own, as on another machine (it only sees that the lease runs out).
-Measured from SIGKILL to the first commit of the successor.
+Two schedulers, one on standby: on the same machine (it sees that the other one's process is
+dead), and in a separate process namespace, as on another machine (it only sees that the lease
+expires). Measured from SIGKILL to the first commit of the successor.
 
     python benchmarks/takeover.py [--kills 10]
 """
@@ -36,7 +36,7 @@ COMING_UP = 120.0
 
 
 class Schedulers:
-    """Two of them on one server, started anew as they are killed."""
+    """Two of them on one server, restarted when killed."""
 
     def __init__(self, url: str, scenario: Path, log: Path, within: tuple[str, ...]) -> None:
         self._command = [*within, sys.executable, "-m", "farm", "scheduler", str(scenario)]
@@ -56,22 +56,23 @@ class Schedulers:
             process.wait()
 
     def epoch(self) -> int:
-        """Return how many schedulers have taken charge."""
+        """Return how many schedulers have taken over."""
         return int(self._client.hget(self._keys.fence, "epoch") or 0)
 
     def commits(self) -> int:
         return int(self._client.hget(self._keys.fence, "commits") or 0)
 
     def takeover(self) -> float:
-        """Kill one for which another stands by; return the seconds until that commits."""
+        """Kill the active one; return the seconds until the other one commits."""
         with contextlib.ExitStack() as stack:
             epoch = self.epoch()
             first = stack.enter_context(self.running())
             await_that(lambda: self.epoch() > epoch and self.commits() > 0)
-            words = self._said()  # the first may have stood by, too: for one that was killed before
+            # the first may have been on standby, too: for one that was killed before
+            words = self._said()
             stack.enter_context(self.running())
             await_that(lambda: self._said() > words)
-            time.sleep(0.1 * (time.monotonic_ns() % 10))  # anywhere in the life of a lease
+            time.sleep(0.1 * (time.monotonic_ns() % 10))  # at a random phase of the lease
             commits, began = self.commits(), time.monotonic()
             first.kill()
             await_that(lambda: self.epoch() > epoch + 1 and self.commits() > commits)

@@ -1,8 +1,8 @@
 """What waiting jobs cost: memory of the scheduler and of Redis, and time if Redis loses them.
 
-A farm that stays up, with a builder that is always busy, takes JOBS jobs in; the memory of both
-processes is taken before the first and after the last of them. Then the server is emptied, and the
-scheduler writes the farm anew.
+A long-running farm, with a builder that is always busy, gets JOBS jobs; the memory of both
+processes is measured before the first and after the last of them. Then the server is emptied, and
+the scheduler rewrites the farm.
 
     python benchmarks/waiting_memory.py [JOBS]
 """
@@ -46,7 +46,7 @@ def resident(pid: int) -> int:
 def await_waiting(operator: Operator, count: int) -> None:
     while operator.status().waiting < count:
         time.sleep(0.5)
-    time.sleep(2.0)  # what was asked for meanwhile, by status and metrics, is over
+    time.sleep(2.0)  # what status and metrics requested has ended
 
 
 def measure(url: str, prefix: str, count: int) -> None:
@@ -70,7 +70,7 @@ def measure(url: str, prefix: str, count: int) -> None:
 
 
 def empty(client: Connection, key: str, count: int) -> tuple[float, float]:
-    """Empty the server; return the seconds until the farm is back, and the longest answer's."""
+    """Empty the server; return the seconds until the farm is back, and the longest answer time."""
     client.flushall()
     began, longest = time.monotonic(), 0.0
     while client.hlen(key) < count:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts a service of the farm. FARM_REDIS_URL is used as it is; absent, it is put together from
+# Starts a service of the farm. FARM_REDIS_URL is used as it is; absent, it is assembled from
 # FARM_REDIS_HOST, FARM_REDIS_PORT and FARM_REDIS_USER, and FARM_BUILDER_REDIS_URL likewise, if there
 # is a FARM_BUILDER_REDIS_USER. Passwords the services read themselves (farm/live/settings.py).
 set -eu

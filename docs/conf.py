@@ -11,7 +11,7 @@ author = "The build farm emulator's authors"
 version = release = metadata.version("build-farm-emulator")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-# the pages link to files all over the clone: its root is where they are read from
+# the pages link to files all over the clone: they are read from its root
 root_doc = "README"
 include_patterns = ["*.md", "docs/**", "examples/README.md", "benchmarks/README.md"]
 myst_heading_anchors = 4
@@ -56,6 +56,6 @@ def with_index(app: Any, problem: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    """Tell Sphinx of the functions above."""
+    """Register the functions above."""
     app.connect("source-read", with_contents)
     app.connect("build-finished", with_index)

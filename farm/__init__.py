@@ -1,4 +1,4 @@
-"""An emulated build farm that really runs, and the same farm in virtual time.
+"""An emulated build farm, live and in virtual time.
 
 Simulate a scenario, from your own file or a packaged example, and inspect its jobs:
 
@@ -76,8 +76,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
+    from farm.app.recorded.result import JobTable, Result, Results, compare, open_run
     from farm.app.report import report
-    from farm.app.result import JobTable, Result, Results, compare, open_run
     from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
@@ -114,7 +114,7 @@ __all__ = [
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
     "farm.app.report": ("report",),
-    "farm.app.result": ("JobTable", "Result", "Results", "compare", "open_run"),
+    "farm.app.recorded.result": ("JobTable", "Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),

@@ -64,6 +64,8 @@ def format_roughly(seconds: float) -> str:
     """Return seconds as a person says them: ``350ms``, ``12.3s``, then to the second ``4m5s``."""
     if seconds < 0:
         return "-" + format_roughly(-seconds)
+    if seconds > LARGEST_EXACT:
+        return f"{seconds:.3g}s"
     if 1e-6 <= seconds < 0.9995:
         return f"{seconds * 1000:.3g}ms"
     return format_time(round(seconds, 1) if seconds < 59.95 else float(round(seconds)))

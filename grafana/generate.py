@@ -1,6 +1,6 @@
-"""Write the dashboards: ``python grafana/generate.py`` (``--check``: say whether they are current).
+"""Write the dashboards: ``python grafana/generate.py`` (``--check``: are they current?).
 
-``boards/`` says what is on them, a file each, and ``schema.yaml`` what they have in common.
+``boards/`` has a file for each, and ``schema.yaml`` what they have in common.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def board(schema: Json, wanted: Json) -> Json:
 
 
 def others(schema: Json, wanted: Json) -> list[Json]:
-    """Return the variables that are no labels' values."""
+    """Return the variables that are not values of a label."""
     return [schema["price"]] if "price" in wanted.get("choices", ()) else []
 
 
@@ -135,14 +135,14 @@ def chosen(expr: str) -> str:
 
 
 def stale() -> list[str]:
-    """Return the names of files that are not what the code makes (missing, or left over)."""
+    """Return the names of files that are not current (different, missing, or left over)."""
     wanted = rendered()
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     return sorted(n for n in wanted.keys() | there.keys() if wanted.get(n) != there.get(n))
 
 
 def main() -> None:
-    """Write the files, or say which are stale."""
+    """Write the files, or report which are stale."""
     if "--check" in sys.argv[1:]:
         if found := stale():
             sys.exit(f"stale: {', '.join(found)}; run python grafana/generate.py")

@@ -1,4 +1,4 @@
-"""Draw the dashboards as they look: ``python grafana/pictures.py URL [MINUTES]``.
+"""Draw the dashboards: ``python grafana/pictures.py URL [MINUTES]``.
 
 Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (10), as Grafana
 would, and writes ``docs/figures/dashboard-NAME.svg``: not Grafana's own picture, but its data and
@@ -31,19 +31,19 @@ Named = list[tuple[str, list[tuple[float, float]]]]
 
 
 class Prometheus:
-    """What answers, and over which time."""
+    """A Prometheus server, and the time range."""
 
     def __init__(self, url: str, minutes: float) -> None:
         self._url = url
         self.end = time.time()
         self.start = self.end - 60 * minutes
         step = max(5.0, (self.end - self.start) / POINTS)
-        # as Grafana works them out for a source that is scraped every 5 s
+        # Grafana's interval for a source that is scraped every 5 s
         self._windows = {"$__rate_interval": max(step + 5, 20), "$__range": 60 * minutes}
         self._step = step
 
     def ask(self, target: Json) -> Named:
-        """Return the series of a target by their legends, without what is no number."""
+        """Return the series of a target by their legends, without values that are no numbers."""
         expr = target["expr"].replace("$price", "0.10")
         for name, seconds in self._windows.items():
             expr = expr.replace(name, f"{math.ceil(seconds)}s")
@@ -73,7 +73,7 @@ def box(x: float, y: float, width: float, height: float, **more: object) -> str:
 
 
 def legend(target: Json, labels: Json) -> str:
-    """Return what Grafana writes beside a series."""
+    """Return Grafana's text beside a series."""
     shown: str = target.get("legendFormat", "")
     for name in ("alertname", "platform", "pool", *labels):
         shown = shown.replace(f"{{{{{name}}}}}", labels.get(name, ""))
@@ -87,7 +87,7 @@ def points(series: Json) -> list[tuple[float, float]]:
 
 
 def number(value: float, unit: str) -> str:
-    """Return a number with its unit, as a person reads it."""
+    """Return a number with its unit, as shown to a reader."""
     if unit == "percentunit":
         return f"{100 * value:.0f} %"
     if unit == "s" and value >= 60:

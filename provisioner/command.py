@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import tempfile
 from contextlib import ExitStack
 from enum import StrEnum
@@ -20,6 +19,7 @@ from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
+from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     MetricsAddress,
@@ -28,6 +28,7 @@ from farm.terminal.options import (
     Overrides,
     server_option,
 )
+from farm.terminal.output import log_to_stderr
 from farm.terminal.settings import with_password
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import check_engine_address, connect_engine
@@ -44,7 +45,7 @@ from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
-from provisioner.leadership import serve, stop_on_signals, take_charge
+from provisioner.main_loop import serve, take_charge
 from provisioner.service import Provisioner
 
 log = logging.getLogger("farm.provisioner")
@@ -61,7 +62,7 @@ class BackendName(StrEnum):
     DRY_RUN = "dry-run"
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _option(variable: str | list[str], text: str, **limits: Any) -> Any:
@@ -173,13 +174,11 @@ def provision(
     ] = None,
 ) -> None:
     """Size the pools of a live farm, until SIGTERM or Ctrl-C. Further provisioners stand by."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    log_to_stderr()
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
     if not redis:
-        raise InputError("--redis: found none; name the farm's server, or set FARM_REDIS_URL")
+        raise InputError("--redis: missing; name the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     theirs = with_password(builder_redis, "FARM_BUILDER_REDIS_PASSWORD")
     settings = _settings_of_hosts(theirs or redis, place)
@@ -222,7 +221,7 @@ def provision(
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
-    """Return the settings of hosts beside us: any free port is theirs, ours is not."""
+    """Return the settings of hosts beside this process: any free port instead of its own."""
     return msgspec.structs.replace(
         from_environment(),
         redis_url=redis,
@@ -234,7 +233,7 @@ def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
 
 
 def _settings_of_containers(settings: LiveSettings, metrics_port: int | None) -> LiveSettings:
-    """Return the settings of hosts in containers: each has all ports of an address of its own."""
+    """Return the settings of hosts in containers: each address has all ports free."""
     return msgspec.structs.replace(
         settings,
         metrics_port=str(metrics_port or ""),

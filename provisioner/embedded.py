@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from farm.core.pools.algorithm import Algorithm
-from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import Desk
-from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
-from farm.live.wire.pool_report import PoolReport
+from farm.live.wire.messages import GiveUpBuilder, Watch
 from farm.live.world import LiveWorld
-from provisioner.keeper import GiveUp, Keeping, Patience, Resize, decide, reconcile
+from provisioner.keeper import Keeping, Patience, decide, reconcile
 
 #: the provisioner in a pool's reports, so that no other takes charge of it
 EMBEDDED = "embedded"
@@ -67,27 +66,7 @@ class EmbeddedProvisioner:
         report = self._desk.report(pool, world)
         now = time.monotonic()
         keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
-        for action in actions:
-            if isinstance(action, GiveUp):
-                world.intake.others.append(GiveUpBuilder(action.builder, action.reason))
-        keeping, resize = decide(algorithm, keeping, report, now)
-        if resize is not None:
-            world.intake.others.append(plan_of(pool, resize, report))
+        keeping, plan = decide(algorithm, keeping, report, now)
+        given_up = (action for action in actions if isinstance(action, GiveUpBuilder))
+        world.intake.others.extend((*given_up, *([plan] if plan else [])))
         self._keepings[pool] = keeping
-
-
-def plan_of(pool: str, resize: Resize, report: PoolReport) -> Plan:
-    """Return the message that carries a decision to the scheduler."""
-    snapshot = report.snapshot
-    return Plan(
-        pool=pool,
-        serial=resize.serial,
-        desired=resize.desired,
-        start=resize.start,
-        stop=resize.stop,
-        booting=snapshot.booting,
-        joined=snapshot.joined,
-        waiting=snapshot.waiting_jobs,
-        why=resize.why,
-        token=report.watcher,
-    )

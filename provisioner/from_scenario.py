@@ -22,7 +22,7 @@ def algorithms_of(
 ) -> dict[str, Algorithm[Any]]:
     """Return the algorithm of each provisioned pool, by the pool's name.
 
-    ``own`` has, by pool, algorithms of the caller's: a class, an algorithm, or a function from a
+    ``own`` has, by pool, the caller's algorithms: a class, an algorithm, or a function from a
     PoolSnapshot to the number of builders wanted. Raises InputError that names the key for an
     unknown algorithm or option.
     """
@@ -52,7 +52,7 @@ class _ByFunction(Memoryless, frozen=True, kw_only=True):
     function: Callable[[PoolSnapshot], float]
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
-        """Return the plan that leads to what the function says."""
+        """Return the plan for the function's result."""
         return self.towards(snapshot, self.function(snapshot), "by a function of the caller's")
 
 
@@ -73,7 +73,7 @@ def _algorithm(pool: Pool, own: Any) -> Algorithm[Any]:
 
 
 def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> Algorithm[Any]:
-    """Return the algorithm that the user's class, value or function is."""
+    """Return the algorithm for the user's class, value or function."""
     if isinstance(kind, type):
         if not issubclass(kind, Sizing):
             raise InputError(

@@ -3,7 +3,7 @@
 Three sets are kept apart, as values, and never guessed from one another:
 
 * the *plan*: how many builders the algorithm wants (``Keeping.desired``);
-* *requested*: the builders that the scheduler has been asked for and that have not joined;
+* *requested*: the builders that were requested from the scheduler and have not joined;
 * *observed*: the builders that have joined, and the instances (containers) that exist.
 
 ``decide`` compares plan and pool and says how many to start or stop; ``reconcile`` compares
@@ -20,13 +20,14 @@ from typing import Any, Literal
 import msgspec
 
 from farm.core.pools.algorithm import Algorithm, restore_memory, save_memory
+from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited before something is done about silence; real seconds."""
+    """Time-outs and pauses, in real seconds."""
 
-    #: a builder that has not joined this long after its boot time will not come
+    #: a builder that has not joined this long after its boot time is given up
     boot_timeout: float = 120.0
     #: pause after the first failed boot; it doubles with every further one in a row …
     first_pause: float = 2.0
@@ -44,7 +45,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     builder: str
     pool: str
     running: bool = True
-    #: what became of it, for people
+    #: its state, as text
     detail: str = ""
 
 
@@ -54,19 +55,19 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     #: which algorithm wrote ``memory``
     algorithm: str = ""
     memory: str = ""
-    #: how many decisions were sent; the pool's reports say which one they follow upon
+    #: how many decisions were sent; the pool's reports say which one they follow
     serial: int = 0
     desired: int | None = None
     #: farm time of the next decision
     next_at: float = 0.0
-    #: builders asked for, and those there, as last seen
+    #: requested and joined builders, as last seen
     requested: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
-    #: builders that were given up and that the scheduler still shows as asked for
+    #: builders that were given up and that the scheduler still shows as requested
     given_up: tuple[str, ...] = ()
     #: boots that failed in a row
     failures: int = 0
-    #: no builder is asked for or started before this real instant
+    #: no builder is requested or started before this real instant
     not_before: float = 0.0
     #: what the last failure was
     trouble: str = ""
@@ -74,16 +75,6 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     backend: str = ""
     #: when each instance of no known builder was first seen (real)
     unknown_since: dict[str, float] = {}
-
-
-class Resize(msgspec.Struct, frozen=True, kw_only=True):
-    """How many builders the scheduler is to start and to stop."""
-
-    serial: int
-    desired: int
-    start: int = 0
-    stop: int = 0
-    why: str = ""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -99,24 +90,17 @@ class Remove(msgspec.Struct, frozen=True):
     why: Literal["retired", "orphan", "exited", "boot time-out"]
 
 
-class GiveUp(msgspec.Struct, frozen=True):
-    """This builder will not come, or its instance is gone."""
-
-    builder: str
-    reason: str
-
-
-Action = Resize | Launch | Remove | GiveUp
+Action = Launch | Remove | GiveUpBuilder
 
 
 def decide(
     algorithm: Algorithm[Any], keeping: Keeping, report: PoolReport, now: float
-) -> tuple[Keeping, Resize | None]:
+) -> tuple[Keeping, Plan | None]:
     """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
     on it would ask twice), or the plan is the same as before. While boots fail, one builder at a
-    time is asked for, after a pause that doubles with each failure (``now`` is real).
+    time is requested, after a pause that doubles with each failure (``now`` is real).
     """
     snapshot = report.snapshot
     if snapshot.at < keeping.next_at <= snapshot.at + algorithm.interval:
@@ -139,8 +123,17 @@ def decide(
     if plan.desired == keeping.desired and not start and not plan.stop:
         return following, None
     following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
-    return following, Resize(
-        serial=following.serial, desired=plan.desired, start=start, stop=plan.stop, why=why
+    return following, Plan(
+        pool=snapshot.pool,
+        serial=following.serial,
+        desired=plan.desired,
+        start=start,
+        stop=plan.stop,
+        booting=snapshot.booting,
+        joined=snapshot.joined,
+        waiting=snapshot.waiting_jobs,
+        why=why,
+        token=report.watcher,
     )
 
 
@@ -151,7 +144,7 @@ def reconcile(
     now: float,
     patience: Patience,
 ) -> tuple[Keeping, list[Action]]:
-    """Compare who was asked for with who is there; return what to do about the difference.
+    """Compare requested with joined builders; return the actions for the difference.
 
     ``instances``: all of the pool's; None: the backend has none of its own (hosts play the
     builders), so only time-outs are looked after. ``now`` is real.
@@ -165,11 +158,11 @@ def reconcile(
     look = _Look(keeping, requested, joined, now)
     if late:
         reason = f"did not join within {_allowed(report, patience):g}s"
-        look.actions.extend(GiveUp(builder, reason) for builder in late)
+        look.actions.extend(GiveUpBuilder(builder, reason) for builder in late)
         look.keeping = failed(keeping, reason, now, patience)
     if instances is not None:
         look.take(instances, patience)
-    now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUp)}
+    now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUpBuilder)}
     given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
         look.keeping,
@@ -182,7 +175,7 @@ def reconcile(
 
 
 def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
-    """Return what is remembered after one more boot came to nothing."""
+    """Return the memory after one more failed boot."""
     pause = min(patience.longest_pause, patience.first_pause * 2.0 ** min(keeping.failures, 60))
     return msgspec.structs.replace(
         keeping,
@@ -221,7 +214,7 @@ def _too_late(report: PoolReport, patience: Patience) -> list[str]:
 
 
 class _Look:
-    """One comparison of who was asked for and who is there with the instances that exist."""
+    """One comparison of requested and joined builders with the existing instances."""
 
     def __init__(self, keeping: Keeping, requested: set[str], joined: set[str], now: float) -> None:
         self.keeping = keeping
@@ -266,7 +259,7 @@ class _Look:
     def _ended(self, instance: Instance, patience: Patience) -> None:
         reason = f"its container ended: {instance.detail or 'no reason known'}"
         self.actions.append(Remove(instance, "exited"))
-        self.actions.append(GiveUp(instance.builder, reason))
+        self.actions.append(GiveUpBuilder(instance.builder, reason))
         if instance.builder in self.requested:
             self.requested.discard(instance.builder)
             self.keeping = failed(self.keeping, reason, self.now, patience)

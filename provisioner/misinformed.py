@@ -59,7 +59,7 @@ class Misinformed:
         return Hearsay(inner=save_memory(self._algorithm.start()).decode())
 
     def plan(self, snapshot: PoolSnapshot, memory: Hearsay) -> tuple[ScalingPlan, Hearsay]:
-        """Plan for what is told."""
+        """Plan for the wrong figures."""
         seen = (*memory.seen, _seen(snapshot))
         told = bisect_right(seen, snapshot.at - self._delay, key=lambda one: one.at) - 1
         seen = seen[max(0, told) :]

@@ -19,20 +19,18 @@ from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import UNREADABLE
-from farm.live.wire.messages import GiveUpBuilder, Play, Watch
+from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.backends.interface import Backend, BackendError, Pause
-from provisioner.embedded import EMBEDDED, plan_of
+from provisioner.embedded import EMBEDDED
 from provisioner.keeper import (
-    GiveUp,
     Instance,
     Keeping,
     Launch,
     Patience,
     Remove,
-    Resize,
     decide,
     not_launched,
     reconcile,
@@ -51,7 +49,7 @@ class Provisioner:
     """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
 
     The scheduler asks for the builders of a fixed pool by itself; a backend whose builders are
-    instances of their own starts one for each. ``look`` is called again and again, by one thread.
+    instances of their own starts one for each. ``look`` is called repeatedly, by one thread.
     """
 
     def __init__(
@@ -193,19 +191,19 @@ class Provisioner:
                 keeping = self._launch(keeping, requested.get(action.builder))
             elif isinstance(action, Remove):
                 self._remove(action, action.why)
-            elif isinstance(action, GiveUp):
+            elif isinstance(action, GiveUpBuilder):
                 log.warning("builder %s is given up: %s", action.builder, action.reason)
                 self._give_up(action)
-        resize = None
+        plan = None
         if algorithm is not None:
-            keeping, resize = decide(algorithm, keeping, report, now)
+            keeping, plan = decide(algorithm, keeping, report, now)
             if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
                 self._troubles[pool] = algorithm.trouble
         self._keepings[pool] = keeping
         self._save(pool, keeping)
         self._measure(pool, keeping, report, instances)
-        if resize is not None:
-            self._resize(pool, resize, report)
+        if plan is not None:
+            self._send(plan)
 
     def _measure(
         self, pool: str, keeping: Keeping, report: PoolReport, instances: list[Instance] | None
@@ -219,20 +217,19 @@ class Provisioner:
             ended = len(instances) - running
             self._metrics.observed(pool, {"running": running, "ended": ended})
 
-    def _resize(self, pool: str, resize: Resize, report: PoolReport) -> None:
+    def _send(self, plan: Plan) -> None:
         log.info(
             "pool %s: %d wanted, %d joined and %d booting: %+d, %+d (%s)",
-            pool, resize.desired, report.snapshot.joined, report.snapshot.booting,
-            resize.start, -resize.stop, resize.why,
+            plan.pool, plan.desired, plan.joined, plan.booting, plan.start, -plan.stop, plan.why,
         )  # fmt: skip
         if self._backend.acts:
-            self._operator.send(plan_of(pool, resize, report))
-            self._metrics.acted(pool, "requested", resize.start)
-            self._metrics.acted(pool, "drained", resize.stop)
+            self._operator.send(plan)
+            self._metrics.acted(plan.pool, "requested", plan.start)
+            self._metrics.acted(plan.pool, "drained", plan.stop)
 
     def _launch(self, keeping: Keeping, play: Play | None) -> Keeping:
         if play is None:
-            return keeping  # asked for before we looked after the pool: a host will play it
+            return keeping  # requested before this provisioner registered: a host will play it
         builder = play.builder.id
         now = self._wall()
         if keeping.failures and now < keeping.not_before:
@@ -241,7 +238,7 @@ class Provisioner:
             self._backend.launch(play)
         except BackendError as error:
             self._metrics.acted(play.builder.pool, "failed")
-            self._give_up(GiveUp(builder, str(error)))
+            self._give_up(GiveUpBuilder(builder, str(error)))
             keeping = not_launched(keeping, builder, str(error), now, self._patience)
             pause = keeping.not_before - now
             log.error(  # noqa: TRY400 - a person's message, not a bug
@@ -252,9 +249,9 @@ class Provisioner:
         self._metrics.acted(play.builder.pool, "started")
         return keeping
 
-    def _give_up(self, given_up: GiveUp) -> None:
+    def _give_up(self, given_up: GiveUpBuilder) -> None:
         if self._backend.acts:
-            self._operator.send(GiveUpBuilder(given_up.builder, given_up.reason))
+            self._operator.send(given_up)
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""

@@ -1,4 +1,4 @@
-"""What all tests share: commands, tools (missing ones are errors in CI), recorded traces."""
+"""What all tests share: commands, tools (an error in CI if missing), recorded traces."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def tool() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
-    """A real Redis server, shared by the tests of one process; each test has keys of its own."""
+    """A real Redis server, shared by the tests of one process; each test uses its own keys."""
     with choose_server(None) as running:
         assert isinstance(running, EmbeddedServer)
         yield running
@@ -90,7 +90,7 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 def traces() -> Path:
-    """Return the folder of recorded traces; skip where there is none."""
+    """Return the folder of recorded traces; skip if there is none."""
     beside = Path(__file__).parents[2] / "shared" / "traces"
     folder = Path(os.environ.get("FARM_TRACES", beside))
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Rules about the code that no linter knows: where settings are read, how long a file may be."""
+"""Rules about the code that no linter checks: where settings are read, how long a file may be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("farm", "workers", "provisioner")
 
-#: a file longer than this is read with a scroll wheel instead of an eye
+#: a longer file can no longer be read at a glance
 LINES_ALLOWED = 400
 #: longer files, each with its reason
 LONG_FILES: dict[str, str] = {}
@@ -26,12 +26,12 @@ def sources(*folders: str) -> Iterator[Path]:
 
 
 def place(path: Path) -> str:
-    """Name a file as seen from the project's root."""
+    """Return a file's path relative to the project's root."""
     return path.relative_to(ROOT).as_posix()
 
 
 def reads_the_environment(path: Path) -> bool:
-    """Whether a module looks into os.environ; handing all of it on to a child is no look."""
+    """Return whether a module reads os.environ; passing all of it to a child does not count."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "os":
             if any(alias.name in {"environ", "getenv"} for alias in node.names):
@@ -46,14 +46,14 @@ def reads_the_environment(path: Path) -> bool:
 
 
 def test_the_environment_is_read_in_settings_only():
-    """A setting can be found: everything that the environment says is listed in one docstring."""
+    """All settings of the environment are listed in one docstring."""
     readers = [place(path) for path in sources(*PACKAGES) if reads_the_environment(path)]
     assert readers, "the search finds nothing any more"
     assert [path for path in readers if not path.endswith("/settings.py")] == []
 
 
 def test_no_file_is_long_without_a_reason():
-    """Files stay short enough to be read in one go."""
+    """Files stay short enough to be read as a whole."""
     lengths = {
         place(path): path.read_text(encoding="utf-8").count("\n")
         for path in sources(*PACKAGES, "tests", "benchmarks", "docs")
@@ -64,7 +64,7 @@ def test_no_file_is_long_without_a_reason():
     assert shortened == [], "no longer long: take it off the list"
 
 
-def test_no_file_is_named_after_nothing():
+def test_no_file_has_a_meaningless_name():
     """A file's name says what is in it."""
     named = [place(path) for path in sources(*PACKAGES, "tests") if path.name in FORBIDDEN_NAMES]
     assert named == []
@@ -86,7 +86,7 @@ def test_every_package_has_an_init_file():
 
 
 def test_dependencies_are_pinned():
-    """Everything the project asks for has a version in constraints.txt, and only once."""
+    """Every dependency has a version in constraints.txt, and only one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     asked = [requirement for group in groups for requirement in group]

@@ -1,4 +1,4 @@
-"""The package installs, and works where no clone of the project is."""
+"""The package installs, and works without a clone of the project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command outside the clone; return what it printed."""
+    """Run a command outside the clone; return its output."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "PYTHON"))}
     done = subprocess.run(command, cwd=cwd, env=plain, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -35,7 +35,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def pythons() -> dict[str, str]:
-    """Return the interpreters that are there, by version: this one's always is."""
+    """Return the installed interpreters, by version: always including this one."""
     found = {f"3.{sys.version_info.minor}": sys.executable}
     managed = sorted((Path.home() / ".pyenv" / "versions").glob("3.*/bin/python3"))
     for path in ["python3", *(f"python3.{minor}" for minor in range(11, 16)), *managed]:
@@ -52,7 +52,7 @@ PYTHONS = pythons()
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel and an sdist, built from a copy: building leaves things behind."""
+    """A wheel and an sdist, built from a copy: building leaves files behind."""
     copy = tmp_path_factory.mktemp("source")
     for folder in SOURCES:
         leftovers = shutil.ignore_patterns("__pycache__")
@@ -70,7 +70,7 @@ def wheel(built: Path) -> Path:
     return found
 
 
-def test_the_sdist_holds_no_tests(built: Path):
+def test_the_sdist_contains_no_tests(built: Path):
     """It has what builds the wheel, the licence and the examples."""
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -79,8 +79,8 @@ def test_the_sdist_holds_no_tests(built: Path):
     assert not [name for name in names if name.startswith("tests")]
 
 
-def test_the_wheel_holds_what_is_needed(wheel: Path):
-    """All packages with their marks of being typed, the examples; and nothing of the tests."""
+def test_the_wheel_contains_what_is_needed(wheel: Path):
+    """All packages with their typing markers, the examples; and no tests."""
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(SOURCES) - {"examples"}
@@ -97,7 +97,7 @@ def test_the_wheel_holds_what_is_needed(wheel: Path):
 @pytest.mark.live
 @pytest.mark.parametrize("python", PYTHONS)
 def test_an_installed_farm_works_anywhere(python: str, wheel: Path, tmp_path: Path):
-    """By its command, as a module, and in a script of the user's; on each Python that is there."""
+    """By its command, as a module, and in a user's script; on each installed Python."""
     run(PYTHONS[python], "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     bin_ = tmp_path / "venv" / "bin"
     constraints = ("-c", ROOT / "constraints.txt")

@@ -1,4 +1,4 @@
-"""Things that a scenario names: our own, installed ones, the user's own; and what is not there."""
+"""Functions and classes that a scenario names: built in, installed, the user's; missing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KNOWN = {"fifo": 1, "ljf": 2}
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two entry points are installed, one of which cannot be loaded."""
+    """Two installed entry points, one of which cannot be loaded."""
 
     def broken() -> Any:
         raise ImportError("no module named gone")
@@ -29,7 +29,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_installed_entry_point_is_found(installed: None) -> None:
-    """A package may bring a policy of its own; ours come first."""
+    """A package may bring its own policy; built-in ones come first."""
     assert named("mine", KNOWN, "scheduling.policy", "g") is max
     assert named("ljf", KNOWN, "scheduling.policy", "g") == 2
     assert named("os.path:join", KNOWN, "scheduling.policy", "g")("a", "b") == "a/b"
@@ -45,7 +45,7 @@ def test_an_installed_entry_point_is_found(installed: None) -> None:
         ("os:sep", "'os:sep' is a str, not a function"),
     ],
 )
-def test_what_cannot_be_used_is_one_message(installed: None, name: str, said: str) -> None:
-    """The message names the key, what was found and what there is."""
+def test_an_unusable_name_is_one_message(installed: None, name: str, said: str) -> None:
+    """The message names the key, what was found and what exists."""
     with pytest.raises(ScenarioError, match="^scheduling.policy: " + said):
         named(name, KNOWN, "scheduling.policy", "g")

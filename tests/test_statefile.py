@@ -36,7 +36,7 @@ def changed(path, value):
 
 
 def test_good_state():
-    """Every key is read; what may be left out has its default."""
+    """Every key is read; optional ones have a default."""
     view = parse_state(json.dumps(GOOD | {"order": ["one"], "at_s": 5}), "x")
     assert [b.slots for b in view.builders] == [1, 4]
     assert view.builders[1].usable
@@ -45,8 +45,8 @@ def test_good_state():
     assert view.order == (1,)
 
 
-def test_more_keys_are_passed_over():
-    """A key that is like a known one is no slip where the known one is there too."""
+def test_unknown_keys_are_ignored():
+    """A key that resembles a known one is accepted if the known one is there too."""
     state = json.dumps(GOOD)
     assert parse_state(changed(("jobs", 0, "processor_id"), 7), "x") == parse_state(state, "x")
 
@@ -92,7 +92,7 @@ def test_more_keys_are_passed_over():
     ],
 )
 def test_bad_state(path, value, message):
-    """A bad place is named with what was found and what is allowed."""
+    """The message names the place, what was found and what is allowed."""
     with pytest.raises(StateError, match=message) as caught:
         parse_state(changed(path, value), "farm.json")
     assert str(caught.value).startswith("farm.json: ")
@@ -111,7 +111,7 @@ def test_bad_state(path, value, message):
     ],
 )
 def test_not_a_state(text, message):
-    """Text that is not such a document is refused with its place."""
+    """Other text is refused with the place of the problem."""
     with pytest.raises(StateError, match=message):
         parse_state(text, "x")
 
@@ -132,7 +132,7 @@ places = st.sampled_from(
 @settings(deadline=None)
 @given(path=places, value=anything)
 def test_nothing_but_state_errors(path, value):
-    """Whatever stands at whatever place, the answer is a farm or a StateError."""
+    """Whatever stands at any place, the result is a farm or a StateError."""
     try:
         view = parse_state(changed(path, value), "x")
     except StateError:

@@ -17,11 +17,11 @@ LONGEST_WAIT = 3600.0
 class Agenda:
     """A heap of deadlines and one thread that sleeps until the first of them.
 
-    Actions run under ``lock``, which everybody who changes the host's state holds; they are given
-    the instant, real seconds (``time.monotonic``), and must be short. Who puts something in does
-    so in a ``turn()``, at whose end everything happens that is due by then. Entries due at the
-    same instant happen by rank, by place, then in the order in which they were made. ``late`` is
-    given for each by how many seconds it came too late.
+    Actions run under ``lock``, which protects the host's state; they are given the instant, real
+    seconds (``time.monotonic``), and must be short. Entries are added in a ``turn()``, at whose end
+    everything that is due is run. Entries due at the same instant happen by rank, by place, then in
+    the order in which they were made. ``late`` is given for each by how many seconds it came too
+    late.
     """
 
     def __init__(self, lock: threading.RLock, late: Callable[[float], None] | None = None) -> None:

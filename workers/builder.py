@@ -11,8 +11,8 @@ from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
-from workers.burn.burners import MODES as BURNING_MODES
-from workers.burn.burners import Burners, Burnt
+from workers.burn.burning_jobs import MODES as BURNING_MODES
+from workers.burn.burning_jobs import Burners, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
@@ -25,7 +25,7 @@ class PlayedBuilder(EmulatedBuilder):
 
     A burning job's work is its service time ÷ the builder's speed ÷ the farm's speed, in seconds of
     one idle core, for each thread: alone on an idle machine with a core for each thread it takes
-    its service time, at any farm speed; beside others it takes what the machine makes of it.
+    its service time, at any farm speed; beside others the machine decides.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PlayedBuilder(EmulatedBuilder):
         self._turn = agenda.turn
         self._metrics = metrics or HostMetrics()
         self._burners = burners
-        #: by job, the number of what burns for it
+        #: by job, the number of its burning job
         self._burning: dict[str, int] = {}
         builder = play.builder
         self._pace = builder.speed * play.speed
@@ -75,7 +75,7 @@ class PlayedBuilder(EmulatedBuilder):
             self._share(command, ENDLESS * self._pace)
 
     def _burned(self, command: StartJob, burnt: Burnt) -> None:
-        """A burning attempt has ended; called by the burner's thread."""
+        """Handle the end of a burning attempt; called by the burner's thread."""
         job, threads = command.job, max(1, command.job.threads)
         with self._turn():
             if self.attempts.get(job.id) is not command:

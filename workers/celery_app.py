@@ -1,9 +1,9 @@
 """The Celery app of a builder host, which consumes what the scheduler writes.
 
-Every job is dispatched by one Celery message to the queue of the host that plays its builder;
-the queue holds only what that host's free slots take at once. The farm keeps its own books of
-attempts and sends again what got lost, so messages need no acknowledgement (``no_ack``), no
-visibility time-out and no result backend.
+Every job is dispatched by one Celery message to the queue of the host that plays its builder; the
+queue holds only what that host's free slots take at once. The farm records attempts itself and
+resends lost commands, so messages need no acknowledgement (``no_ack``), no visibility time-out and
+no result backend.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None 
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_consumer="workers.consumer:HostConsumer",
-        # no task of ours is ever acknowledged late: said only so that Celery does not ask
+        # no task is ever acknowledged late: set only so that Celery does not ask
         worker_cancel_long_running_tasks_on_connection_loss=True,
         # a server that answers with an error (its disk is full, it became a replica) may recover
         broker_channel_error_retry=True,
@@ -68,7 +68,7 @@ def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None 
 
 
 def _tls_options(url: str) -> dict[str, Any] | None:
-    """Return what a rediss:// URL says of TLS; kombu would talk plainly where it says nothing."""
+    """Return the TLS options of a rediss:// URL; without any, kombu would connect in plain text."""
     if not url.startswith("rediss://"):
         return None
     parsed = parse_url(url)  # type: ignore[no-untyped-call]

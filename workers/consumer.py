@@ -1,7 +1,7 @@
 """Celery's consumer without the parts that a builder host does not need.
 
 Gossip, mingle, events and heartbeats between workers cost messages, and a second at start-up;
-the farm has its own heartbeat, which says more.
+the farm has its own heartbeat, which contains more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
 #: … and before the next, where it answers and refuses: Celery calls five in a second a breakdown
 ERROR_PAUSE = 0.3
-#: real seconds in which Celery says the same thing only once
+#: real seconds in which Celery logs the same message only once
 QUIET_TIME = 600.0
 
 

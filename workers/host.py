@@ -26,8 +26,8 @@ from farm.live.wire.reporter import Reporter
 from farm.plugins.own_behaviours import OwnBehaviours
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
-from workers.burn.burners import MODES as BURNING_MODES
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import MODES as BURNING_MODES
+from workers.burn.burning_jobs import Burners, BurnSettings
 from workers.journal import AttemptJournal
 from workers.metering import HostMetering
 from workers.ready import ReadyFile
@@ -138,7 +138,7 @@ class BuilderHost:
                 self._ready.show(playing=True)
 
     def _behaviour_of(self, play: Play) -> BuilderBehaviour | None:
-        """Return the user's own behaviour, if the builder's pool has one."""
+        """Return the user's behaviour, if the builder's pool has one."""
         if not (name := play.behaviour):
             return None
         key = f"pools.{play.builder.pool}.behaviour", name

@@ -38,22 +38,14 @@ class AttemptJournal:
 
     def began(self, job: str, attempt: int, builder: str) -> None:
         """Record the start of an attempt."""
-        self._note("began", job, attempt, builder)
+        self._write(Entry(time.monotonic(), "began", job, attempt, builder))
 
     def ended(self, job: str, attempt: int, builder: str, outcome: str) -> None:
         """Record the end of an attempt."""
-        self._note("ended", job, attempt, builder, outcome)
+        self._write(Entry(time.monotonic(), "ended", job, attempt, builder, outcome))
 
-    def _note(
-        self,
-        what: Literal["began", "ended"],
-        job: str,
-        attempt: int,
-        builder: str,
-        outcome: str = "",
-    ) -> None:
+    def _write(self, entry: Entry) -> None:
         if self._file is not None:
-            entry = Entry(time.monotonic(), what, job, attempt, builder, outcome)
             os.write(self._file, msgspec.json.encode(entry) + b"\n")
 
 

@@ -50,11 +50,8 @@ def bind(settings: LiveSettings) -> BuilderHost:
     def down(**_: object) -> None:
         host.close()
 
-    def leaving(**_: object) -> None:
-        _wake_the_loop()
-
     worker_init.connect(before, weak=False)
-    worker_shutting_down.connect(leaving, weak=False)
+    worker_shutting_down.connect(_wake_the_loop, weak=False)
     worker_ready.connect(up, weak=False)
     worker_shutdown.connect(down, weak=False)
     return host
@@ -79,7 +76,7 @@ def _prepare_server(settings: LiveSettings) -> None:
             pass  # it may come: Celery waits for it
 
 
-def _wake_the_loop() -> None:
+def _wake_the_loop(**_: object) -> None:
     """Wake Celery's event loop, so that it notices a request to end.
 
     Its signal handler only sets a flag, which the loop sees after a poll of up to two seconds;
@@ -87,8 +84,4 @@ def _wake_the_loop() -> None:
     """
     hub = get_event_loop()
     if hub is not None:
-        threading.Thread(target=hub.call_soon, args=(_nothing,), daemon=True).start()
-
-
-def _nothing() -> None:
-    """Do nothing."""
+        threading.Thread(target=hub.call_soon, args=(lambda: None,), daemon=True).start()

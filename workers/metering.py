@@ -47,7 +47,7 @@ class HostMetering:
             server.__exit__(None, None, None)
 
     def _made(self) -> MetricsServer:
-        # it takes as long to import as a tenth of the host's start: only where it is wanted
+        # its import takes a tenth of the host's start: only if it is wanted
         from farm.metrics.exporter import LOOPBACK, MetricsServer  # noqa: PLC0415
 
         settings = self._settings

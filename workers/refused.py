@@ -1,6 +1,6 @@
 """Invalid messages on a host's queue: counted, logged occasionally, dropped.
 
-The scheduler sees by the heartbeat what was not obeyed, and sends it again.
+The heartbeat shows the scheduler which commands were not carried out; it resends them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RefusedMessages:
         self._logged_at = float("-inf")
 
     def add(self, why: object, *, trace: bool = False) -> None:
-        """Drop a message; ``trace``: with what is being handled, for it is a defect of ours."""
+        """Drop a message; ``trace``: log the traceback, because it is a defect of the host."""
         self.count += 1
         if self._on_refused is not None:
             self._on_refused()

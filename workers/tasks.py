@@ -1,10 +1,10 @@
 """The Celery tasks of a builder host: each passes on one command and returns immediately.
 
 No task sleeps or works: an attempt lives in the host's agenda, so that one process plays many
-builders and Celery's consumer is always ready for the next command. So tasks are executed in the
-consumer, without ceremony: Celery's own strategy wraps each message in a request, hands it to the
-pool, traces it and acknowledges it, which doubles what a job costs a host (``Task.Strategy`` is
-Celery's place for another one); our queues need no acknowledgement.
+builders and Celery's consumer is always ready for the next command. So tasks are executed directly
+in the consumer: Celery's own strategy wraps each message in a request, hands it to the pool, traces
+it and acknowledges it, which doubles what a job costs a host (``Task.Strategy`` is Celery's place
+for another one); the queues need no acknowledgement.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from celery import Celery, Task
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.live.wire.bounds import flaw_of_command
 from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
+from farm.live.wire.report_checks import flaw_of_command
 from workers.host import BuilderHost
 
 
@@ -58,7 +58,7 @@ def at_once(task: Task, app: Celery, consumer: Any) -> Callable[..., None]:  # n
             task.run(command, version)
         except MessageError as error:
             app.refused.add(error)
-        except Exception as error:  # noqa: BLE001 - a defect of ours: the host plays on
+        except Exception as error:  # noqa: BLE001 - a defect of the host, which continues
             app.refused.add(f"task {task.name}: {error!r}", trace=True)
 
     return receive

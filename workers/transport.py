@@ -36,7 +36,7 @@ def host_transport(messages: RefusedMessages) -> type:
     """Return a transport that counts dropped messages in ``refused``."""
 
     class HostTransport(redis.Transport):  # type: ignore[misc]  # nor here
-        """Delivers what is a message, and drops the rest."""
+        """Delivers valid messages, and drops the rest."""
 
         Channel = HostChannel
         refused = messages

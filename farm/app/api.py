@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex, cast, overload
 
 from farm.app.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
-from farm.app.result import Result, Results
+from farm.app.recorded.result import Result, Results
 from farm.app.simulated_run import Engine, simulated_run
 from farm.core.errors import InputError
 from farm.core.model import Job

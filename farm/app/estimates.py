@@ -15,7 +15,7 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import (
     Learner,
     RuntimeDistribution,

@@ -38,7 +38,7 @@ def write_first_scenario(
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
         records = read_records(trace, None, options)
-        jobs, remarks = list(trace_jobs(records, options, records.numbered)), records.remarks
+        jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
         text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
     try:
@@ -61,12 +61,12 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
 def _fitting(jobs: Sequence[Job], path: str, fields: Mapping[str, str] | None) -> str:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     span = max(max(arrivals) - min(arrivals), 1.0)
-    work: dict[Platform, float] = {}
+    work: dict[Platform, list[float]] = {}
     for job in jobs:
-        work[job.platform] = work.get(job.platform, 0.0) + job.service_time
+        work.setdefault(job.platform, []).append(job.service_time)
     pools = [
-        _pool(name, platform, seconds, span)
-        for name, (platform, seconds) in zip(_names(list(work)), work.items(), strict=True)
+        _pool(name, platform, times, span)
+        for name, (platform, times) in zip(_names(list(work)), work.items(), strict=True)
     ]
     columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
@@ -84,15 +84,16 @@ scheduling:
 """
 
 
-def _pool(name: str, platform: Platform, seconds: float, span: float) -> str:
+def _pool(name: str, platform: Platform, times: Sequence[float], span: float) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"
-    builders = max(1, math.ceil(seconds / span / BUSY))
+    seconds = sum(times)
+    builders = min(len(times), max(1, math.ceil(seconds / span / BUSY)))
     return f"""  - name: {name}
     platform: {{processor: {processor}, virtualized: {virtualized}}}
     slots: 1
     builders: {builders}       # {readable_span(seconds)} of work: busy {BUSY:.0%} of the time
-    # or sized again and again, in the place of builders:
+    # or sized by an algorithm, instead of builders:
     # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
     # boot_time: 1m
     # idle_timeout: 15m

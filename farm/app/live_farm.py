@@ -12,7 +12,7 @@ from farm.app.own_parts import OwnParts
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import Desk

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.live_farm import LiveFarm
 from farm.app.own_parts import OwnParts
+from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
-from farm.app.result import Result
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
-from farm.core.model import Job
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -44,8 +44,8 @@ def live_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        redis: the server to use; None: one of our own, stopped at the end.
-        duration: the load ends after this farm time.
+        redis: the server to use; None: a new one, stopped at the end.
+        duration: the load ends after this farm time, and the phases with it.
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
         observers: called with every event and its commands.
@@ -55,11 +55,14 @@ def live_run(
     own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
     remarks: list[str] = []
-    load = batches(_until(own.load(scenario, remarks), duration))
+    load_ends_at = _time(duration)
+    load = own.load(scenario, remarks)
+    load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, load)
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
-    options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates)
+    ends_at = min(scenario.ends_at, load_ends_at)
+    options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates, ends_at=ends_at)
     with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
 
         def tick(world: LiveWorld) -> None:
@@ -68,7 +71,7 @@ def live_run(
 
         farm.metering.lead(in_charge=True)
         ended = farm.play(
-            load,
+            batches(load),
             options,
             observers=[*recorder.observers, *observers],
             on_up=provisioner.meet,
@@ -82,11 +85,8 @@ def live_run(
     )
 
 
-def _until(load: Iterable[Job], duration: float | str | None) -> Iterable[Job]:
-    if duration is None:
-        return load
+def _time(duration: float | str | None) -> float:
     try:
-        end = parse_time(duration)
+        return math.inf if duration is None else parse_time(duration)
     except ValueError as error:
         raise InputError(f"duration: {error}") from None
-    return takewhile(lambda job: (job.arrived_at or 0.0) < end, load)

@@ -12,7 +12,7 @@ import msgspec
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime import RuntimeEstimator
-from farm.forecasts.runtime.interface import Stateless, is_time
+from farm.forecasts.runtime.interface import EstimatorBase, is_time
 from farm.scenario import Scenario
 from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
@@ -32,7 +32,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     estimator: RuntimeEstimator | None = None
     #: by pool
     algorithms: Mapping[str, Any] = {}
-    jobs: Any = None
+    jobs: Load | None = None
 
     def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
         """Return what is submitted, by arrival; of a trace, add what is not to ``remarks``.
@@ -49,7 +49,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         return jobs
 
 
-class OwnEstimator(Stateless):
+class OwnEstimator(EstimatorBase):
     """A function from a job to its run time (s), as a runtime estimator that learns nothing."""
 
     def __init__(self, function: Callable[[Job], float], name: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from farm.app.result import Result, compare, open_run
+from farm.app.recorded.result import Result, compare, open_run
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
@@ -42,12 +42,17 @@ HEADINGS = {
 }
 
 
-def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
+def report(
+    *what: Result | SweepResult | str | Path,
+    out: str | Path,
+    on_step: Callable[[str], object] = str,
+) -> Path:
     """Write a self-contained page on a run, on several runs, or on a sweep.
 
     Args:
         what: results, run directories, or one sweep or its directory. The first run is the base.
-            out: the file, whose name ends in .html.
+        out: the file, whose name ends in .html.
+        on_step: told what is done next, such as ``"drawing slots"``.
 
     Raises InputError for anything else, and if the page cannot be written.
 
@@ -62,7 +67,10 @@ def report(*what: Result | SweepResult | str | Path, out: str | Path) -> Path:
     sweeps = [found for one in what if (found := _sweep_of(one)) is not None]
     if sweeps and len(what) > 1:
         raise InputError("report: found a sweep beside others; allowed: one sweep, or runs")
-    text = _of_sweep(sweeps[0]) if sweeps else _of_runs([_result(one) for one in what])
+    if sweeps:
+        text = _of_sweep(sweeps[0])
+    else:
+        text = _of_runs([_result(one, on_step) for one in what], on_step)
     write_page(path, text)
     return path
 
@@ -90,14 +98,18 @@ def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
     return None
 
 
-def _result(given: Any) -> Result:
-    return given if isinstance(given, Result) else open_run(given)
+def _result(given: Any, on_step: Callable[[str], object] = str) -> Result:
+    if isinstance(given, Result):
+        return given
+    on_step(f"reading {given}")
+    return open_run(given)
 
 
-def _of_runs(runs: Sequence[Result]) -> str:
+def _of_runs(runs: Sequence[Result], on_step: Callable[[str], object]) -> str:
     sections: list[Section] = []
     numbers: dict[str, Any] = {}
     if len(runs) > 1:
+        on_step("comparing")
         found = compare(*runs)
         charts = comparison_charts(found, METRICS)
         sections.append(Section("Comparison", list(words.of_comparison(found)), charts))
@@ -106,13 +118,15 @@ def _of_runs(runs: Sequence[Result]) -> str:
         summary = run.kept.summary
         numbers["summary" if place == 0 else f"summary-{place + 1}"] = summary
         label = f"{run.kept.label}, {summary.world}" if len(runs) > 1 else ""
-        sections += _of_run(run, label, whole=len(runs) == 1)
+        sections += _of_run(run, label, on_step, whole=len(runs) == 1)
     first = runs[0].kept.summary
     title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
     return page(title if len(runs) == 1 else f"{len(runs)} runs", sections, numbers)
 
 
-def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
+def _of_run(
+    run: Result, label: str, on_step: Callable[[str], object], *, whole: bool
+) -> list[Section]:
     summary, figures = run.kept.summary, run.figures()
     if not whole:
         return [Section(label, list(words.of_run(summary)), figures.draw("queue"))]
@@ -123,6 +137,7 @@ def _of_run(run: Result, label: str, *, whole: bool) -> list[Section]:
     ]
     sections = [Section(label, list(words.of_run(summary)), (), tables)]
     for name in figures.names:
+        on_step(f"drawing {name}")
         charts = figures.draw(name)
         if charts:
             rows = (_parts_table("invocation", summary.invocations),)

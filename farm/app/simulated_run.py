@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from farm.app.estimates import Estimating
 from farm.app.own_parts import OwnParts
+from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
-from farm.app.result import Result
 from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.scenario import Scenario
-from farm.sim.bounds import refuse_too_large
 from farm.sim.fast.choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.sim.too_large import refuse_too_large
 from farm.workload import batches
 from provisioner.from_scenario import algorithms_of
 
@@ -60,6 +61,9 @@ def simulated_run(
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
     remarks: list[str] = []
+    record = partial(
+        RunRecorder, scenario, "simulated", out, keep_events=keep_events, remarks=remarks
+    )
     load = own.load(scenario, remarks)
     if engine != "reference":
         began, noted = time.monotonic(), out is not None or keep_events
@@ -72,10 +76,7 @@ def simulated_run(
                 )
         load = found.load
         if found.played is not None:
-            recorder = RunRecorder(
-                scenario, "simulated", out, keep_events=keep_events, began=began, remarks=remarks
-            )
-            return _told(found.played, recorder)
+            return _told(found.played, record(began=began))
         if forced:
             raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
     simulation = Simulation(
@@ -85,9 +86,7 @@ def simulated_run(
         around=estimating.around,
         load=batches(load),
     )
-    with RunRecorder(
-        scenario, "simulated", out, keep_events=keep_events, remarks=remarks
-    ) as recorder:
+    with record() as recorder:
         try:
             simulation.play([*recorder.observers, *observers])
         except KeyboardInterrupt:

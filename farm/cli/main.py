@@ -19,9 +19,10 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 import farm
+from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
 
-#: the commands of each folder, and their panel in the help
+#: the commands of each folder, and their heading in the help
 COMMANDS = {
     "scenarios": "init examples schema import calibrate",
     "runs": "run simulate sweep compare report audit export score study chaos",
@@ -29,7 +30,7 @@ COMMANDS = {
     "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
     "forecasts": "estimate runtime-estimate whatif plan risk",
 }
-PANELS = {
+HEADINGS = {
     "scenarios": "Scenarios",
     "runs": "Runs",
     "live_farm": "A long-running farm",
@@ -47,7 +48,7 @@ class LazyCommand(TyperCommand):
     """
 
     def __init__(self, folder: str, name: str) -> None:
-        super().__init__(name, rich_help_panel=PANELS[folder])
+        super().__init__(name)
         self._folder = folder
         self._function = FUNCTIONS.get(name, name.replace("-", "_"))
         self._module = MODULES.get(name, self._function)
@@ -62,7 +63,7 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> Any:
         """Return the command itself."""
-        only = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        only = typer.Typer(add_completion=False, rich_markup_mode=None)
         module = import_module(f"farm.cli.{self._folder}.{self._module}")
         gc.freeze()  # imports are cached
         gc.enable()
@@ -86,12 +87,26 @@ class Commands(TyperGroup):
         """Return the commands' names, in the order of the table."""
         return list(self.commands)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, with what each does, under a heading for each folder."""
+        for folder, names in COMMANDS.items():
+            with formatter.section(HEADINGS[folder]):
+                formatter.write_dl(
+                    [(name, self.get_command(ctx, name).help) for name in names.split()]
+                )
+
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return a command."""
         found = super().get_command(ctx, name)
         if isinstance(found, LazyCommand):
             found.help = found.said()
         return found
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is named; raises InputError with the nearest name."""
+        if args[0] not in self.commands and (near := nearest(args[0], self.commands)):
+            raise InputError(f"found no command {args[0]!r}; did you mean {near}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run one of them."""
@@ -109,8 +124,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="farm",
     cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -122,16 +136,19 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[
+    context: typer.Context,
+    _: Annotated[
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
 ) -> None:
-    """An emulated build farm that really runs, and the same farm in virtual time."""
+    """An emulated build farm, live and in virtual time."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ class Handler(Protocol):
     """The scheduler, as the driver sees it."""
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take in one event and return the resulting commands."""
+        """Handle one event and return the resulting commands."""
 
 
 def drive(scheduler: Handler, world: World, observe: Observer) -> None:

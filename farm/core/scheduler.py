@@ -101,7 +101,7 @@ class Scheduler:
         return self.book.rules
 
     def handle(self, event: Event) -> Sequence[Command]:
-        """Take in one event; return the commands in the order in which to carry them out.
+        """Handle one event; return the commands in the order in which to carry them out.
 
         A stale event (a late or repeated report) returns ``IGNORED``.
         """
@@ -364,7 +364,7 @@ class Scheduler:
         return commands or NO_COMMANDS
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
-        """From now on, give up hopeless jobs after each event that may make a job hopeless."""
+        """From now on, fail hopeless jobs after each event that may make a job hopeless."""
         if self._hopeless.watches:
             return IGNORED
         self._hopeless.watches = True
@@ -392,5 +392,5 @@ _LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
 
 
 def _only_recorded(_: Event) -> Sequence[Command]:
-    """Take in an event that is only recorded in the event log."""
+    """Accept an event that is only recorded in the event log."""
     return NO_COMMANDS

@@ -20,7 +20,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
-from farm.live.hosts.processes import HostProcesses, hosts_needed
+from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.meter import Meter
@@ -29,8 +29,8 @@ from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
+from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import trouble_of
-from farm.live.server_calls import ServerCalls
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
@@ -81,16 +81,14 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a live farm is set up; times here are real seconds."""
 
     speed: float = 1.0
-    #: None: a server of our own
+    #: None: a new server
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
     #: builder host processes; 0: none (hosts come from elsewhere), None: as many as needed
     hosts: int | None = None
-    restart_hosts: bool = True
     #: where the hosts' logs go; None: a temporary folder
     log_folder: Path | None = None
     patience: Patience = Patience()
-    server_patience: float = 30.0
     beat_interval: float = 1.0
     #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
     work_rates: str = ""
@@ -206,8 +204,6 @@ class _Farm:
             pools=pools,
             clock=self._clock,
             patience=options.patience,
-            # a long-running farm waits, however long it takes to repair its server
-            server_patience=None if options.stays else options.server_patience,
             ends_at=options.ends_at,
             tick=self._tick,
             progress=watchers.progress,
@@ -217,7 +213,7 @@ class _Farm:
             max_waiting=options.max_waiting,
             log=None if options.stays is None else options.stays.log,
         )
-        self._signals.reach(self._world)
+        self._signals.reach(self._world.stop)
 
     def _inbox(self) -> Inbox:
         cursor = None if self._saved is None else self._saved.cursor
@@ -275,7 +271,7 @@ class _Farm:
         drive(self._scheduler, _Opening(self._world), self._watchers.observe)
 
     def _go_on(self) -> None:
-        """Go on where an earlier scheduler stopped, if there was one; hosts come when they come."""
+        """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
         self._clock.start(self._saved.now if self._saved else 0.0)
         if self._saved is not None:
             self._world.go_on(self._saved)
@@ -333,9 +329,9 @@ class _Farm:
     def _patiently(self) -> ServerCalls:
         """Return how the server is called by one that has the farm, but not yet its world."""
         return ServerCalls(
-            None if self._options.stays else self._options.server_patience,
+            None if self._options.stays else MAX_ABSENCE,
             gives_up=lambda: self._signals.asked > 0,
-            meanwhile=lambda: None,
+            before_pause=lambda: None,
             well_again=lambda: None,
         )
 
@@ -361,8 +357,7 @@ class _Farm:
             metrics_address=options.metrics_address,
             metrics_targets=str(options.metrics_targets or ""),
         )
-        hosts = HostProcesses(settings, self._host_count, folder, restart=options.restart_hosts)
-        return self._stack.enter_context(hosts)
+        return self._stack.enter_context(HostProcesses(settings, self._host_count, folder))
 
     def _start_load(self, batches: Batches) -> LoadGenerator:
         reporter = Reporter(self._url, self._keys, "load", "submissions")

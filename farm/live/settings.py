@@ -11,7 +11,7 @@ FARM_HOST_ROOM        builders that this host plays at most (default 0: any numb
 FARM_HOST_POOL        the pool whose builders alone it plays (default: any)
 FARM_READY_FILE       a file that is there as long as this host plays a builder
 FARM_INCARNATION      names one life of a farm that ``farm up`` keeps: no scheduler of
-                      another one takes this host (default: none, and anybody may take it)
+                      another one takes this host (default: none, and any farm may use it)
 FARM_JOURNAL          a folder in which this host keeps a record of its attempts, for audits
                       (default: none is kept)
 FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs

@@ -14,7 +14,7 @@ from collections.abc import Callable
 Step = Callable[[], bool]
 """Works for a millisecond or two; returns whether there is more to do."""
 
-#: real seconds of steps at one go
+#: real seconds of steps without a pause
 AT_ONCE = 0.002
 #: real seconds for reports when others have taken the steps' time
 BRIEFLY = 0.001
@@ -35,7 +35,7 @@ class Background:
         self._workers.append(step)
 
     def has_time(self, since: float) -> bool:
-        """Whether more may be done before reports, kept waiting since then, are taken in."""
+        """Whether more may be done before the waiting reports are read."""
         return self._monotonic() - since < AT_ONCE
 
     def turn(self, since: float) -> float | None:

@@ -28,21 +28,21 @@ from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.registry import Patience, Roster
 from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.successor_state import SuccessorState
 from farm.live.meter import Meter
-from farm.live.mirror import Mirror
-from farm.live.origins import Origins
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
+from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
-from farm.live.server_calls import ServerCalls
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
 from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
+from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
-from farm.live.succession import Succession
 from farm.live.wire.dead_letters import SHOWN
+from farm.live.wire.event_messages import EventMessages
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
-#: jobs that may wait before no more are taken in
+#: jobs that may wait before no more are accepted
 MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
@@ -69,7 +69,6 @@ class LiveWorld:
         pools: the specifications of the pools.
         clock: farm time, started by the caller.
         patience: the time-outs of silent hosts.
-        server_patience: real seconds that the server may be gone; None: forever.
         ends_at: the run lasts at least until this farm time.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
@@ -89,7 +88,6 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         patience: Patience | None = None,
-        server_patience: float | None = 30.0,
         ends_at: float = 0.0,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
@@ -105,16 +103,16 @@ class LiveWorld:
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
         self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals)
-        self._origins = Origins(self.intake.events)
+        self._event_messages = EventMessages(self.intake.events)
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
         self.notices = store.notices
         self._inbox = inbox
         self._book = book
-        self._mirror = Mirror(book)
+        self._state_writer = StateWriter(book)
         self._stays = stays
-        self._succession = Succession(book, self.roster, self.requests)
+        self._successor_state = SuccessorState(book, self.roster, self.requests)
         self._recent = RecentEnds()
         self._meter = meter
         self._max_waiting = max_waiting
@@ -134,9 +132,10 @@ class LiveWorld:
         self.wake_at: float | None = None
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
-            server_patience,
+            # a long-running farm waits, however long it takes to repair its server
+            None if stays else MAX_ABSENCE,
             self._gives_up,
-            meanwhile=self._show,
+            before_pause=self._show,
             well_again=lambda: self.roster.excuse(time.monotonic()),
         )
         self._tick = tick
@@ -174,13 +173,13 @@ class LiveWorld:
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
-        self._origins.taken()
-        self._mirror.touch(event)
+        self._event_messages.taken()
+        self._state_writer.touch(event)
         return event
 
     def execute(self, command: Command) -> None:
         """Note a command for the batch; ``next_event`` commits it."""
-        self._mirror.note(command, self.clock.now(), self._batch)
+        self._state_writer.note(command, self.clock.now(), self._batch)
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
@@ -203,7 +202,7 @@ class LiveWorld:
 
     def set_aside(self, error: Exception) -> None:
         """Keep the message that could not be handled, whole, and let no scheduler read it again."""
-        if (entry := self._origins.current) is not None:
+        if (entry := self._event_messages.current) is not None:
             why = "".join(traceback.format_exception(error))
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
@@ -213,7 +212,7 @@ class LiveWorld:
         return self._ask(lambda: self._store.known(job_ids))
 
     def add_event(self, make: Callable[[float], Event]) -> None:
-        """Add an event of our own, made at the present farm time (for a provisioner)."""
+        """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
@@ -221,12 +220,12 @@ class LiveWorld:
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
-        self.intake.jobs_taken_in = saved.counts.serial
+        self.intake.jobs_accepted = saved.counts.serial
         self.intake.place()
         for job in self._book.jobs:
-            self._mirror.touch_job(job)
+            self._state_writer.touch_job(job)
         for builder in self._book.builders:
-            self._mirror.touch_builder(builder)
+            self._state_writer.touch_builder(builder)
         at = self.clock.now()
         for host in self.roster.aliens():
             self.intake.lose(host, at, "its farm ended")
@@ -268,7 +267,7 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        room = len(self._book.jobs) - self._mirror.running < self._max_waiting
+        room = len(self._book.jobs) - self._state_writer.running < self._max_waiting
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         if entries:
@@ -278,7 +277,7 @@ class LiveWorld:
         if now - began > timeout + 1.0:
             self.roster.excuse(now)
         for entry in entries:
-            with self._origins.of(entry):
+            with self._event_messages.of(entry):
                 self.intake.take_in(entry, at, now)
         if self.intake.beats:
             self._compare_beats(at)
@@ -296,14 +295,14 @@ class LiveWorld:
         if self._to_be_placed:  # all that were requested together, once
             self._to_be_placed = False
             self.intake.place()
-        self._mirror.write(self._batch)
+        self._state_writer.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
         self._batch.messages, self._batch.strangers = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
-            self._succession.write(self._batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write(self._batch, self.intake.jobs_accepted, self.ended)
         unchanged = cursor == self._committed and self._batch.is_empty
         if unchanged and not self._store.fence.lost_writes:
             return
@@ -340,10 +339,10 @@ class LiveWorld:
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
-        self._mirror.forget()
-        self._mirror.write(batch)
+        self._state_writer.forget()
+        self._state_writer.write(batch)
         if self._stays:
-            self._succession.write_all(batch, self.intake.jobs_taken_in, self.ended)
+            self._successor_state.write_all(batch, self.intake.jobs_accepted, self.ended)
         try:
             self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         except SpoiltError as spoilt:  # more of them
@@ -356,10 +355,10 @@ class LiveWorld:
         """Return the status of the run."""
         builders = Counter[str](condition_of(state) for state in self._book.builders.values())
         builders["booting"] = len(self.requests.booting)
-        live, running = len(self._book.jobs), self._mirror.running
+        live, running = len(self._book.jobs), self._state_writer.running
         return LiveStatus(
             at=self.clock.now(),
-            submitted=self.intake.jobs_taken_in,
+            submitted=self.intake.jobs_accepted,
             waiting=max(0, live - running),
             running=running,
             ended=dict(self.ended),
@@ -391,7 +390,7 @@ class LiveWorld:
             self._next_look = now + LOOK_INTERVAL
             with suppress(LostWritesError):  # what is still missing is found by the next look
                 hosts = len(self.roster.hosts) if self._stays else 0
-                self._ask(lambda: self._store.look_at_keys(self._mirror.sizes(hosts)))
+                self._ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return

@@ -1,4 +1,4 @@
-"""Every metric of the farm: its name, type, meaning, labels and buckets. None is named elsewhere.
+"""Every metric of the farm: its name, type, meaning, labels and buckets.
 
 Seconds are farm seconds (real seconds times the farm's speed) unless the help says "real". Labels
 are bounded: pools and platforms as the scenario has them, at most ``SHARES`` fair-share keys;
@@ -92,11 +92,11 @@ BUILDERS = _of(
     _gauge("farm_builders", "Builders by state.", "pool", "state"),
     _gauge(
         "farm_builders_unplaced",
-        "Builders asked for that no host plays yet, or has room for.",
+        "Requested builders that no host plays yet, or has room for.",
         "pool",
     ),
     _gauge("farm_slots", "Slots of joined builders by state.", "pool", "state"),
-    _counter("farm_builders_requested_total", "Builders asked for.", "pool"),
+    _counter("farm_builders_requested_total", "Builders requested.", "pool"),
     _counter("farm_builders_joined_total", "Builders that joined.", "pool"),
     _counter(
         "farm_builders_ended_total",
@@ -161,7 +161,7 @@ SCHEDULER = _of(
     _gauge("farm_scheduler_leader", "1: this scheduler is in charge of the farm."),
     _gauge(
         "farm_scheduler_delay_seconds",
-        "Largest delay so far from a job's intended arrival to its being taken in.",
+        "Largest delay so far from a job's intended arrival to its acceptance.",
     ),
     _gauge("farm_builder_hosts", "Celery processes that run builders."),
     _gauge("farm_clock_seconds", "Farm time."),

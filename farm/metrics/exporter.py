@@ -147,7 +147,7 @@ class MetricsPlace(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody asked for metrics: with a folder to say where, any port does."""
+        """Whether metrics were requested: with a folder to say where, any port does."""
         return self.port is not None or self.targets is not None
 
     def server(

@@ -40,7 +40,7 @@ class FarmMetrics:
         desired: how many builders each fixed pool should have.
         pools: counters of these, and of what they build for, stand at 0 before anything happens,
             so that rates see the first burst.
-        in_steps: ``step`` is called again and again, so what takes long need not be done at
+        in_steps: ``step`` is called repeatedly, so long work need not be done at
             once.
         monotonic: real seconds.
     """
@@ -88,7 +88,7 @@ class FarmMetrics:
             self._tally.adopt(state.builder, state.joined_at)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands, as the driver's observer."""
+        """Handle one event and its commands, as the driver's observer."""
         self._tally(event, commands)
 
     def readings(self) -> Readings:
@@ -110,7 +110,7 @@ class FarmMetrics:
             at: farm time.
             hosts: how many play builders.
             delay: the largest of intake.
-            unplaced: builders asked for that no host has room for, by pool.
+            unplaced: requested builders that no host has room for, by pool.
             at_once: whether or not it is time to.
         """
         now = self._monotonic()
@@ -142,7 +142,7 @@ class FarmMetrics:
     # --- what the live world measures -------------------------------------------------------
 
     def cycle(self, seconds: float) -> None:
-        """A batch of reports was taken in, decided on and committed (real seconds)."""
+        """Record a batch of reports that was read, decided on and committed (real seconds)."""
         self._series.observe("farm_scheduler_cycle_seconds", seconds)
 
     def commit(self, seconds: float) -> None:

@@ -47,7 +47,7 @@ class Backfill:
         self._begun: set[tuple[str, Labels]] = set()
 
     def add(self, at: float, readings: Readings) -> None:
-        """Take in what the metrics said at this farm time; calls are in order of time."""
+        """Add the metrics' values at this farm time; calls are in order of time."""
         for name, values in readings.items():
             if name not in LIVE_ONLY:
                 series = self._points.setdefault(name, {})

@@ -91,7 +91,7 @@ class Tally:
         series.begin("farm_dispatch_estimate_error_seconds", ("later",), ("earlier",))
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands."""
+        """Handle one event and its commands."""
         self.series.add("farm_scheduler_events_total", (log_name(type(event)),))
         if type(commands) is Ignored:
             self.series.add("farm_scheduler_ignored_events_total")

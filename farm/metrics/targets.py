@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
+import psutil
 
 #: addresses that mean every one of this machine, and how it reaches itself then
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - bound by others
@@ -23,7 +24,7 @@ class Target:
 
     Args:
         folder: made when it is not there; one a farm.
-        name: tells the farm's processes apart.
+        name: distinguishes the farm's processes.
         labels: put on everything that is scraped here; ``job`` is one of them.
     """
 
@@ -51,19 +52,9 @@ def scheduler_target(folder: Path) -> Target:
     What a killed one of this machine has left is removed.
     """
     for path in folder.glob("scheduler-*.json"):
-        if not _is_there(int(path.stem.rpartition("-")[2])):
+        if not psutil.pid_exists(int(path.stem.rpartition("-")[2])):
             path.unlink(missing_ok=True)
     return Target(folder, f"scheduler-{os.getpid()}", {"job": "scheduler"})
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is another user's
-        return True
-    return True
 
 
 def provisioner_target(folder: Path) -> Target:

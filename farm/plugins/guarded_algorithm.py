@@ -67,10 +67,7 @@ class GuardedAlgorithm(Guard):
         """What went wrong first, in words that stay the same; empty if nothing did."""
         return f"{self._where}: {self.name} failed {self.first}" if self.failures else ""
 
-    def complaint(self) -> str:
-        """Say what went wrong, empty if nothing did."""
-        if not self.failures:
-            return ""
+    def _said(self) -> str:
         return (
             f"{self._where}: {self.name} failed for {self.failures} of {self.calls} plans, and the "
             f"pool stayed as it was; the first was {self.first}"

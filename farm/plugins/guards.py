@@ -29,6 +29,9 @@ class Guard:
 
     def complaint(self) -> str:
         """Say what went wrong, empty if nothing did."""
+        return self._said() if self.failures else ""
+
+    def _said(self) -> str:
         raise NotImplementedError
 
     def failed(self, of: str, error: Exception) -> str:
@@ -77,10 +80,7 @@ class GuardedPolicy(Guard):
             raise UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
         return numbers if is_tuple else numbers[0]
 
-    def complaint(self) -> str:
-        """Say what went wrong, empty if nothing did."""
-        if not self.failures:
-            return ""
+    def _said(self) -> str:
         return (
             f"scheduling.policy: {self.name} failed for {self.failures} of {self.calls} jobs; they "
             f"went first, in the order in which they came; the first was {self.first}"
@@ -103,10 +103,7 @@ class GuardedRanking(Guard):
             self.failed(f"builder {state.builder.id}", error)
             return math.inf
 
-    def complaint(self) -> str:
-        """Say what went wrong, empty if nothing did."""
-        if not self.failures:
-            return ""
+    def _said(self) -> str:
         return (
             f"scheduling.balancer: {self.name} failed {self.failures} times of {self.calls}, and "
             f"the builder counted as the last choice; the first was {self.first}"

@@ -51,10 +51,7 @@ class OwnBehaviours(Guard):
             return BuilderBehaviour(spec)
         return made
 
-    def complaint(self) -> str:
-        """Say what went wrong, empty if nothing did."""
-        if not self.failures:
-            return ""
+    def _said(self) -> str:
         return f"{self._where}: {self.name} failed {self.failures} times; the first: {self.first}"
 
 

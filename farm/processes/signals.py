@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -51,11 +51,12 @@ class Wakeups:
             self._near.recv(4096)
 
 
-class Stoppable(Protocol):
-    """What can be asked for its end."""
-
-    def stop(self) -> None:
-        """Ask once more."""
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set from now on."""
+    stop = threading.Event()
+    for kind in REQUESTS:
+        signal.signal(kind, lambda *_: stop.set())
+    return stop
 
 
 class StopSignals:
@@ -63,18 +64,18 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.asked = 0
-        self._world: Stoppable | None = None
+        self._stop: Callable[[], None] | None = None
 
-    def reach(self, world: Stoppable) -> None:
-        """Ask this world from now on, also for what was asked before it was there."""
-        self._world = world
+    def reach(self, stop: Callable[[], None]) -> None:
+        """Call this from now on, also for what was asked before it was there."""
+        self._stop = stop
         for _ in range(self.asked):
-            world.stop()
+            stop()
 
     def _ask(self, *_: object) -> None:
         self.asked += 1
-        if self._world is not None:
-            self._world.stop()
+        if self._stop is not None:
+            self._stop()
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:

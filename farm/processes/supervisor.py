@@ -1,6 +1,6 @@
 """Keeps a farm's services up, as child processes; and ends them again.
 
-A service that ends unasked is started again. One that ends soon after its start, again and again,
+A service that ends unexpectedly is restarted. One that repeatedly ends soon after its start
 is given longer and longer pauses, and given up in the end.
 Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
 hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
@@ -34,7 +34,7 @@ STOP_TIMEOUT = 15.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A module of ours that runs as a process as long as the farm."""
+    """A module of the farm that runs as a process as long as the farm."""
 
     name: str
     command: tuple[str, ...]
@@ -97,19 +97,19 @@ class Supervisor:
     ) -> None:
         self._folder = folder
         self._environment = dict(environment)
-        self._running = [_Running(service) for service in services]
+        self._running = {service.name: _Running(service) for service in services}
         #: all were well once: what a service says to be impossible (exit code 2) may be temporary
         self.settled = False
 
     def start(self) -> None:
         """Start every service."""
-        for running in self._running:
+        for running in self._running.values():
             self._start(running)
 
     def add(self, service: Service) -> None:
         """Start one more."""
-        self._running.append(_Running(service))
-        self._start(self._running[-1])
+        self._running[service.name] = _Running(service)
+        self._start(self._running[service.name])
 
     def check(self) -> float:
         """Restart services that ended; raises RunError for one that keeps on ending.
@@ -118,7 +118,7 @@ class Supervisor:
         """
         now = time.monotonic()
         due = float("inf")
-        for running in self._running:
+        for running in self._running.values():
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
             if running.process is None and now >= running.restarts.not_before:
@@ -129,26 +129,23 @@ class Supervisor:
 
     def stop_one(self, name: str) -> None:
         """End one service: SIGTERM first, SIGKILL after the time-out."""
-        for running in self._running:
-            if running.service.name == name:
-                running.restarts.not_before = float("inf")
-                _end(running.process, STOP_TIMEOUT)
-                running.process = None
+        running = self._running[name]
+        running.restarts.not_before = float("inf")
+        end_process(running.process, STOP_TIMEOUT)
+        running.process = None
 
     def close_cord(self, name: str) -> None:
-        """Let everybody leave who is on this service's cord."""
-        for running in self._running:
-            if running.service.name == name:
-                running.cord.close()
+        """Let the processes on this service's cord end."""
+        self._running[name].cord.close()
 
     def stop(self) -> None:
         """End everything that still runs."""
-        for running in self._running:  # together: none takes over from another
+        for running in self._running.values():  # together: none takes over from another
             running.restarts.not_before = float("inf")
-            if running.process is not None and running.process.poll() is None:
+            if running.process is not None:
                 running.process.terminate()
-        for running in self._running:
-            _end(running.process, STOP_TIMEOUT)
+        for running in self._running.values():
+            end_process(running.process, STOP_TIMEOUT)
             running.process = None
             running.cord.close()
 
@@ -158,11 +155,12 @@ class Supervisor:
 
     def process(self, name: str) -> subprocess.Popen[bytes] | None:
         """Return a service's process; None while it waits for its next start."""
-        return next(r.process for r in self._running if r.service.name == name)
+        return self._running[name].process
 
     def pids(self) -> set[int]:
         """Return the processes of all services."""
-        return {running.process.pid for running in self._running if running.process is not None}
+        running = self._running.values()
+        return {one.process.pid for one in running if one.process is not None}
 
     def _start(self, running: _Running) -> None:
         service = running.service
@@ -201,8 +199,9 @@ def takes_writes(folder: Path) -> bool:
     return False
 
 
-def _end(process: subprocess.Popen[bytes] | None, timeout: float) -> None:
-    if process is None or process.poll() is not None:
+def end_process(process: subprocess.Popen[bytes] | None, timeout: float) -> None:
+    """End a process, if it runs: SIGTERM first, SIGKILL after the time-out (real seconds)."""
+    if process is None:
         return
     process.terminate()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from farm.units import format_roughly, format_time
+from farm.units import LARGEST_EXACT, format_roughly, format_time
 
 NOTHING = "-"
 
@@ -13,7 +13,7 @@ def readable_span(seconds: float | None) -> str:
     """Return a span in at most two units: ``350ms``, ``12.3s``, ``4m5s``, ``2h3m``."""
     if seconds is None or not math.isfinite(seconds):
         return NOTHING
-    if abs(seconds) < 3599.5:
+    if abs(seconds) < 3599.5 or abs(seconds) > LARGEST_EXACT:
         return format_roughly(seconds)
     grain = 60 if abs(seconds) < 2 * 86400 - 30 else 3600
     sign = "-" if seconds < 0 else ""
@@ -29,7 +29,7 @@ def readable_ratio(value: float | None) -> str:
     """Return a pure number with three significant digits."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < LARGEST_EXACT else f"{value:.3g}"
 
 
 def readable_percent(value: float | None, *, signed: bool = False) -> str:

@@ -21,14 +21,12 @@ def describe(schema: dict[str, Any], base: type[BaseModel]) -> None:
     for model in _derived(base):
         found = definitions.get(model.__name__, {})
         # a section with a short form has its keys one level deeper
-        properties: dict[str, Any] = {}
-        for one in (found, *found.get("anyOf", ())):
-            properties.update(one.get("properties", {}))
-        for parent in reversed(model.__mro__):
-            if issubclass(parent, base):
-                for name, text in _docstrings(parent).items():
-                    if name in properties:
-                        properties[name]["description"] = text
+        forms = (form.get("properties", {}) for form in (found, *found.get("anyOf", ())))
+        properties = {name: one for form in forms for name, one in form.items()}
+        parents = (parent for parent in reversed(model.__mro__) if issubclass(parent, base))
+        texts = {name: text for one in parents for name, text in _docstrings(one).items()}
+        for name in texts.keys() & properties.keys():
+            properties[name]["description"] = texts[name]
 
 
 def _derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

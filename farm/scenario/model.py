@@ -123,6 +123,11 @@ class Scenario(Section):
         return sources
 
     @property
+    def ends_at(self) -> float:
+        """Farm time until which a run lasts at least: the end of its phases."""
+        return self.phases.ends_at if self.phases is not None else 0.0
+
+    @property
     def default_platform(self) -> Platform | None:
         """The only pool's platform, which is the default of jobs; None if pools differ."""
         platforms = {pool.platform for pool in self.pools}

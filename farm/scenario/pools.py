@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    ModelWrapValidatorHandler,
     Tag,
     field_validator,
     model_validator,
@@ -54,17 +55,17 @@ class PoolPlatform(Section):
     virtualized: Flag = True
     """Whether the builders are virtual."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _one_processor(cls, data: Any) -> Any:
+    def _one_processor(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if isinstance(data, dict) and "processor" in data:
             if "processors" in data:
                 raise ValueError("found processor and processors together; allowed: one of them")
-            rest = {key: value for key, value in data.items() if key != "processor"}
-            return (
-                rest if data["processor"] is None else {**rest, "processors": [data["processor"]]}
-            )
-        return data
+            name = data["processor"]
+            data = {key: value for key, value in data.items() if key != "processor"}
+            if name is not None:
+                data["processors"] = [name]
+        return handler(data)
 
     def can_run(self, platform: Platform) -> bool:
         """Return whether a job of this platform may run on these builders."""

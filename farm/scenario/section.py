@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from farm.core.errors import did_you_mean
 
@@ -29,18 +35,30 @@ class Mapped(BaseModel):
     #: a plain value of one of these types (not a boolean) is short for this key
     short_for: ClassVar[tuple[str, tuple[type, ...]] | None] = None
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:
+    def _known_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if cls.short_for is not None:
             key, kinds = cls.short_for
             if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
-                return {key: data}
-        if isinstance(data, Mapping) and not cls.takes_free_keys:
-            for key in data:
-                if key not in cls.model_fields:
-                    raise unknown_key(key, list(cls.model_fields))
-        return data
+                data = {key: data}
+        if not isinstance(data, Mapping) or cls.takes_free_keys:
+            return handler(data)
+        known = {key: value for key, value in data.items() if key in cls.model_fields}
+        if len(known) == len(data):
+            return handler(data)
+        problems = [
+            InitErrorDetails(type=unknown_key(key, list(cls.model_fields)), input=key)
+            for key in data
+            if key not in known
+        ]
+        try:
+            handler(known)
+        except ValidationError as error:
+            # all that is wrong is told at once, but not what an unknown key was meant to be
+            others = (e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1)
+            problems += map(_again, others)
+        raise ValidationError.from_exception_data(cls.__name__, problems)
 
     @model_validator(mode="after")
     def _one_given(self) -> Self:
@@ -59,6 +77,13 @@ class Mapped(BaseModel):
 
 class Section(Mapped):
     """A mapping of the scenario file."""
+
+
+def _again(problem: ErrorDetails) -> InitErrorDetails:
+    """Return an error as it is given to pydantic."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    own = PydanticCustomError(kind, "{text}", context) if kind == "unknown_key" else kind
+    return InitErrorDetails(type=own, loc=problem["loc"], input=problem["input"], ctx=context)
 
 
 def unknown_key(key: object, known: list[str]) -> PydanticCustomError:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Callable
+from typing import Any
+
+import typer
 
 from farm.core.errors import FarmError, InputError
 
+#: a command line that is not understood; Typer does not export the class
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-def with_error_messages(command: Callable[[], object]) -> None:
+
+def with_error_messages(app: typer.Typer) -> None:
     """Run a command line; a user's error gives one message and exit code 2, no traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that its encoding lacks
     try:
-        command()
+        sys.exit(app(standalone_mode=False) or 0)
+    except UsageError as error:
+        of: Any = error
+        where = "" if of.ctx is None else f" ({of.ctx.command_path} --help)"
+        _print(f"{of.format_message().rstrip('.')}{where}")
+        sys.exit(InputError.exit_code)
     except FarmError as error:
         _print(str(error))
         sys.exit(error.exit_code)

@@ -34,6 +34,13 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
 ]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+
+Speed = Annotated[
+    float | None,
+    typer.Option("--speed", help="Farm seconds per real second. Default: the scenario's."),
+]
+
 LearnFrom = Annotated[
     Path | None,
     typer.Option(
@@ -82,7 +89,7 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="OURS=THEIRS",
-        help="Name of a column in a foreign table, such as submitted=created_at; known parts: id "
+        help="The farm's name and the table's, such as submitted=created_at; known names: id "
         "submitted started finished duration platform kind …, others are attributes; repeatable.",
     ),
 ]
@@ -138,15 +145,15 @@ def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
     return seconds
 
 
-def share_of(text: str, option: str = "--relevant") -> float:
-    """Parse a share such as ``1%`` or ``0.01``; raises InputError."""
+def share_of(text: str) -> float:
+    """Parse ``--relevant``, a share such as ``1%`` or ``0.01``; raises InputError."""
     try:
         number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
         share = float(number) / (100 if percent else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise InputError(f"{option}: found {text!r:.40}; allowed: a share, as 1% or 0.01")
+        raise InputError(f"--relevant: found {text!r:.40}; allowed: a share, as 1% or 0.01")
     return share
 
 
@@ -157,7 +164,7 @@ def columns_of(texts: list[str] | None) -> dict[str, str] | None:
         ours, _, theirs = text.partition("=")
         if not ours.strip() or not theirs.strip() or ours.strip() in columns:
             raise InputError(
-                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each of ours once, as "
+                f"--column: found {text!r:.60}; allowed: OURS=THEIRS, each OURS once, as "
                 "submitted=created_at"
             )
         columns[ours.strip()] = theirs.strip()

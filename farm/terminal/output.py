@@ -1,13 +1,15 @@
-"""Output of commands: JSON, tables of numbers, and progress."""
+"""Output of commands: JSON, remarks, tables, and progress."""
 
 from __future__ import annotations
 
+import logging
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Self
 
 import msgspec
 import typer
@@ -21,7 +23,6 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from farm.terminal.console import FarmConsole
@@ -38,46 +39,36 @@ def print_json(*values: object, pretty: bool = False) -> None:
         typer.echo((msgspec.json.format(text, indent=2) if pretty else text).decode())
 
 
-def table_of(
-    title: str,
-    texts: Sequence[str],
-    numbers: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    caption: str | None = None,
-) -> Table:
-    """Return a table whose first columns are text (the first may fold), the others numbers."""
-    table = Table(title=title, caption=caption)
-    for place, name in enumerate(texts):
-        table.add_column(name, overflow="fold", no_wrap=place > 0)
-    for name in numbers:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def note(what: RenderableType, *, err: bool = False) -> None:
     """Print a remark unfolded, or a table, folded if need be."""
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
+
+
+def log_to_stderr() -> None:
+    """Let a service log to standard error, with instants."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
 
 
 @contextmanager
 def progress(
     what: str, *columns: ProgressColumn, silent: bool = False
 ) -> Iterator[Callable[..., None] | None]:
-    """Show progress on standard error; yields a function of ``description, completed, total``.
+    """Show on standard error that work is under way, until the block ends.
 
-    Yields None if it is to be silent. Without a terminal, a line is written occasionally.
+    Yields a function of ``description, completed, total`` by which the work may tell more; None if
+    all is to be silent. Without a terminal, a line is written every few seconds.
     """
     if silent:
         yield None
-        return
-    if not sys.stderr.isatty():
-        yield _Lines(what)
-        return
-    columns = columns or (SpinnerColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        yield partial(shown.update, shown.add_task(what))
+    elif sys.stderr.isatty():
+        columns = columns or (SpinnerColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+            yield partial(shown.update, shown.add_task(what))
+    else:
+        with _Lines(what) as lines:
+            yield lines.take
 
 
 @contextmanager
@@ -94,28 +85,47 @@ def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None
 
 
 class _Lines:
-    """Writes a line of progress every few seconds, with the remaining time if known."""
+    """Writes how far the work is every few seconds, with the remaining time if known."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._began = self._told_at = time.monotonic()
+        self._began = time.monotonic()
+        self._description = ""
+        self._completed = self._total = 0
         self._first: int | None = None
-        self._advanced = 0
+        #: real seconds until the last of those completed was
+        self._made_after = 0.0
+        self._over = threading.Event()
+        self._writing = threading.Thread(target=self._write, daemon=True)
 
-    def __call__(
+    def __enter__(self) -> Self:
+        self._writing.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._writing.join()
+
+    def take(
         self, description: str = "", completed: int = 0, total: int = 0, advance: int = 0
     ) -> None:
-        now = time.monotonic()
-        self._advanced += advance
-        completed = completed or self._advanced
-        self._first = completed if self._first is None else self._first
-        if now - self._told_at < LINE_EVERY:
-            return
-        self._told_at = now
-        made = completed - self._first
-        if not description:
-            description = f"{completed} of {total} {self._what}"
-        if made and completed < total:
-            left = round((now - self._began) / made * (total - completed))
-            description += f", about {format_time(left)} left"
-        sys.stderr.write(f"{description}\n")
+        """Note how far the work is."""
+        self._description = description
+        if (now := completed or self._completed + advance) != self._completed:
+            self._completed, self._made_after = now, time.monotonic() - self._began
+        self._total = total or self._total
+        self._first = self._completed if self._first is None else self._first
+
+    def _write(self) -> None:
+        while not self._over.wait(LINE_EVERY):
+            sys.stderr.write(f"{self._line(time.monotonic() - self._began)}\n")
+
+    def _line(self, spent: float) -> str:
+        made = self._completed - (self._first or 0)
+        each = self._made_after / made if made else 0.0
+        left = each * (self._total - self._completed) - (spent - self._made_after)
+        counted = f"{self._completed} of {self._total} {self._what}" if self._total else self._what
+        told = self._description or counted
+        if left > 0:
+            return f"{told}, about {format_time(round(left))} left"
+        return f"{told}, {format_time(round(spent))} so far"

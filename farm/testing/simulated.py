@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from farm.app.api import Source
+from farm.app.api import Source, load_scenario
 from farm.app.own_parts import OwnParts
-from farm.app.result import Result
+from farm.app.recorded.result import Result
 from farm.app.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.results.summary.objectives import measure, parse_objective
 from farm.results.summary.records import Recorder, RunRecords
-from farm.scenario import Scenario, load_scenario
+from farm.scenario import Scenario
 
 
 class Simulated:
@@ -60,8 +60,7 @@ def simulated(scenario: Source, **overrides: Any) -> Simulated:
     >>> farm.testing.simulated("quickstart", scheduling__policy="sjf").summary["policy"]
     'sjf'
     """
-    changes = {key.replace("__", "."): value for key, value in overrides.items()}
-    loaded = load_scenario(scenario, changes=changes)
+    loaded = load_scenario(scenario, **overrides)
     recorder = Recorder()
     result = simulated_run(loaded, own=OwnParts(), keep_events=True, observers=[recorder])
     return Simulated(loaded, result, recorder.records())

@@ -8,27 +8,26 @@ no socket, no waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import fakeredis
 import msgspec
 
-from farm.app.api import Source
+from farm.app.api import Source, load_scenario
 from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
-from farm.live.mirror import Mirror
-from farm.live.operating.answers import Answer, answering
+from farm.live.operating.answers import Answer, Questions
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
+from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Ask
+from farm.live.wire.messages import Ask, Report
 from farm.live.wire.pool_report import FarmStatus
-from farm.scenario import load_scenario
 from farm.sim.simulation import Simulation
 from farm.units import parse_time
 from provisioner.from_scenario import algorithms_of
@@ -41,7 +40,7 @@ class VirtualFarm:
     """A farm of the scenario's pools and rules; its workload is left to ``submit``.
 
     ``operator`` is the same as that of a live farm: what it reads lies in fakeredis (``redis``),
-    what it sends is taken in at the present instant by ``advance``.
+    ``advance`` reads what it sends at the present instant.
 
     >>> built = farm.testing.VirtualFarm("mm1")  # one builder
     >>> built.submit(*(farm.Job(id=name, service_time=60.0) for name in ("a", "b")))
@@ -51,8 +50,7 @@ class VirtualFarm:
     """
 
     def __init__(self, scenario: Source, **overrides: Any) -> None:
-        changes = {key.replace("__", "."): value for key, value in overrides.items()}
-        loaded = load_scenario(scenario, changes=changes)
+        loaded = load_scenario(scenario, **overrides)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self._keys = Keys("virtual:")
         self._store = Store(self.redis, self._keys)
@@ -67,7 +65,7 @@ class VirtualFarm:
             load=nothing,
         )
         self.scheduler, self._world = self._simulation.scheduler, self._simulation.world
-        self._mirror = Mirror(self.scheduler)
+        self._state_writer = StateWriter(self.scheduler)
         self._batch = Batch()
         self._ended: dict[str, int] = {}
         self._submitted = 0
@@ -83,17 +81,14 @@ class VirtualFarm:
         self.advance(0.0)
 
     def advance(self, time: float | str) -> None:
-        """Take in what operators sent, and let farm time pass: seconds, or as ``"5m"``."""
+        """Read what operators sent, and let farm time pass: seconds, or as ``"5m"``."""
         while entries := self._inbox.read(0.0):
             for entry in entries:
                 for report in entry.envelope.reports:
                     self._take(report)
         until = self.at + parse_time(time)
         self._world.execute(SetAlarm(until))
-        while True:
-            event = self._world.next_event()
-            if event is None:
-                break
+        while (event := self._world.next_event()) is not None:
             self._handle(event)
             if isinstance(event, AlarmRang) and event.at >= until:
                 break
@@ -113,39 +108,42 @@ class VirtualFarm:
         found = self.operator.job(job)
         return "unknown" if found is None else state_of(found)
 
-    def explain(self, job: str, about: Literal["job"] = "job") -> Answer:
+    def explain(self, job: str) -> Answer:
         """Return what the scheduler knows of a job: why it waits, why it went where it did."""
-        question = Ask(about, job, "")
-        steps = answering(question, self.scheduler, self.scheduler.keeper.specs, self.at)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                answer: Answer = done.value
-                return answer
+        answers: list[Answer] = []
+        questions = Questions(
+            self.scheduler,
+            self.scheduler.keeper.specs,
+            lambda: self.at,
+            lambda _, answer: answers.append(answer),
+        )
+        questions.ask(Ask("job", job, ""))
+        while questions.step():
+            pass
+        return answers[0]
 
     # --- how ----------------------------------------------------------------------------------
 
-    def _take(self, report: Any) -> None:
-        if not hasattr(report, "at") or not isinstance(report, Event):
+    def _take(self, report: Report) -> None:
+        if not isinstance(report, Event):
             return  # provisioners and questions: no service behind the inbox answers
-        event: Any = msgspec.structs.replace(report, at=self.at)
+        event = msgspec.structs.replace(report, at=self.at)
         if isinstance(event, JobsSubmitted):
             self._submitted += len(event.jobs)
         self._handle(event)
 
     def _handle(self, event: Event) -> None:
-        self._mirror.touch(event)
+        self._state_writer.touch(event)
         commands: Sequence[Command] = self.scheduler.handle(event)
         for command in commands:
-            self._mirror.note(command, event.at, self._batch)
+            self._state_writer.note(command, event.at, self._batch)
             if isinstance(command, EndJob):
                 self._ended[command.outcome] = self._ended.get(command.outcome, 0) + 1
             self._world.execute(command)
 
     def _commit(self) -> None:
         batch, self._batch = self._batch, Batch()
-        self._mirror.write(batch)
+        self._state_writer.write(batch)
         self._store.commit(batch, self._inbox.cursor, self.at)
         jobs = self.scheduler.jobs.values()
         running = sum(state.slot is not None for state in jobs)

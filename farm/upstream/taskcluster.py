@@ -1,4 +1,4 @@
-"""Worker-manager's estimator, in plain numbers: what a provisioner asks, and compiled code.
+"""Worker-manager's estimator, in plain numbers, for provisioners and compiled code.
 
 ``farm.sim.fast`` compiles ``plan``, so it has no more than numbers, ``min``, ``max`` and ``ceil``.
 """
@@ -24,7 +24,7 @@ def plan(
 ) -> tuple[int, int, int, int]:
     """Return the builders desired, to be started and to be stopped, and the jobs beyond idle slots.
 
-    ``slots`` a builder; ``least`` and ``most`` builders.
+    ``slots`` per builder; ``least`` and ``most`` builders.
     """
     each = slots if counted == IN_SLOTS else 1
     existing = look.joined * each
@@ -39,7 +39,7 @@ def plan(
         base += stopping
     desired = max(least * each, min(pending * ratio + base, most * each))
     missing = max(0, desired - existing - stopping)
-    # a fraction of a worker is a worker: the original loops while any is left to spawn
+    # a fraction of a worker counts as one: the original loops while any is left to spawn
     start = math.ceil(max(0, missing - look.booting * each) / each)
     stop = 0
     if terminate:

@@ -18,7 +18,7 @@ _TIMES = np.dtype([("arrived_at", np.float64), ("service_time", np.float64)])
 
 
 class AlikeJobs:
-    """Jobs by arrival, made as they are asked for; what is not held can be asked for once.
+    """Jobs by arrival, made on demand; those that are not held can be read once.
 
     ``name`` makes the id of the n-th one, from 1; ``fields`` are what they have in common, as
     keyword arguments of a Job. What they declare is their service time.
@@ -34,29 +34,29 @@ class AlikeJobs:
         self.held: NDArray[Any] = np.zeros(0, _TIMES)
 
     def before(self, horizon: float) -> AlikeJobs:
-        """Return those that arrive before an instant."""
+        """Return the jobs that arrive before an instant."""
         times = takewhile(lambda both: both[0] < horizon, self._times)
         return AlikeJobs(times, self._name, self._fields)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is none."""
+        """Return whether there are none."""
         first = next(self._times, None)
         if first is not None:
             self._times = chain((first,), self._times)
         return first is None
 
     def hold(self, most: int | None = None) -> bool:
-        """Draw the first ``most`` jobs, None: all; return whether they are all that there are."""
+        """Draw the first ``most`` jobs, None: all; return whether these are all jobs."""
         self.held = np.fromiter(islice(self._times, most), _TIMES)
         return most is None or len(self.held) < most
 
     def ids(self) -> list[str]:
-        """Return the ids of those that are held."""
+        """Return the ids of the held jobs."""
         return list(map(self._name, range(1, len(self.held) + 1)))
 
     def columns(self, begin: int, end: int) -> list[Iterable[Any]]:
-        """Return the fields of some that are held, in the order of a Job's fields."""
+        """Return the fields of some held jobs, in the order of a Job's fields."""
         sample, some = self[begin], self.held[begin:end]
         service_times = some["service_time"].tolist()
         known: dict[str, Iterable[Any]] = {

@@ -15,7 +15,7 @@ HOUR = 3600.0
 def instants(releases: Releases, rng: random.Random, horizon: float = math.inf) -> Iterator[float]:
     """Yield the ascending instants (farm time, s) at which a source releases something.
 
-    They lie in [start, start + duration), and before the horizon where there is no duration.
+    They lie in [start, start + duration), and before the horizon if there is no duration.
     """
     end = horizon if releases.duration is None else releases.start + releases.duration
     unlimited = _poisson(releases, rng) if releases.poisson else _every(releases)
@@ -49,7 +49,7 @@ def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
     """Return the exact inverse of the expected number of arrivals since ``start``.
 
     The rate is constant within an hour of the day: rate times that hour's factor. The function
-    returned must be asked for ascending numbers; it remembers the hour that it is in.
+    returned must be called with ascending numbers; it remembers its current hour.
     """
     factors = releases.daily_cycle or ()
     day_offset = releases.cycle_start
@@ -60,7 +60,7 @@ def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
         while True:
             hour = math.floor((at + day_offset) / HOUR)
             hour_end = (hour + 1) * HOUR - day_offset
-            if hour_end <= at:  # rounding put us on the edge itself
+            if hour_end <= at:  # rounding led to the edge itself
                 hour, hour_end = hour + 1, hour_end + HOUR
             hourly = rate * factors[hour % 24]
             needed = expected - done

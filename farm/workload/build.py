@@ -32,7 +32,7 @@ def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable
     before this returns. With phases nothing arrives after the last one (``quiesce``: none in
     the ramp-down). Ids are unique: they
     begin with the source's prefix; the jobs of a csv trace that is the only source keep their own.
-    What of the traces is not among the jobs, and why, is added to ``remarks``.
+    Parts of the traces that make no jobs are added to ``remarks``, with the reason.
 
     Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
     """
@@ -49,7 +49,7 @@ def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable
             raise _no_job(scenario)
         return alike
     merged = sources[0] if len(sources) == 1 else heapq.merge(*sources, key=arrival)
-    # a generated job has its arrival; asking whether would cost something for each
+    # a generated job has its arrival; checking would cost time for each
     jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
     first = next(jobs, None)
     if first is None:
@@ -65,13 +65,13 @@ def _no_job(scenario: Scenario) -> ScenarioError:
 
 
 def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
-    """Yield (instant, the jobs that arrive at it): they are submitted together."""
+    """Yield (instant, the jobs that arrive at it): these are submitted together."""
     for at, together in groupby(jobs, key=arrival):
         yield at or 0.0, tuple(together)
 
 
 def source_prefixes(scenario: Scenario) -> list[str]:
-    """Return what each source's job ids begin with: its name, or what it is made of."""
+    """Return the prefix of each source's job ids: its name, or its content."""
     wanted = [_plain(_wanted_prefix(scenario, source)) for source in scenario.workload]
     named = {source.options.name for source in scenario.workload}
     prefixes: list[str] = []
@@ -116,8 +116,8 @@ def _source_jobs(
         path = Path(options.path)
         if options.origin is not None and not path.exists():
             raise TraceError(
-                f"{path}: no such file; get it from {options.origin}, put it there, or say where "
-                "it is: --set workload.0.path=FILE"
+                f"{path}: no such file; get it from {options.origin}, and put it there or name it "
+                "with --set workload.0.path=FILE"
             )
         records = read_records(path, options.format, options)
         remarks += [f"{path}: {remark}" for remark in records.remarks]
@@ -133,22 +133,21 @@ def _recorded(
 ) -> Iterable[Job]:
     path = Path(options.path)
     if not len(records.arrived):
-        raise TraceError(f"{path}: found no job in the window that {where} asks for")
+        raise TraceError(f"{path}: found no job in the window of {where}")
     platform = _check_platforms(scenario, options, records, where)
-    own = records.ids
-    if own is not None and len(scenario.workload) == 1 and format_of(path, options.format) == "csv":
-        ids = own
-    elif own is not None:
-        ids = [f"{prefix}-{name:>06}" for name in own]
-    else:
-        ids = [f"{prefix}-{number:06d}" for number in range(1, len(records.arrived) + 1)]
-    return trace_jobs(records, options, ids, platform, streams)
+    keep = records.ids and len(scenario.workload) == 1
+    keep = keep and format_of(path, options.format) == "csv"
+
+    def prefixed(number: int) -> str:
+        return f"{prefix}-{records.name(number):>06}"
+
+    return trace_jobs(records, options, records.name if keep else prefixed, platform, streams)
 
 
 def _check_platforms(
     scenario: Scenario, options: Trace, records: Records, where: str
 ) -> Platform | None:
-    """Refuse platforms of the trace that no pool has; return that of jobs that name none."""
+    """Refuse platforms of the trace that no pool has; return the platform of jobs without one."""
     if options.platform is not None:
         return options.platform.platform
     found: set[Platform | None] = {one.get("platform") for one in records.details or [{}]}

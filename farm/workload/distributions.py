@@ -69,7 +69,7 @@ def _exponential(mean: float) -> Quantile:
 
 
 def _normal(given: Normal) -> Quantile:
-    """Mean - std z, z by the chance of more: of what is above 0 alone, so no draw is repeated."""
+    """Mean - std z, z by the upper tail: restricted to values above 0, so no draw is repeated."""
     mean, std, standard = given.mean, given.std, NormalDist()
     if not std:
         return _constant(mean)

@@ -19,7 +19,7 @@ from farm.workload.traits import Fields, Streams, job_maker, trait_steps
 def arrivals(
     source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterable[Job]:
-    """Return jobs that arrive one by one, made as they are asked for."""
+    """Return jobs that arrive one by one, made on demand."""
     arrived = instants(source, streams("arrivals"), horizon)
     kinds, platforms = source.kind or {"job": 1.0}, _platforms(source, platform)
     if len(kinds) == len(platforms) == 1 and not trait_steps(_without_kind(source), streams):
@@ -41,7 +41,7 @@ def matrices(
     size = chooser(source.size, streams("size"))
     released = enumerate(instants(source, streams("arrivals"), horizon), start=1)
     made = count()
-    later: list[tuple[float, int, Job]] = []  # of matrices that are not complete yet
+    later: list[tuple[float, int, Job]] = []  # of incomplete matrices
     for at, together in groupby(released, key=lambda pair: pair[1]):
         while later and later[0][0] <= at:
             yield heappop(later)[2]
@@ -60,7 +60,7 @@ def matrices(
 def _drawn(
     source: Releases, default: Platform | None, streams: Streams
 ) -> Callable[[str, float, str | None], Job]:
-    """Return what draws one job; the kind comes first, as the service time may depend on it."""
+    """Return a function that draws a job: first the kind, as the service time may depend on it."""
     make = job_maker(_without_kind(source), streams)
     kind_of = chooser(source.kind or {"job": 1.0}, streams("kind"))
     quantiles = quantiles_by_kind(source.service_time, list(source.kind or {"job": 1.0}))

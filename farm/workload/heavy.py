@@ -24,7 +24,7 @@ def longest_rules(traits: Traits) -> dict[str, Heavy]:
 
 
 def mark_longest(jobs: list[Job], traits: Traits, among: str) -> list[Job]:
-    """Return the jobs with ``heavy`` and ``memory_heavy`` set where ``longest`` rules over them."""
+    """Return the jobs with ``heavy`` and ``memory_heavy`` set where ``longest`` decides them."""
     rules = {name: rule for name, rule in longest_rules(traits).items() if rule.among == among}
     if not rules:
         return jobs

@@ -1,4 +1,4 @@
-"""Jobs made by the user's own code, checked one by one as they are made."""
+"""Jobs made by the user's code, checked one by one as they are made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def generated(
 ) -> Iterator[Job]:
     """Yield the jobs that the function of a ``generator`` source makes; ids begin with ``prefix``.
 
-    Raises ScenarioError for a function that is not there, or that raises.
+    Raises ScenarioError for a function that does not exist, or that raises.
     """
     function = named(options.function, {}, f"{where}.function", "farm.generators")
     checked_arguments(function, 1, f"{where}.function", f"{options.function}(dice)")
@@ -38,7 +38,7 @@ def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:
 
 
 def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
-    """Pass jobs on, each with a platform and an arrival; raises InputError for one that is no job.
+    """Pass jobs on, each with a platform and an arrival; raises InputError for an invalid one.
 
     ``source`` names them in messages.
     """

@@ -1,9 +1,9 @@
 """Named, seeded streams of random numbers: the only randomness of a workload.
 
-Each kind of draw has a separate stream, so that changing one part of a scenario does not
-reshuffle another, and each value costs exactly one uniform number of its stream (inverse
-transform), so that the n-th job keeps its luck when a parameter changes: scenarios that are
-compared see common random numbers.
+Each kind of draw has a separate stream, so that changing one part of a scenario does not reshuffle
+another, and each value costs exactly one uniform number of its stream (inverse transform), so that
+the n-th job keeps its random numbers when a parameter changes: compared scenarios see common random
+numbers.
 """
 
 from __future__ import annotations

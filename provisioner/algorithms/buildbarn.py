@@ -33,7 +33,7 @@ class Buildbarn(Sizing[Demand], frozen=True, kw_only=True):
     interval: Seconds = 60.0
 
     def plan(self, snapshot: PoolSnapshot, memory: Demand) -> tuple[ScalingPlan, Demand]:
-        """Plan for the quantile of what was seen inside the window."""
+        """Plan for the quantile of the demand inside the window."""
         oldest = snapshot.at - self.window
         now = snapshot.waiting_jobs + snapshot.running_jobs + snapshot.draining_jobs
         kept = tuple(sample for sample in memory.samples if sample[0] > oldest)

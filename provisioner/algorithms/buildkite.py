@@ -90,7 +90,7 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
         return instances + min(instances, self.instance_buffer)
 
     def _step(self, at: float, change: int, memory: BuildkiteMemory) -> tuple[int, BuildkiteMemory]:
-        """Return how far to go now, and the memory that knows of it."""
+        """Return the size after this step, and the memory of it."""
         out_at, in_at = memory.out_at, memory.in_at
         if self.scale_only_after_all_events:
             events = [event for event in (out_at, in_at) if event is not None]

@@ -67,7 +67,7 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
             return 0
         queue = min(snapshot.waiting_jobs, averages.waiting)
         if nothing_at_all and snapshot.waiting_jobs:
-            # the original asks for one at once when there is none of any kind
+            # the original requests one at once when there is none at all
             queue = max(queue, 1.0)
         excess = queue - max(planned, averages.planned)
         m = self.margin + (self.margin0 - self.margin) * self.margin_decay**total

@@ -15,11 +15,11 @@ Dated = tuple[tuple[float, int], ...]
 
 
 class KedaMemory(Memory, frozen=True):
-    """The autoscaler's state; ``replicas`` is what it asked for last, not what exists."""
+    """The autoscaler's state; ``replicas`` is its last request, not the present number."""
 
     replicas: int | None = None
     polled_at: float | None = None
-    #: when the queue was last seen active, or else when we began: the cooldown counts from here
+    #: when the queue was last active, or else when this began: the cooldown counts from here
     active_at: float = 0.0
     synced_at: float | None = None
     #: recommendations inside the stabilisation window

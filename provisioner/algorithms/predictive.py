@@ -31,7 +31,7 @@ class Curve(Memory, frozen=True):
 
 
 class Predictive(Sizing[Curve], frozen=True, kw_only=True):
-    """Keep the builders that the learned curve of demand asks for; grow beyond it for a queue.
+    """Keep the builders that the learned curve of demand requires; grow beyond it for a queue.
 
     Demand is the number of jobs waiting and running. The period (a day) has parts of ``step``; at
     the end of each, its mean demand is averaged with that of earlier periods:
@@ -39,7 +39,7 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
         learned = learned + rate * (mean - learned)        (the first time: mean)
         wanted  = max(running + waiting, headroom * the most learned from now until ahead)
 
-    A part that was never seen asks for nothing, so the first period is scaled by demand alone.
+    A part without history requires no builders, so the first period is scaled by demand alone.
     ``ahead`` should be the boot time at least. Only idle builders are stopped. ``min`` stay.
     """
 

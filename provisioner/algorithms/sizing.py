@@ -58,17 +58,17 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:  # noqa: ARG002
         """Return until when plans stay as this one if nothing happens: any may differ.
 
-        A class that knows better says so itself; what it says does not hold for its subclasses.
+        A class that knows better overrides this; its answer does not hold for its subclasses.
         """
         return snapshot.at
 
     def towards(
         self, snapshot: PoolSnapshot, wanted: float, why: str, *, stop: Stop = "any"
     ) -> ScalingPlan:
-        """Plan to have ``wanted`` builders: round up, keep the limits, and say what that takes.
+        """Plan to have ``wanted`` builders: round up, keep the limits, and return the difference.
 
         What is present (booting included) counts as had; what is going away still takes up room
-        under ``max``. ``stop`` says who may be stopped when there are too many.
+        under ``max``. ``stop`` says which may be stopped when there are too many.
         """
         desired = limited(wanted, self.min, self.max)
         missing = desired - snapshot.present

@@ -26,7 +26,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
     target = max(min, min((pending + claimed) * scaling_ratio, max)) are stopped as well.
 
     ``compatibility: taskcluster`` is the copy in that project's simulator: it counts *workers*
-    instead of slots (and so asks for too many when a builder has several slots) and lets idle be
+    instead of slots (and so requests too many when a builder has several slots) and lets idle be
     negative, which adds to the pending jobs. ``taskcluster-2020`` is the copy before September
     2024: desired = max(min, min(pending * ratio + running, max)), idle ones not considered.
     """
@@ -47,7 +47,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     @property
     def estimator(self) -> tuple[int, int, float, bool, int]:
-        """The options as ``farm.upstream.taskcluster.plan`` takes them."""
+        """The options, as ``farm.upstream.taskcluster.plan`` expects them."""
         counted = _COUNTED[self.compatibility]
         terminate = self.terminate and counted == IN_SLOTS
         return self.min, self.max, self.scaling_ratio, terminate, counted

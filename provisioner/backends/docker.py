@@ -19,7 +19,7 @@ import msgspec
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.live.hosts.processes import host_command
+from farm.live.hosts.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
@@ -55,7 +55,7 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: str = "512m"
     #: processes and threads
     pids: int = 256
-    #: tells the farms of one Engine apart
+    #: distinguishes the farms of one Engine
     farm: str = "farm"
 
 
@@ -180,8 +180,8 @@ class DockerBackend(Backend):
             FARM: self._options.farm,
             POOL: builder.pool,
             BUILDER: builder.id,
-            # an image that docker compose built says of which service it is, and containers take
-            # that over: a search for that service's containers would find builders
+            # an image that docker compose built names its service, and containers inherit
+            # that: a search for that service's containers would find builders
             f"{COMPOSE}.project": self._project,
             f"{COMPOSE}.service": SERVICE,
             f"{COMPOSE}.container-number": str(builder.index),
@@ -218,5 +218,5 @@ class DockerBackend(Backend):
 
 
 def _short(play: Play) -> str:
-    """Return what keeps containers of one builder's name in two lives of a farm apart."""
+    """Return a text that distinguishes containers of one builder in two lives of a farm."""
     return hashlib.sha256(msgspec.json.encode(play)).hexdigest()[:6]

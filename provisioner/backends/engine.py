@@ -13,7 +13,7 @@ TIMEOUT = 30
 def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
     """Return a client of the Engine at this address, else of the one that DOCKER_HOST names.
 
-    Raises InputError if there is no docker package, the address is none, or no Engine answers.
+    Raises InputError if there is no docker package, the address is invalid, or no Engine answers.
     """
     docker = _docker()
     try:
@@ -47,7 +47,7 @@ def _docker() -> Any:
 
 
 def no_engine(error: BaseException) -> str:
-    """Say that no Engine answers, and what to do."""
+    """Return the message that no Engine answers, with instructions."""
     return (
         f"no Docker Engine answers ({first_line(error)}): start one, or say where it is with "
         "DOCKER_HOST, or use --backend process"
@@ -55,7 +55,7 @@ def no_engine(error: BaseException) -> str:
 
 
 def engine_errors() -> tuple[type[Exception], ...]:
-    """Return what the SDK raises when the Engine refuses or is away."""
+    """Return the SDK's exceptions for an Engine that refuses or is away."""
     try:
         import docker  # noqa: PLC0415 - an optional dependency
         import requests  # noqa: PLC0415 - what docker itself uses
@@ -65,12 +65,12 @@ def engine_errors() -> tuple[type[Exception], ...]:
 
 
 def is_gone(error: BaseException | None) -> bool:
-    """Whether what was asked for is not there."""
+    """Return whether the requested object does not exist."""
     return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, short enough for a line of a log."""
-    # an error of the Engine's has its own words for it, beside the request that they answer
+    """Return an error's text, short enough for a line of a log."""
+    # the Engine's errors have their own text, beside the request
     said = str(getattr(error, "explanation", None) or error)
     return said.partition("\n")[0][:300]

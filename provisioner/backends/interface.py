@@ -18,7 +18,7 @@ class Backend:
     """Starts and removes instances of builders.
 
     Most backends only have enough *hosts*: the scheduler tells a host with room which builders to
-    play, so that launching and removing a builder is not theirs, as it is not here.
+    play, so that launching and removing do nothing, as here.
     """
 
     #: whether each builder is an instance of its own; else hosts play many of them
@@ -41,9 +41,9 @@ class Backend:
         reports: Mapping[str, PoolReport],  # noqa: ARG002 - without hosts there is nothing to do
         hosts: Mapping[str, HostRecord],  # noqa: ARG002
     ) -> Mapping[str, str]:
-        """Have enough hosts for the builders that are there and asked for.
+        """Have enough hosts for the existing and requested builders.
 
-        Returns what stands in the way, by pool, for people; raises BackendError if nothing could
+        Returns problems by pool, as text; raises BackendError if nothing could
         be done at all: it is not called again before a pause, which doubles.
         """
         return {}
@@ -59,7 +59,7 @@ class DryRun(Backend):
 
 
 def builders_to_host(reports: Mapping[str, PoolReport]) -> dict[str, int]:
-    """Return, by pool, how many builders that are there or asked for need room on a host."""
+    """Return, by pool, how many existing or requested builders need room on a host."""
     return {
         pool: len(report.joined) + len(report.requested) - report.elsewhere
         for pool, report in reports.items()

@@ -1,10 +1,10 @@
 """Pods of one Deployment per pool, each a host with room for one builder of that pool.
 
-All that is done is to set how many pods there are to be. Which pod goes the cluster decides: of
+The backend only sets the number of pods. The cluster decides which pod goes: of
 running pods it takes those that are not *ready* first (Kubernetes sorts them so before it looks
 at anything else: ``ActivePodsWithRanks`` of kube-controller-manager). A host shows by a file
 whether it plays a builder, and its pod is ready as long as the file is there: so idle
-ones go. That takes a moment to be seen, so a Deployment is only made as small as it could
+ones go. The cluster notices that with a delay, so a Deployment is only made as small as it could
 have been all through the settling time.
 """
 
@@ -23,16 +23,16 @@ from provisioner.backends.kubernetes_api import ScaleApi
 log = logging.getLogger("farm.provisioner")
 
 PATTERN = "builders-{pool}"
-#: a probe every 2 s, a heartbeat every second, and time for the controllers to hear of it
+#: a probe every 2 s, a heartbeat every second, and time for the controllers to notice
 SETTLE_TIME = 10.0
 #: others may have scaled a Deployment: real seconds between two looks at it
 LOOK_AGAIN = 5.0
-#: what Kubernetes takes as a name
+#: Kubernetes' rule for names
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def deployments_of(pools: Iterable[str], pattern: str) -> dict[str, str]:
-    """Return the Deployments' names by pool; raises InputError for names that cannot be."""
+    """Return the Deployments' names by pool; raises InputError for invalid names."""
     names = {pool: pattern.replace("{pool}", pool) for pool in pools}
     for pool, name in names.items():
         if _NAME.fullmatch(name) is None:
@@ -43,7 +43,7 @@ def deployments_of(pools: Iterable[str], pattern: str) -> dict[str, str]:
     if len(set(names.values())) < len(names):
         raise InputError(
             f"--deployment: {pattern!r} gives pools {', '.join(names)} one Deployment; allowed: "
-            f"one a pool, such as {PATTERN!r}"
+            f"one per pool, such as {PATTERN!r}"
         )
     return names
 
@@ -111,7 +111,7 @@ class KubernetesBackend(Backend):
         reports: Mapping[str, PoolReport],
         hosts: Mapping[str, HostRecord],  # noqa: ARG002 - readiness shows the cluster which are busy
     ) -> Mapping[str, str]:
-        """Scale each pool's Deployment; return what hindered that, by pool."""
+        """Scale each pool's Deployment; return the problems, by pool."""
         now = self._clock()
         for pool, need in builders_to_host(reports).items():
             deployment = self._deployments.get(pool)

@@ -1,7 +1,7 @@
 """The only permission of the kubernetes backend: get and patch the scale of some Deployments.
 
-Two calls of the API server, for which the standard library does: the official client would bring
-120 MB along. The token is read again for each call, since the cluster changes it every hour or so.
+Two calls of the API server, for which the standard library is enough: the official client would add
+120 MB. The token is read again for each call, since the cluster changes it every hour or so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Spec(msgspec.Struct):
 
 
 class _Scale(msgspec.Struct):
-    """A Scale of autoscaling/v1; what else is in it is of no interest."""
+    """A Scale of autoscaling/v1; its other fields are ignored."""
 
     kind: Literal["Scale"]
     spec: _Spec
@@ -46,14 +46,14 @@ class _Status(msgspec.Struct):
 
 
 class ScaleApi:
-    """Reads and changes how many pods Deployments of one namespace are to have.
+    """Reads and sets the number of pods of Deployments in one namespace.
 
     Args:
         url: the API server's address.
         account: a folder with ``token``, ``namespace``, and ``ca.crt`` for https.
         namespace: None: the account's.
 
-    Raises InputError for an address that is none, and an account that is not there.
+    Raises InputError for an invalid address, and a missing account.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class ScaleApi:
         self._opener = urllib.request.build_opener(*handlers)
 
     def replicas(self, deployment: str) -> int:
-        """Return how many pods it is to have; raises BackendError."""
+        """Return the desired number of pods; raises BackendError."""
         return self._call("GET", deployment)
 
     def scale(self, deployment: str, replicas: int) -> None:
-        """Set how many pods it is to have; raises BackendError."""
+        """Set the desired number of pods; raises BackendError."""
         self._call("PATCH", deployment, msgspec.json.encode({"spec": {"replicas": replicas}}))
 
     def _call(self, method: str, deployment: str, body: bytes | None = None) -> int:
@@ -104,7 +104,7 @@ class ScaleApi:
         except (OSError, http.client.HTTPException) as error:
             raise BackendError(f"{where} does not answer: {first_line(error)}") from None
         except msgspec.DecodeError as error:
-            raise BackendError(f"{where} answers what is no Scale: {error}") from None
+            raise BackendError(f"{where} does not answer with a Scale: {error}") from None
         except InputError as error:
             raise BackendError(str(error)) from None
 

@@ -1,6 +1,6 @@
 """Prepared containers, each a host with room for one builder, which are started and stopped.
 
-The provisioner needs no right but to list, start and stop (``docker compose up --no-start
+The provisioner needs only the permissions to list, start and stop (``docker compose up --no-start
 --scale`` makes them), so it can be given a proxy instead of the Engine's socket. What it does
 follows from the list and from what the hosts announced; it remembers only which it asked to
 stop, and which failed. A provisioner that starts again continues from the list.
@@ -33,14 +33,14 @@ class Known:
 
     def __init__(self) -> None:
         self.pause = Pause(first=1.0, longest=300.0)
-        #: it ran at the last look, or was started since; from when
+        #: it ran at the last check, or was started since; from when
         self.ran = False
         self.ran_since = 0.0
         #: when its host was last seen among the farm's
         self.heard_at = 0.0
         #: since when it has been idle
         self.idle_since: float | None = None
-        #: when we asked it to stop
+        #: when it was asked to stop
         self.told_at: float | None = None
         #: what was wrong with it
         self.trouble = ""
@@ -170,7 +170,7 @@ class PreparedBackend(Backend):
         self._stops[box.name] = self._threads.submit(self._api.stop, box)
 
     def _hear_of_stops(self) -> None:
-        """Forget the stops that are done; raises the BackendError of one that was not possible."""
+        """Forget the finished stops; raises the BackendError of one that was not possible."""
         for name, stop in list(self._stops.items()):
             if stop.done():
                 del self._stops[name]

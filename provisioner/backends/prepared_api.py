@@ -1,7 +1,7 @@
 """The only permissions for prepared containers on a Docker Engine: list, start, stop.
 
 Listing may go to another address than starting and stopping (two proxies, each with one right).
-Nothing is asked before it is needed, so an Engine or a proxy that is away is waited for.
+Nothing is requested before it is needed, so the caller can wait for an absent Engine or proxy.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     """A prepared container."""
 
     name: str
-    #: what the host in it calls itself (FARM_HOST={hostname})
+    #: the name that its host announces (FARM_HOST={hostname})
     host: str
-    #: of which pool alone it plays builders; empty: of any
+    #: the only pool whose builders it plays; empty: any
     pool: str = ""
     running: bool = False
-    #: what became of it, for people
+    #: its state, as text
     status: str = ""
 
 
@@ -58,7 +58,7 @@ class PreparedApi:
 
     Args:
         farm: its name, the label ``farm.farm`` of its containers.
-        read_host, write_host: addresses as DOCKER_HOST has them; None: what that names.
+        read_host, write_host: addresses in the form of DOCKER_HOST; None: its value.
         connect: makes a client (``docker.DockerClient``) of an address.
     """
 
@@ -89,14 +89,14 @@ class PreparedApi:
             return sorted(map(_box, listed), key=lambda box: box.name)
         except (msgspec.ValidationError, IndexError) as error:
             where = self._where("read")
-            raise BackendError(f"{where} answers what is no list of containers: {error}") from None
+            raise BackendError(f"{where} does not answer with containers: {error}") from None
 
     def start(self, box: Box) -> None:
         """Start one; raises ContainerError if it cannot be started, BackendError if none can."""
         self._calling("write", f"start {box.name}", lambda api: api.start(box.name))
 
     def stop(self, box: Box) -> None:
-        """Stop one, and wait for that; one that takes long to finish its work is no error."""
+        """Stop one, and wait for that; a slow stop is no error."""
         try:
             self._calling("write", f"stop {box.name}", lambda api: api.stop(box.name))
         except BackendError as error:
@@ -137,6 +137,6 @@ def _box(listed: _Listed) -> Box:
         host=listed.id[:HOSTNAME],
         pool=(listed.labels or {}).get(POOL, ""),
         running=listed.state in ("running", "restarting", "paused"),
-        # without "… seconds ago", which is another text at every look
+        # without "… seconds ago", which changes with every check
         status=listed.status.partition(")")[0] + ")" if ")" in listed.status else listed.status,
     )

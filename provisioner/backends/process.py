@@ -1,6 +1,6 @@
 """Builder hosts as processes of this machine; each runs many builders.
 
-A host's process id stands in a file, so that a provisioner that starts again (even after SIGKILL)
+A host's process id is kept in a file, so that a provisioner that starts again (even after SIGKILL)
 adopts the hosts that are there instead of starting others beside them.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.processes import HostProcess, hosts_needed
+from farm.live.hosts.host_processes import HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -56,7 +56,7 @@ class AdoptedHost:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it lives; 0 after (how it ended is unknown: it was not our child)."""
+        """None while it lives; 0 after (it is no child, so its exit code is unknown)."""
         return None if is_alive(self.pid, self._began) else 0
 
     def terminate(self) -> None:
@@ -73,12 +73,10 @@ class AdoptedHost:
 class ProcessBackend(Backend):
     """Keeps enough hosts.
 
-    Args:
-        settings: those of the farm; each host gets a different name.
-        folder: where logs and files of the hosts go.
-        cord: hosts inherit our standard input, and leave when it closes: the other end is held
-            by the process that keeps the farm up, so hosts outlive a provisioner but not the farm.
-            False: hosts leave with us.
+    Args: settings: those of the farm; each host gets a different name. folder: where logs and files
+    of the hosts go. cord: hosts inherit this process's standard input, and leave when it closes:
+    the other end is held by the process that keeps the farm up, so hosts outlive a provisioner but
+    not the farm. False: hosts leave with this process.
     """
 
     def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
@@ -107,7 +105,7 @@ class ProcessBackend(Backend):
         return {"": self._trouble} if self._pause.failures else {}
 
     def close(self) -> None:
-        """Hosts on a cord stay, to be adopted; others leave with us."""
+        """Hosts on a cord stay, to be adopted; others leave with this process."""
         if self._cord:
             return
         for host in self.hosts.values():

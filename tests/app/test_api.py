@@ -1,4 +1,4 @@
-"""``import farm``: runs in Python, with values and functions of the caller's."""
+"""``import farm``: runs in Python, with the caller's values and functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ELASTIC = [
 
 
 def plain(result: farm.Result) -> dict[str, Any]:
-    """Return a summary without what the machine's speed decides."""
+    """Return a summary without the values that depend on the machine's speed."""
     return {key: value for key, value in result.summary.items() if key != "wall_time_s"}
 
 
@@ -88,7 +88,7 @@ def test_seeds():
 
 
 def test_the_events_of_several_runs_are_not_kept():
-    """A hundred seeds do not fill the memory, unless that is asked for."""
+    """A hundred seeds do not fill the memory, unless events are asked for."""
     first = farm.simulate(LITTLE, seeds=[1])[0]
     with pytest.raises(farm.InputError, match=r"keep_events=True"):
         list(first.events)
@@ -105,7 +105,7 @@ def test_the_events_of_several_runs_are_not_kept():
     ],
 )
 def test_overrides(overrides: dict[str, Any]):
-    """Keys with dots or underscores, whole values, steps: said otherwise, and the rest stays."""
+    """Keys with dots or underscores, whole values, steps: overridden, and the rest stays."""
     found = farm.simulate(LITTLE, **overrides)
     assert found.scenario.scheduling.policy == "ljf"
     assert found.scenario.pools[0].builders == 3
@@ -131,21 +131,21 @@ def test_overrides(overrides: dict[str, Any]):
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str):
-    """One error type, which says what was wrong."""
+    """There is one error type, with a message that says what was wrong."""
     with pytest.raises(farm.InputError, match=message):
         farm.simulate(LITTLE, **arguments)
 
 
 def test_an_unknown_example():
-    """The message names those that there are."""
+    """The message names the existing ones."""
     with pytest.raises(farm.InputError, match=r"did you mean quickstart.*mm1"):
         farm.simulate("quickstrat")
     with pytest.raises(farm.InputError, match=r"scenario: found 3; allowed: a file"):
         farm.simulate(3)  # type: ignore[call-overload]
 
 
-def test_a_policy_of_the_callers():
-    """The same key gives the same run as the policy of that name; the summary says whose it was."""
+def test_a_policy_of_the_caller():
+    """The same key gives the same run as the policy of that name; the summary names its source."""
     named = farm.simulate(LITTLE, policy="sjf", pools__p__builders=1)
 
     def shortest(job: farm.Job, estimate: float, at: float, serial: int) -> float:
@@ -158,14 +158,14 @@ def test_a_policy_of_the_callers():
     assert by_key.summary["policy"] == own.summary["policy"]
 
 
-def test_a_policy_that_fails_is_told_of():
-    """The run goes on, and says what happened."""
+def test_a_policy_that_fails_is_reported():
+    """The run continues and reports the failure."""
     found = farm.simulate(LITTLE, policy=lambda *_: 1 / 0)
     assert "ZeroDivisionError" in found.summary["warnings"][0]
     assert found.summary["jobs"]["lost"] == 0
 
 
-def test_a_balancer_of_the_callers():
+def test_a_balancer_of_the_caller():
     """It ranks builders, the smallest first."""
     found = farm.simulate(
         LITTLE, balancer=lambda state: -state.builder.index, pools__p__builders=40
@@ -174,7 +174,7 @@ def test_a_balancer_of_the_callers():
     assert "p-1" not in found.jobs["builder"]
 
 
-def test_an_estimator_of_the_callers():
+def test_an_estimator_of_the_caller():
     """A function from a job to seconds, or an object that learns."""
     longest = farm.simulate(LITTLE, policy="ljf", pools__p__builders=1)
     negated = farm.simulate(
@@ -207,7 +207,7 @@ def test_an_estimator_of_the_callers():
     assert same.seen == 30
 
 
-def test_algorithms_of_the_callers():
+def test_algorithms_of_the_caller():
     """A pool is sized by a function, a class, an algorithm or another name."""
     from provisioner.algorithms.fixed import Fixed
 
@@ -226,8 +226,8 @@ def test_algorithms_of_the_callers():
             assert found.summary["builders"]["max_running"] == size
 
 
-def test_jobs_of_the_callers():
-    """A list, or a function that is given dice; phases end it, and a platform is filled in."""
+def test_jobs_of_the_caller():
+    """A list, or a function of a random generator; phases end it, platforms are filled in."""
     mine = [farm.Job(id=f"j{n}", service_time=5.0, arrived_at=float(n)) for n in range(9)]
     assert farm.simulate(LITTLE, jobs=mine).jobs["job_id"].tolist() == [job.id for job in mine]
     ended = farm.simulate(LITTLE, jobs=iter(mine), phases={"run": "4s"})
@@ -263,7 +263,7 @@ def test_compare_takes_results_and_folders(tmp_path: Path):
 
 @pytest.mark.parametrize(("library", "method"), [("pandas", "to_pandas"), ("polars", "to_polars")])
 def test_data_frames(library: str, method: str, monkeypatch: pytest.MonkeyPatch):
-    """A frame is made of the columns; a library that is not there is named."""
+    """A frame is made of the columns; a library that is not installed is named."""
     table = farm.simulate(LITTLE).jobs
     monkeypatch.setitem(sys.modules, library, SimpleNamespace(DataFrame=dict))
     assert list(getattr(table, method)()) == list(COLUMNS)
@@ -288,8 +288,21 @@ def test_a_live_run(tmp_path: Path):
 
 
 @pytest.mark.live
-def test_a_live_run_that_is_too_fast_says_so():
-    """Jobs of a few real milliseconds measure the farm, not the scenario; that is no failure."""
+def test_a_live_run_lasts_until_its_phases_end():
+    """As a simulated one does: idle builders leave after the last job, while the run continues."""
+    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
+    sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
+    leaving = LITTLE | {"pools": [ELASTIC[0] | {"idle_timeout": "5s", "provisioner": sized}]}
+    phases = {"run": "10s", "ramp_down": "30s"}
+    for play in (farm.simulate, farm.run):
+        ended = play(leaving, live={"speed": 20}, jobs=mine, phases=phases)
+        assert ended.summary["quiescence"]["builders"] == 0
+
+
+@pytest.mark.live
+@pytest.mark.live
+def test_a_live_run_that_is_too_fast_is_reported():
+    """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
     mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
     live = farm.run(LITTLE, speed=200, jobs=mine)
     [remark] = live.summary["remarks"]

@@ -1,4 +1,4 @@
-"""Faults on purpose: the plan, the records that are compared, a farm that keeps its promises."""
+"""Fault injection: the plan, the records that are compared, a farm that keeps its promises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from farm.app.chaos.verdict import begun_twice, ended_twice, without_builder
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause, Job
-from farm.live.redis.append_only import commands_of
+from farm.live.redis.append_only_reader import commands_of
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer
 from workers.journal import AttemptJournal, Entry, read_journals
@@ -28,7 +28,7 @@ from workers.journal import AttemptJournal, Entry, read_journals
 
 @given(faults=st.integers(0, 200), seed=st.integers())
 def test_a_plan_is_its_seed_and_leaves_no_kind_out(faults: int, seed: int):
-    """The same seed hurts the same way; every kind comes before any comes again."""
+    """The same seed gives the same faults; every kind comes before any comes again."""
     planned = plan(faults, seed)
     assert planned == plan(faults, seed)
     assert [fault.number for fault in planned] == [*range(1, faults + 1)]
@@ -37,7 +37,7 @@ def test_a_plan_is_its_seed_and_leaves_no_kind_out(faults: int, seed: int):
 
 
 def test_another_seed_is_another_plan():
-    """And a longer plan begins as a shorter one of its seed."""
+    """Another seed gives another plan, and a longer plan begins like a shorter one of its seed."""
     assert plan(60, 1) != plan(60, 2)
     assert plan(60, 1)[:20] == plan(20, 1)
 
@@ -61,7 +61,7 @@ print(written(disk + "/a"), written(elsewhere), round(time.time()), round(synced
 
 @pytest.mark.skipif(not can_be_faked(), reason="needs Linux and a C compiler")
 def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
-    """A slow sync, a disk without room (only that one), another time of day; and their end."""
+    """A slow sync, a full disk (only that one), another time of day; and their end."""
     disk, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
     disk.mkdir()
     elsewhere.touch()
@@ -84,7 +84,7 @@ def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
 
 
 def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
-    """Unless they were asked for, and nothing else was."""
+    """Unless they were asked for explicitly, and nothing else was."""
     monkeypatch.setattr("farm.app.chaos.machine.can_be_faked", lambda: False)
     assert set(kinds_here(())) == set(FaultKind) - set(FAKED)
     with pytest.raises(InputError, match="--only clock-step: needs"):
@@ -93,7 +93,7 @@ def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
 
 @pytest.mark.live
 def test_what_a_server_wrote_is_read_back(server: EmbeddedServer, tmp_path: Path):
-    """Bytes of any kind, over a kill and a new start; a command that was cut is left out."""
+    """Bytes of any kind, over a kill and a restart; a truncated command is left out."""
     data = tmp_path / "data"
     odd = b"line\r\n*3\r\n$5\r\n\x00\xff"
     with EmbeddedServer(server.binary, data=data) as ours:
@@ -113,7 +113,7 @@ def test_what_a_server_wrote_is_read_back(server: EmbeddedServer, tmp_path: Path
 
 
 def test_a_host_keeps_a_record_of_its_attempts(tmp_path: Path):
-    """A line that a kill has cut short is left out."""
+    """A line truncated by a kill is left out."""
     journal = AttemptJournal(str(tmp_path), "host")
     journal.began("a", 1, "x")
     journal.ended("a", 1, "x", "succeeded")
@@ -126,19 +126,19 @@ def test_a_host_keeps_a_record_of_its_attempts(tmp_path: Path):
 
 
 def began(job: str, attempt: int, builder: str) -> Entry:
-    """Return a note of a beginning."""
+    """Return a record of a start."""
     return Entry(0.0, "began", job, attempt, builder)
 
 
-def test_an_attempt_that_two_began_is_found():
-    """On two builders, or on one twice; two attempts of one job are none of that."""
+def test_an_attempt_that_began_twice_is_found():
+    """On two builders, or on one twice; two attempts of one job are no duplicate."""
     notes = [began("a", 1, "x"), began("a", 2, "y"), began("b", 1, "x"), began("c", 1, "x")]
     assert begun_twice(notes) == set()
     assert begun_twice([*notes, began("b", 1, "y"), began("c", 1, "x")]) == {"b", "c"}
 
 
 def test_an_end_that_no_builder_made_is_found():
-    """Neither another outcome nor another attempt will do; what the farm decided needs none."""
+    """Neither another outcome nor another attempt will do; ends decided by the farm need none."""
 
     def end(name: str, outcome: str = "succeeded", attempts: int = 1, **more) -> EndJob:
         job = Job(id=name, service_time=1.0)
@@ -168,7 +168,7 @@ scheduling: {retries: 9, max_builders_lost: 9}
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sixty_faults_break_no_promise(tmp_path: Path):
-    """Every kind at least twice, 2,000 jobs: none lost, stuck, twice or untrue; nobody is left."""
+    """Every kind at least twice, 2,000 jobs: none lost, stuck, run twice or misreported."""
     (tmp_path / "chaos.yaml").write_text(SCENARIO)
     words = ["chaos", "chaos.yaml", "--faults", "60", "--jobs", "2000", "--seed", "7", "--json"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Who plays a simulation changes nothing but the time that it takes."""
+"""The choice of engine changes nothing but the time that a simulation takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BUSY: dict[str, Any] = {
 }
 
 
-#: builders are asked for, time out and are lost; arrivals of jobs that are all alike
+#: builders are requested, time out and are lost; arrivals of identical jobs
 GROWING: dict[str, Any] = {
     "name": "growing",
     "phases": {"ramp_up": "1m", "run": "20m"},
@@ -74,13 +74,13 @@ CLOSELY = {
 
 
 def shortest(_job, estimate, _at, _serial):
-    """Return the key of a policy of the user's own."""
+    """Return the key of a user's policy."""
     return estimate
 
 
 @pytest.mark.parametrize("scenario", [BUSY, GROWING], ids=lambda scenario: scenario["name"])
 def test_both_engines_leave_the_same_run(scenario, tmp_path):
-    """Protects log, jobs and summary of the fast lane, byte for byte."""
+    """Protects log, jobs and summary of the compiled engine, byte for byte."""
     pytest.importorskip("numba")
     runs = {}
     for engine in ("reference", "fast"):
@@ -119,7 +119,7 @@ def test_no_events_no_story():
     ],
 )
 def test_what_is_not_covered_says_why(changes, why):
-    """Protects the one line that tells who asked for the fast engine what stands against it."""
+    """Protects the one line that says why the fast engine cannot be used."""
     pytest.importorskip("numba")
     with pytest.raises(InputError, match=f"--engine fast: does not cover .*{why}.*allowed: auto"):
         farm.simulate(BUSY, engine="fast", **changes)
@@ -135,7 +135,7 @@ def test_without_numba_everything_works(monkeypatch):
 
 
 def test_much_work_is_played_fast_by_itself(monkeypatch):
-    """Protects the choice: where the work is worth the loading, and nothing stands against it."""
+    """Protects the choice: it is used if the work outweighs the loading, and it covers the run."""
     pytest.importorskip("numba")
     monkeypatch.setattr(coverage, "WORTH_LOADING", 100)
     monkeypatch.setattr(coverage, "WORTH_COMPILING", 100)
@@ -143,7 +143,7 @@ def test_much_work_is_played_fast_by_itself(monkeypatch):
 
 
 def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
-    """Protects the way back: a play that comes to such jobs is played again."""
+    """Protects the fallback: a run with such jobs is repeated by the reference engine."""
     pytest.importorskip("numba")
     broken = {**BUSY, "pools": [{**BUSY["pools"][0], "failure_rate": 1}]}
     with pytest.raises(InputError, match="jobs that have to be given up"):
@@ -151,7 +151,7 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
 
 
 def test_an_endless_load_is_not_awaited(monkeypatch):
-    """Protects the memory from a load that only the run's own end cuts off."""
+    """Protects the memory from a load that only the end of the run cuts off."""
     pytest.importorskip("numba")
     monkeypatch.setattr(choice, "MOST_JOBS", 50)
     monkeypatch.setattr(coverage, "WORTH_LOADING", 10)
@@ -178,7 +178,7 @@ def test_an_endless_load_is_not_awaited(monkeypatch):
 
 
 def test_an_interrupted_simulation_leaves_what_happened_until_then(tmp_path):
-    """The run is marked and can be read; the interrupt goes on to whoever waits for it."""
+    """The run is marked and can be read; the interrupt is passed on to the caller."""
     seen = []
 
     def impatient(event, _):

@@ -17,13 +17,13 @@ LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Examples keep runs where they are."""
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples save runs in the working directory."""
     monkeypatch.chdir(tmp_path)
 
 
 def marked(public: str) -> object:
-    """What needs Celery or a server takes longer."""
+    """Examples with Celery or a server are marked slow."""
     live = public in ("farm.run", "farm.ServerError")
     return pytest.param(public, marks=[pytest.mark.slow, pytest.mark.live] if live else [])
 
@@ -33,7 +33,7 @@ NAMES = [f"{room.__name__}.{name}" for room in (farm, farm.testing) for name in 
 
 @pytest.mark.parametrize("public", [marked(name) for name in ("farm", *NAMES)])
 def test_every_public_name_has_an_example(public: str):
-    """A reader who types it sees what is shown."""
+    """A reader who types it sees the output shown."""
     room, _, name = public.rpartition(".")
     documented = getattr(import_module(room), name) if room else farm
     tests = [
@@ -56,7 +56,7 @@ def test_the_page_on_python():
 
 
 def test_the_policy_that_contributing_shows():
-    """The first change that a newcomer is shown is one that works."""
+    """The first change that a newcomer is shown works."""
     (block,) = [
         b for b in BLOCKS if b.document.name == "CONTRIBUTING.md" and b.language == "python"
     ]
@@ -68,7 +68,7 @@ def test_the_policy_that_contributing_shows():
 
 
 def test_every_name_is_documented():
-    """dir(farm) shows the tour's names, and the tour speaks of each."""
+    """dir(farm) shows the names of its documentation, which mentions each."""
     assert set(farm.__all__) <= set(dir(farm))
     for name in farm.__all__:
         assert name in (farm.__doc__ or ""), name

@@ -23,10 +23,8 @@ def settings_of(line: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words[: words.index("celery")])
 
 
-def test_each_machine_has_a_command_and_a_user_of_its_own(
-    farm: Callable[..., Said], tmp_path: Path
-):
-    """No password is in it, neither the admin's nor the builder's: that is in a file."""
+def test_each_machine_has_a_command_and_a_user(farm: Callable[..., Said], tmp_path: Path):
+    """It contains no password, neither the admin's nor the builder's: that is in a file."""
     farm("acl", "builder", "--host", "a", "--host", "b")
     found = farm("join", SERVER, "--host", "a", "--host", "b", "--room", 2, "--pool", "my pool")
     first, second = found.out.splitlines()
@@ -43,7 +41,7 @@ def test_each_machine_has_a_command_and_a_user_of_its_own(
 
 
 def test_the_user_is_made_on_the_server(farm: Callable[..., Said], server: EmbeddedServer):
-    """By the one who may; it can report, and no more. Without TLS there is a warning."""
+    """The admin makes it; it can report, and no more. Without TLS there is a warning."""
     found = farm("join", "redis://10.1.2.3:6379/0", "--redis", server.url)
     assert found.code == 0
     assert "without TLS" in found.err
@@ -67,7 +65,7 @@ def test_the_user_is_made_on_the_server(farm: Callable[..., Said], server: Embed
     ],
 )
 def test_a_server_that_no_other_machine_reaches_is_refused(farm: Callable[..., Said], server: str):
-    """With what was found, without its password, and what is allowed; no password is made up."""
+    """With what was found (without its password) and what is allowed; no password is generated."""
     found = farm("join", server)
     assert found.code == 2
     assert "allowed: rediss://HOST:PORT/0" in found.err
@@ -76,7 +74,7 @@ def test_a_server_that_no_other_machine_reaches_is_refused(farm: Callable[..., S
 
 
 def test_a_user_without_a_password_is_refused_where_none_can_be_made(farm: Callable[..., Said]):
-    """The server would not know what is made up here."""
+    """The server would not know a password generated here."""
     found = farm("join", SERVER)
     assert found.code == 2
     assert "farm-passwords/farm-builder: found no such file" in found.err

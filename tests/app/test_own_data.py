@@ -1,7 +1,8 @@
-"""Tables of others as workloads, and a scenario begun from one."""
+"""Other people's tables as workloads, and scenarios generated from them."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from farm.cli.main import app
 from farm.core.errors import FarmError
 from farm.scenario import TraceOptions
 from farm.workload import read_trace
+from farm.workload.traces import read_records
 
 TABLE = """job,created_at,started_at,finished_at,tags,owner,colour
 7,2024-05-01T10:00:00+02:00,2024-05-01T10:01:00+02:00,2024-05-01T10:06:30+02:00,linux-x64,core,red
@@ -29,7 +31,7 @@ COLUMNS = [word for ours, theirs in FIELDS.items() for word in ("--column", f"{o
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Leave a table as a CI's database exports it."""
+    """Write a table as a CI's database exports it."""
     path = tmp_path / "ci.csv"
     path.write_text(TABLE, encoding="utf-8")
     return path
@@ -46,13 +48,15 @@ def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
     assert jobs[0].attributes == {"team": "core"}
 
 
-def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
+def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
     """Numbers that are no calendar time are not moved."""
     path = tmp_path / "t.csv"
     path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
-    fields = {"submitted": "at", "duration": "took"}
-    jobs = list(read_trace(path, "csv", TraceOptions(fields=fields)))
+    options = TraceOptions(fields={"submitted": "at", "duration": "took"})
+    jobs = list(read_trace(path, "csv", options))
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
+    path.write_text("at,took\n-3,1\n4,1\n", encoding="utf-8")
+    assert [job.arrived_at for job in read_trace(path, "csv", options)] == [0.0, 7.0]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,7 @@ def test_durations_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> No
             "2026-03-02T06:00:00Z,5\n12,5\n",
             ":3: submitted: found '12' below dates; allowed: dates",
         ),
+        ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),
         ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
     ],
 )
@@ -78,8 +83,69 @@ def test_a_wrong_value_is_one_message(tmp_path: Path, rows: str, told: str) -> N
     assert str(caught.value).count("found") == 1
 
 
-def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
-    """Neither a row nor a column is dropped in silence; what is written reads back."""
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty; allowed: a line that names the columns"),
+        ("at,took\n", "found no job that can be used"),
+        ("at,took\n0,1\n1,2,3\n", ":3: more values than the header has columns"),
+        ("at;took;at,b\n", "found no job that can be used"),
+        ("at\n1\n", "column duration=took: there is no such column; allowed: at"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path: Path, text: str, told: str) -> None:
+    """Values that no column has a name for would otherwise be lost in silence."""
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    fields = {"submitted": "at", "duration": "took"}
+    with pytest.raises(FarmError, match=re.escape(told)):
+        read_trace(path, "csv", TraceOptions(fields=fields))
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_whatever_stands_between_columns(tmp_path: Path, between: str) -> None:
+    """Spreadsheets write semicolons where a comma is the decimal point."""
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE.replace(",", between), encoding="utf-8-sig", newline="\r\n")
+    jobs = read_trace(path, "csv", TraceOptions(fields=FIELDS))
+    assert [job.service_time for job in jobs] == [330.0, 100.5]
+
+
+def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
+    """The jobs are numbered then, and found again by none of these ids."""
+    path = tmp_path / "t.csv"
+    path.write_text("at,took,n\n0,1,a\n0,1,a\n", encoding="utf-8")
+    options = TraceOptions(fields={"submitted": "at", "duration": "took", "id": "n"})
+    records = read_records(path, "csv", options)
+    assert [records.name(number) for number in (1, 2)] == ["000001", "000002"]
+    assert records.remarks == ["ids not used, as they are not distinct: jobs are numbered"]
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("id,submitted,duration", "found no column submitted_at_s; did you mean submitted?"),
+        ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
+    ],
+)
+def test_a_table_that_is_not_ours(tmp_path: Path, header: str, told: str) -> None:
+    """What is missing is named, with the column that may be it; no other one is guessed at."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(FarmError, match=re.escape(told)):
+        read_trace(path)
+
+
+def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None:
+    """One job that arrives alone spans no time: a share of it tells no size."""
+    path = tmp_path / "t.csv"
+    path.write_text("submitted_at_s,service_time_s\n0,3600\n", encoding="utf-8")
+    write_first_scenario(tmp_path / "first.yaml", path)
+    assert "builders: 1 " in (tmp_path / "first.yaml").read_text()
+
+
+def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
+    """Neither rows nor columns are dropped silently; what is written reads back."""
     out = tmp_path / "jobs.csv"
     said = ["import", "csv", str(table), *COLUMNS, "--show", "-o", str(out)]
     found = CliRunner().invoke(app, said)
@@ -90,7 +156,7 @@ def test_what_is_left_out_is_said(table: Path, tmp_path: Path) -> None:
     for one in (found, begun, played):
         assert one.exit_code == 0
         assert "left out: 1 row never ran, or had not ended" in one.stderr
-        assert "left out: 1 row ended before they started" in one.stderr
+        assert "left out: 1 row ended before the start" in one.stderr
         assert "columns not used: colour" in one.stderr
     assert "2 jobs; platforms: linux-x64/virtual (1), gpu/virtual (1)" in found.stdout
     assert [job.service_time for job in read_trace(out)] == [330.0, 100.5]
@@ -111,12 +177,26 @@ CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("t.swf", SWF, ["1 row cancelled before they ran", "1 row without a submit or run time"]),
-        ("datastore.json", OPEN, ["1 row of tasks that did not end"]),
-        ("t.csv", CANCELLED, ["2 rows cancelled before they ran"]),
+        (
+            "t.swf",
+            SWF,
+            [
+                "left out: 1 row cancelled before running",
+                "left out: 1 row without a submit or run time",
+            ],
+        ),
+        (
+            "w.swf",
+            "1 0 0 60 4 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n",
+            [
+                "jobs of several processors: 1, taken as one slot each",
+            ],
+        ),
+        ("datastore.json", OPEN, ["left out: 1 row of tasks that did not end"]),
+        ("t.csv", CANCELLED, ["left out: 2 rows cancelled before running"]),
     ],
 )
-def test_a_run_says_what_of_its_traces_it_did_not_play(
+def test_a_run_reports_which_parts_of_its_traces_it_left_out(
     tmp_path: Path, name: str, text: str, told: list[str]
 ) -> None:
     """Beside its results, with the file, whatever the format."""
@@ -125,18 +205,18 @@ def test_a_run_says_what_of_its_traces_it_did_not_play(
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}]}
     found = farm.simulate(scenario).summary["remarks"]
-    assert [*found] == [f"{path}: left out: {one}" for one in told]
+    assert [*found] == [f"{path}: {one}" for one in told]
 
 
 @pytest.mark.live
-def test_a_live_run_says_it_too(tmp_path: Path) -> None:
-    """The same remark, before any that tells of the run itself."""
+def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
+    """The same remark, before those about the run itself."""
     path = tmp_path / "t.csv"
     path.write_text(CANCELLED, encoding="utf-8")
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}], "live": {"speed": 20}}
     remarks = farm.run(scenario).summary["remarks"]
-    assert remarks[0] == f"{path}: left out: 2 rows cancelled before they ran"
+    assert remarks[0] == f"{path}: left out: 2 rows cancelled before running"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +233,7 @@ def test_a_live_run_says_it_too(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_mapping_is_one_message(table: Path, columns: list[str], told: str) -> None:
-    """It names the column, and what the table has."""
+    """It names the column, and those that the table has."""
     words = [word for column in columns for word in ("--column", column)]
     with pytest.raises(FarmError) as caught:
         CliRunner().invoke(
@@ -162,7 +242,7 @@ def test_a_wrong_mapping_is_one_message(table: Path, columns: list[str], told: s
     assert told in str(caught.value)
 
 
-def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None:
+def test_a_scenario_generated_from_a_trace_runs(table: Path, tmp_path: Path) -> None:
     """Every platform has a pool, every job ends, wherever the scenario stands."""
     (tmp_path / "own").mkdir()
     out = tmp_path / "own" / "first.yaml"
@@ -172,8 +252,8 @@ def test_a_scenario_begun_from_a_trace_runs(table: Path, tmp_path: Path) -> None
     assert sorted(run.summary["pools"]) == ["gpu", "linux-x64"]
 
 
-def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
-    """Rows without a platform beside others are refused; letters that names lack become plain."""
+def test_a_scenario_is_generated_only_if_it_would_run(tmp_path: Path) -> None:
+    """Rows without a platform among others are refused; forbidden letters in names are replaced."""
     table, out = tmp_path / "t.csv", tmp_path / "t.yaml"
     fields = {"submitted": "at", "duration": "took", "platform": "on"}
     table.write_text("at,took,on\n0,60,Ünix\n6,60,\n9,60,日本\n", encoding="utf-8")
@@ -188,7 +268,7 @@ def test_a_scenario_is_begun_only_if_it_would_run(tmp_path: Path) -> None:
 
 
 def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:
-    """A first file to change; a file that is there is never overwritten."""
+    """A first file to edit; an existing file is never overwritten."""
     out = tmp_path / "scenario.yaml"
     said = ["init", "-o", str(out)]
     assert CliRunner().invoke(app, said).exit_code == 0

@@ -22,7 +22,7 @@ SMALL = {"workload__0__count": 40}
 
 
 class Page(html.parser.HTMLParser):
-    """A page as a browser takes it apart: its JSON by id, its headings, what it would load."""
+    """Parse a page as a browser does: its JSON by id, its headings, what it would load."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def test_the_page_has_the_numbers_of_the_summary_and_loads_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize("count", [1, 10, 10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_page_of_any_number_of_jobs_is_small_and_right(tmp_path: Path, count: int) -> None:
-    """Figures are binned: a page does not grow with its run; its numbers are summary.json's."""
+    """Figures are binned: the page does not grow with its run; its numbers are summary.json's."""
     run = farm.simulate("mm1", seeds=2, out=tmp_path / "run", workload__0__count=count)
     path = farm.report(tmp_path / "run", out=tmp_path / "r.html")
     page = Page(path)
@@ -69,7 +69,7 @@ def test_a_page_of_any_number_of_jobs_is_small_and_right(tmp_path: Path, count: 
 
 
 def test_names_cannot_break_the_page(tmp_path: Path) -> None:
-    """Names come from whoever submits jobs: they are text, in figures and in the numbers."""
+    """Names come from users: they are shown as text, in figures and in the numbers."""
     nasty = "</script><script>alert(1)</script>$\\frac$"
     attributes = {"team": {nasty: 1}}
     run = farm.simulate("mm1", workload__0__attributes=attributes, **SMALL)
@@ -78,7 +78,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path) -> None:
-    """One page for what one would send to a colleague."""
+    """One page to send to a colleague."""
     runs = [farm.simulate("mm1", policy=name, **SMALL) for name in ("fifo", "sjf")]
     page = Page(farm.report(*runs, out=tmp_path / "two.html"))
     assert len(page.numbers["comparison"]["pairs"]) == 1
@@ -93,7 +93,7 @@ def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path)
 
 
 def test_the_charts_of_a_run_are_those_of_its_page(tmp_path: Path) -> None:
-    """What ``plot`` returns is the page's, and can be kept as a picture that any program reads."""
+    """What ``plot`` returns is the page's figure, and can be saved as a picture."""
     run = farm.simulate("quickstart")
     text = farm.report(run, out=tmp_path / "r.html").read_text(encoding="utf-8")
     for name in ("queue", "builders", "distribution", "slots", "invocations"):
@@ -129,7 +129,7 @@ def test_what_is_drawn_is_what_is_in_the_run() -> None:
 
 
 def test_counts_over_time_are_the_highest_of_each_interval() -> None:
-    """A peak shorter than an interval is seen, and who leaves makes room first."""
+    """A peak shorter than an interval is seen, and a job that ends makes room first."""
     starts, ends = np.array([0.0, 1.0, 1.2, 5.0]), np.array([5.0, 1.1, np.nan, 6.0])
     found = highest(starts, ends, np.array([0.0, 2.0, 4.0, 6.0, 8.0]))
     assert found.tolist() == [2.0, 2.0, 2.0, 1.0]
@@ -137,7 +137,7 @@ def test_counts_over_time_are_the_highest_of_each_interval() -> None:
 
 
 def row(number: int, start: float, end: float, builder: str) -> JobRow:
-    """Return the row of a job that ran so."""
+    """Return the row of such a job."""
     return JobRow(
         job_id=str(number), matrix="", invocation="", platform="amd64/virtual", kind="job",
         submitted_at=0.0, dispatched_at=start, started_at=start, finished_at=end,
@@ -145,8 +145,8 @@ def row(number: int, start: float, end: float, builder: str) -> JobRow:
     )  # fmt: skip
 
 
-def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
-    """Jobs at once on one builder are in slots of their own; shares are of true time."""
+def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
+    """Concurrent jobs on one builder are in separate slots; shares are of true time."""
     jobs = Jobs([row(1, 0, 4, "a"), row(2, 1, 2, "a"), row(3, 4, 6, "a"), row(4, 0, 8, "b")])
     found = lanes(jobs)
     assert [lane.name for lane in found] == ["a", "a 2", "b"]
@@ -156,7 +156,7 @@ def test_slots_are_told_apart_and_their_busy_time_adds_up() -> None:
 
 
 def test_a_figure_is_written_as_a_picture(tmp_path: Path) -> None:
-    """One file a chart, in the format that its name says; mistakes are one message."""
+    """One file per chart, in the format of its suffix; mistakes are one message."""
     run = farm.simulate("mm1", **SMALL, out=tmp_path / "run").path
     for name, figure, files in (
         ("d.svg", "distribution", {"d.svg": b"<?xml"}),

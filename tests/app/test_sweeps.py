@@ -1,4 +1,4 @@
-"""Sweeps: what is varied, that a stopped one goes on, and that its verdicts can be trusted."""
+"""Sweeps: what is varied, how they resume, and whether their verdicts can be trusted."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_pattern_means_every_pool_that_has_the_section() -> None:
 
 
 def test_another_algorithm_keeps_the_limits_and_not_the_options() -> None:
-    """Options are an algorithm's own: those of the former would be refused by the next."""
+    """Options belong to an algorithm: the next one would refuse those of the former."""
     axis = parse_axis("pools.*.provisioner.algorithm=taskcluster,queue-depth")
     found = [
         s.pools[1].provisioner
@@ -96,7 +96,7 @@ def test_another_algorithm_keeps_the_limits_and_not_the_options() -> None:
 
 
 def test_a_section_comes_from_a_file(tmp_path: Path) -> None:
-    """A file says a section with its name above it, or without."""
+    """A file holds a section with its name above it, or without."""
     (tmp_path / "a.yaml").write_text("policy: sjf\n", encoding="utf-8")
     (tmp_path / "b.yaml").write_text("scheduling:\n  policy: ljf\n", encoding="utf-8")
     axis = parse_axis(f"scheduling=@{tmp_path / 'a.yaml'},@{tmp_path / 'b.yaml'}")
@@ -104,8 +104,8 @@ def test_a_section_comes_from_a_file(tmp_path: Path) -> None:
     assert [one.scheduling.policy for one in grid.scenarios.values()] == ["sjf", "ljf"]
 
 
-def test_a_key_that_changes_nothing_is_said() -> None:
-    """An idle time-out longer than the run has no effect, whatever it is."""
+def test_a_key_that_changes_nothing_is_reported() -> None:
+    """An idle time-out longer than the run has no effect, whatever its value."""
     vary = {"pools.cloud.idle_timeout": ["5h", "6h"], "pools.cloud.provisioner.max": [1, 4]}
     found = farm.sweep(provisioned(), vary, replications=1)
     assert found.sweep.without_effect == ("pools.cloud.idle_timeout",)
@@ -118,6 +118,7 @@ def test_a_key_that_changes_nothing_is_said() -> None:
         (["--vary", "pools.gpu*.builders=1"], "matches nothing in the scenario; its pools: single"),
         (["--vary", "scheduling.policy"], "allowed: KEY=V1,V2"),
         (["--vary", "scheduling.policy=fifo", "--vary", "scheduling.policy=sjf"], "twice"),
+        (["--vary", "seed=1,2"], "vary: found seed; allowed: other keys"),
         (["--vary", "scheduling=@missing.yaml"], "missing.yaml: no such file"),
         (["--replications", "0"], "replications: found 0; allowed: 1 or more"),
         (["--baseline", "seed=1"], "baseline: found 'seed'"),
@@ -134,8 +135,8 @@ def test_bad_input_is_one_message(said: list[str], told: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
-    """What was finished is kept, what was being written is whole or absent, the rest is played."""
+def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
+    """Finished runs are kept, a file being written is whole or absent, the rest is run again."""
     command = [
         sys.executable, "-m", "farm", "sweep", "mm1", "--vary", "scheduling.policy=fifo,sjf",
         "-n", "6", "--set", "workload.0.count=2000", "--quiet", "--out",
@@ -157,7 +158,7 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None
 
 
 def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who played a run changes nothing in it."""
+    """Which process played a run changes nothing in it."""
     scenario = farm.load_scenario("mm1", **SMALL)
     runs = [SeededRun(scenario, seed) for seed in range(4)]
     alone = play_all(runs, FinishedRuns(None), lambda _: None)
@@ -180,21 +181,21 @@ def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.Mo
     assert alone.cost == among_many.cost
 
 
-def test_something_else_is_not_written_into(tmp_path: Path) -> None:
-    """A directory with other files is the user's own."""
+def test_other_directories_are_not_written_into(tmp_path: Path) -> None:
+    """A directory with other files belongs to the user."""
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="has other files"):
         farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
 
 
-def test_only_a_sweep_of_the_same_scenario_goes_on_in_a_directory(tmp_path: Path) -> None:
+def test_only_a_sweep_of_the_same_scenario_resumes_in_a_directory(tmp_path: Path) -> None:
     """Other axes and more seeds are the same sweep; another scenario would replace its tables."""
     farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
     vary = {"scheduling.policy": ["fifo", "sjf"]}
     farm.sweep("mm1", vary, replications=2, out=tmp_path, **SMALL)
     before = (tmp_path / "table.csv").read_bytes()
     for scenario, count in (("quickstart", 60), ("mm1", 61)):
-        with pytest.raises(InputError, match="holds a sweep of another scenario"):
+        with pytest.raises(InputError, match="has a sweep of another scenario"):
             farm.sweep(scenario, replications=1, out=tmp_path, workload__0__count=count)
     assert (tmp_path / "table.csv").read_bytes() == before
 
@@ -217,7 +218,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 
 
 @pytest.mark.slow
-def test_settings_that_are_the_same_are_seldom_told_apart() -> None:
+def test_equal_settings_are_rarely_distinguished() -> None:
     """A/A sweeps: of 200, each of two equal settings with jobs of their own, ≤ 5 % find better.
 
     Nothing but the interval decides: any difference would be relevant.

@@ -1,4 +1,4 @@
-"""The pages that `farm report` and `farm study` write, in a browser without a window."""
+"""The pages that `farm report` and `farm study` write, in a headless browser."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_page_fits_its_window(
     browser: Chromium, pages: dict[str, Path], name: str, scheme: str, width: int
 ) -> None:
-    """On a telephone and on a desk, light and dark: no wider than the window; loads nothing."""
+    """On a telephone and on a desktop, light and dark: no wider than the window; loads nothing."""
     browser.open(pages[name], width, scheme)
     assert browser.evaluate("innerWidth") == width
     assert browser.evaluate("document.documentElement.scrollWidth") <= width

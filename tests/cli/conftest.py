@@ -1,4 +1,4 @@
-"""What the tests of commands share: a server, and a farm at which nobody works."""
+"""What the tests of commands share: a server, and a farm without running processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fixtures.still_farm import StillFarm
 
 @pytest.fixture
 def still(server: Server, tmp_path: Path) -> Iterator[StillFarm]:
-    """A farm with two pools and nobody at work."""
+    """A farm with two pools and no running processes."""
     with closing(connect(server.url, "test")) as client:
         client.flushall()
         yield StillFarm(client, server.url, tmp_path)

@@ -24,7 +24,7 @@ workload:
 
 @pytest.fixture
 def refused(farm, tmp_path):
-    """Run ``farm`` and expect one message on stderr that says all of these things."""
+    """Run ``farm`` and expect one message on stderr that contains all of these texts."""
 
     def run(*words: object, says: tuple[str, ...]) -> str:
         before = sorted(tmp_path.rglob("*"))
@@ -117,7 +117,7 @@ CHANGES = {
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("mistake", CHANGES)
 def test_bad_scenarios(refused, write, world, mistake):
-    """Each mistake is told before anything starts, in both worlds, with its place."""
+    """Each mistake is reported before anything starts, in both worlds, with its place."""
     change, says = CHANGES[mistake]
     refused(world, write(change), "--out", "kept", says=says)
 
@@ -180,7 +180,7 @@ def test_unrunnable_jobs_can_be_allowed(farm, write):
     assert json.loads(out)["jobs"]["cancelled"] == 5
 
 
-# --- things of one's own ------------------------------------------------------------------------
+# --- the user's functions ----------------------------------------------------------------------
 
 OWN = """\
 def fails(job, estimate, at, serial):
@@ -220,8 +220,8 @@ def rank_text(builder):
         ("balancer", "rank_text"),
     ],
 )
-def test_things_of_ones_own_that_fail(farm, write, tmp_path, key, name):
-    """The farm goes on, every job is done; the message names key and function, the code is 1."""
+def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name):
+    """The run continues, every job ends; the message names key and function, the exit code is 1."""
     module = f"own_{name}"
     (tmp_path / f"{module}.py").write_text(OWN)
     path = write(("workload:", f"scheduling: {{{key}: '{module}:{name}'}}\nworkload:"))
@@ -233,15 +233,15 @@ def test_things_of_ones_own_that_fail(farm, write, tmp_path, key, name):
     assert "Traceback" not in err
 
 
-def test_a_policy_of_ones_own_with_another_signature(refused, write, tmp_path):
-    """Said before the run starts."""
+def test_a_policy_of_the_user_with_another_signature(refused, write, tmp_path):
+    """Reported before the run starts."""
     (tmp_path / "own_few.py").write_text(OWN)
     path = write(("workload:", "scheduling: {policy: 'own_few:few'}\nworkload:"))
     sys.dont_write_bytecode = True
     refused("simulate", path, says=("scheduling.policy", "own_few:few"))
 
 
-def test_a_policy_of_ones_own_that_works(farm, write, tmp_path):
+def test_a_policy_of_the_user_that_works(farm, write, tmp_path):
     """A function of the working directory is found and used."""
     (tmp_path / "own_good.py").write_text(OWN)
     path = write(("workload:", "scheduling: {policy: 'own_good:longest_name'}\nworkload:"))
@@ -272,7 +272,7 @@ def test_garbled_swf(refused, tmp_path, line, says):
 
 
 def test_a_broken_archive(refused, tmp_path):
-    """A .gz that is none, or ends too early."""
+    """A .gz that is none, or is truncated."""
     (tmp_path / "a.swf.gz").write_bytes(b"not zipped")
     refused("import", "swf", "a.swf.gz", "-o", "out.csv", says=("a.swf.gz",))
     whole = gzip.compress(b"; Version: 2\n" * 100)
@@ -281,7 +281,7 @@ def test_a_broken_archive(refused, tmp_path):
 
 
 def test_import_mistakes(refused, tmp_path):
-    """Unknown format, missing file, a target that exists, a target that cannot be."""
+    """Unknown format, missing file, an existing target, an impossible target."""
     (tmp_path / "ok.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
     refused("import", "swfx", "ok.csv", "-o", "out.csv", says=("swfx", "swf"))
     refused("import", "csv", "gone.csv", "-o", "out.csv", says=("gone.csv",))
@@ -293,7 +293,7 @@ def test_import_mistakes(refused, tmp_path):
 
 
 def test_compare_mistakes(refused, farm, write, tmp_path):
-    """One run, no run, something that is no run, a run that was cut off."""
+    """One run, no run, something else, a truncated run."""
     assert farm("simulate", write(), "--out", "one", "--quiet")[0] == 0
     refused("compare", "one", says=("found 1", "two or more"))
     refused("compare", "one", "nowhere", says=("nowhere",))
@@ -306,11 +306,28 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("fly",), ("simulate",), ("simulate", "--speeed", "3"), ("run",)]
+    ("words", "says"),
+    [
+        ("fly", "No such command 'fly' ("),
+        ("simualte x", "found no command 'simualte'; did you mean simulate?"),
+        ("simulate", "farm simulate --help)"),
+        ("run x --speeed 3", "--speeed"),
+        ("plan x --slo y --replications 0", "Invalid value for '--replications'"),
+    ],
 )
-def test_misspelt_commands_and_options(refused, words):
-    """Usage mistakes are mistakes too."""
-    refused(*words, says=("rror",))
+def test_misspelt_commands_and_options(refused, words, says):
+    """Usage mistakes are told like all others: in one line, with a word on where to look."""
+    said = refused(*words.split(), says=(says,))
+    assert said.startswith("error: ")
+    assert said.isascii(), "no box is drawn around it"
+
+
+def test_help_is_whole_in_a_narrow_terminal(farm, monkeypatch):
+    """Nothing of it is cut off, and every command is listed with what it does."""
+    monkeypatch.setenv("COLUMNS", "60")
+    told = "".join(farm("plan", "--help").out.split())
+    assert "pools.linux.idle_timeout=5m,15m" in told
+    assert "List the jobs of a live farm." in farm().out
 
 
 def test_the_real_process_says_it_in_one_message(tmp_path):

@@ -1,4 +1,4 @@
-"""The commands when all is well: JSON that parses, exit codes, runs that are kept, pipes."""
+"""The commands when all is well: valid JSON, exit codes, saved runs, pipes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from farm.core.model import Job
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
 from farm.terminal import output
+from tests.fixtures.waiting import until
 
 SMALL = """\
 name: small
@@ -31,12 +32,12 @@ workload:
 
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path) -> None:
-    """A small scenario lies where the commands are typed."""
+    """Put a small scenario into the working directory."""
     (tmp_path / "farm.yaml").write_text(SMALL)
 
 
 def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):
-    """The summary printed is the summary kept; failing jobs are no failed run."""
+    """The summary printed is the summary saved; failing jobs are no failed run."""
     done = farm("simulate", "farm.yaml", "--json", "--out", "kept")
     assert done.code == 0, done.err
     summary = json.loads(done.out)
@@ -81,7 +82,7 @@ def test_compare_prints_a_table_and_json(farm):
 
 
 def test_import_round_trip(farm, tmp_path: Path):
-    """A trace imported is a trace that can be imported and run again, the same."""
+    """An imported trace can be imported and run again, with the same result."""
     swf = (
         "1 0 0 10 1 -1 -1 -1 -1 -1 1 7 1 1 1 1 -1 -1\n2 5 0 20 1 -1 -1 -1 -1 -1 1 8 1 1 1 1 -1 -1\n"
     )
@@ -99,7 +100,7 @@ def test_import_round_trip(farm, tmp_path: Path):
 
 
 def test_schema_is_json_and_help_is_help(farm):
-    """For editors, and for people."""
+    """The schema is for editors, help is for people."""
     schema = farm("schema")
     assert "pools" in json.loads(schema.out)["properties"]
     done = farm("simulate", "--help")
@@ -109,7 +110,7 @@ def test_schema_is_json_and_help_is_help(farm):
 
 @pytest.mark.parametrize("words", ["schema", "simulate farm.yaml --json"])
 def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
-    """``farm … | head -1`` is no error: no traceback, no noise."""
+    """A closed pipe (``| head -1``) is no error: no traceback, no noise."""
     (tmp_path / "farm.yaml").write_text(SMALL)
     command = f"{sys.executable} -m farm.cli.main {words} | head -c 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -133,7 +134,7 @@ LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.runs.simulate.loa
 
 @pytest.mark.parametrize("where", [LATE, EARLY])
 def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
-    """Whenever it comes: no traceback, and a run directory that says it did not finish."""
+    """Whenever it comes: no traceback, and a run directory marked as unfinished."""
 
     def interrupted(*_: object, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -148,7 +149,7 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
 
 
 def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_path: Path):
-    """A run, a processor, a team may be called größe; a terminal of ASCII gets an escape."""
+    """A run, a processor, a team may be called größe; an ASCII terminal gets an escape."""
     text = SMALL.replace("small", "größe").replace("amd64", "größe")
     (tmp_path / "named.yaml").write_text(text, encoding="utf-8")
     for encoding, name in (("utf-8", "größe"), ("ascii", r"gr\xf6\xdfe")):
@@ -160,17 +161,32 @@ def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_
         assert name in done.stdout.decode(encoding)
 
 
-def test_what_goes_on_is_said_also_without_a_terminal(
+def test_progress_is_shown_also_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """A line every few seconds, of runs also how long the rest takes."""
-    monkeypatch.setattr(output, "LINE_EVERY", 0.0)
+    """A line every few seconds, and of runs how long the rest takes."""
+    monkeypatch.setattr(output, "LINE_EVERY", 0.005)
+
+    def said(text: str) -> None:
+        until(lambda: text in capsys.readouterr().err, text)
+
     with output.runs_progress() as told:
         told(0, 4)
+        said("0 of 4 runs, 0s so far\n")
         told(2, 4)
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "0 of 4 runs"
-    assert second.startswith("2 of 4 runs, about ")
+        said("2 of 4 runs, ")
+    with output.progress("reading"):
+        said("reading, 0s so far\n")
+    lines = output._Lines("runs")  # of those made in the first 10 s, 3 are left
+    lines.take(completed=0, total=5)
+    lines.take(completed=2)
+    lines._made_after = 10.0
+    assert [lines._line(spent) for spent in (10, 14, 30)] == [
+        "2 of 5 runs, about 15s left",
+        "2 of 5 runs, about 11s left",
+        "2 of 5 runs, 30s so far",
+    ]
+    capsys.readouterr()
     with output.runs_progress(silent=True) as told:
         told(1, 4)
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""What is imported when: a command waits for no library that it does not use."""
+"""What is imported when: a command imports no library that it does not use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
 
 
 def imported(*words: str) -> set[str]:
-    """Run ``farm`` with these words in a process of its own; return the packages it imported."""
+    """Run ``farm`` with these words in a separate process; return the packages it imported."""
     code = (
         "import atexit, sys\n"
         "atexit.register(lambda: print(*{m.split('.')[0] for m in sys.modules}, file=sys.stderr))\n"
@@ -38,7 +38,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_a_simulation_imports_no_service():
-    """In virtual time there is no broker and nobody to scrape metrics."""
+    """In virtual time there is no broker, and no metrics server."""
     found = imported("simulate", str(QUICKSTART), "--json")
     assert "pydantic" in found
     assert found & SERVICES == set()
@@ -52,8 +52,8 @@ def test_importing_farm_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("name", [name for names in COMMANDS.values() for name in names.split()])
-def test_the_list_of_commands_says_what_the_commands_say(name: str):
-    """The one-line help of a command is the first line of its own."""
+def test_the_list_of_commands_agrees_with_their_help(name: str):
+    """The one-line help of a command is the first line of its full help."""
     command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined, arg-type]
     own = command.load()
     assert (own.name, own.help.partition("\n")[0]) == (name, command.help) != (name, "")

@@ -1,4 +1,4 @@
-"""Buildbarn's dispatch scenarios, read step by step; who plays them is somebody else's business.
+"""Buildbarn's dispatch scenarios, read step by step; subclasses play them.
 
 Not interpreted, because they say nothing of dispatch: what a client or worker is answered (next
 synchronisation, first update, stages) and size class learners. A scenario with any other step or
@@ -61,7 +61,7 @@ STEPS = {
 
 
 class Steps:
-    """Plays the steps of one scenario; raises AssertionError where what happens differs.
+    """Play the steps of one scenario; raises AssertionError where what happens differs.
 
     A subclass has a method ``do_…`` for each step, which returns what happened.
     """
@@ -77,7 +77,7 @@ class Steps:
         self.unknown: set[str] = set()
 
     def withdraw(self, name: str) -> None:
-        """Nobody waits for this operation any more."""
+        """No client waits for this operation any more."""
         raise NotImplementedError
 
     def forget(self, name: str) -> None:
@@ -85,7 +85,7 @@ class Steps:
         raise NotImplementedError
 
     def silent(self) -> list[str]:
-        """Return the workers that are forgotten by now unless they synchronise."""
+        """Return the workers that are forgotten unless they synchronise."""
         raise NotImplementedError
 
     def advance(self, to: float) -> None:
@@ -226,14 +226,14 @@ def _turns(count: int | str) -> range:
 
 
 def play(steps: Steps, scenario: dict[str, Any]) -> None:
-    """Play a whole scenario; raises AssertionError where it differs."""
+    """Play a whole scenario; raise AssertionError where it differs."""
     steps.play(scenario["steps"])
     if "dispatch_order" in scenario:
         assert steps.starts == [str(name) for name in scenario["dispatch_order"]]
 
 
 def refuse(scenario: dict[str, Any]) -> None:
-    """Raise AssertionError for a scenario that tries nothing, or with keys that are not read."""
+    """Raise AssertionError for a scenario that tests nothing, or with unknown keys."""
     refuse_unknown("scenario", scenario, SCENARIO)
     _refuse_steps(scenario.get("steps"))
     expected = [step for step in _every(scenario["steps"]) if "do" in step and "expect" in step]
@@ -265,7 +265,7 @@ def _refuse_steps(steps: Any) -> None:
 def check(
     scenario: dict[str, Any], player: Callable[[dict[str, Any], Compatibility], Steps]
 ) -> None:
-    """Exact by default; scenarios of a mended habit may be upstream's, then with its habit."""
+    """Exact by default; scenarios of a fixed bug may be upstream's, then with the bug."""
     refuse(scenario)
     steps = player(scenario, None)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-#: explain a case, or tell where it comes from
+#: explain a case, or name its source
 EXPLAINING = {
     "about",
     "asserted",

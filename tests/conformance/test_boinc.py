@@ -59,7 +59,7 @@ def _variance(said: Given | None) -> Variance:
 
 
 def _host(given: Given, **more: Any) -> HostAppVersion | None:
-    """Build the host's record from the statistics that a case gives; None if it gives none."""
+    """Build the host's record from a case's statistics; None if there are none."""
     et, pfc = given.get("et"), given.get("hav_pfc")
     if et is None and pfc is None and not more:
         return None
@@ -81,7 +81,7 @@ def _usage(given: Given, projected: str) -> Usage:
 
 
 def _rules(given: Given) -> LadderRules:
-    # a case of the ladder names the host's peak counts only where the project believes them
+    # a case of the ladder names the host's peak counts only if the project trusts them
     believed = given.get("from_hav_pfc", "hav_pfc" in given)
     return LadderRules(no_stats=given.get("no_stats", False), from_host_pfc=believed)
 
@@ -163,7 +163,7 @@ def _resource(said: str) -> Resource:
 
 
 def anonymous_platform(given: Given) -> dict[str, Any]:
-    """What server and client foresee for a host's own version, or the number of its record."""
+    """What server and client predict for a host's own version, or the number of its record."""
     if "resource" in given:
         return {
             "app_version_id": generalised_version(given["app_id"], _resource(given["resource"]))
@@ -231,13 +231,13 @@ def get_pfc(given: Given) -> dict[str, Any]:
 
 
 class Either(tuple[float, ...]):
-    """Values of which any will do, because the formulas as told do not say which is meant."""
+    """Values of which any will do, because the published formulas leave it open."""
 
     __slots__ = ()
 
 
 def deadline(given: Given) -> dict[str, Any]:
-    """Does the job come back in time; and which bounds are tried."""
+    """Return whether the job is back in time, and which bounds are tried."""
     if "reliable_reduced_delay_bound" in given:
         optimistic, pessimistic = delay_bounds(
             given["delay_bound_s"], given["reliable_reduced_delay_bound"], given["est_duration_s"]
@@ -254,7 +254,7 @@ def deadline(given: Given) -> dict[str, Any]:
     )
     return {
         "ok": check.ok,
-        "est_duration_s": Either((check.duration, plain)),  # a hard app's: with its surcharge?
+        "est_duration_s": Either((check.duration, plain)),  # a hard app's: with its surcharge
         "est_report_delay_s": check.report_delay,
         "miss_by_s": check.miss,
         "reason": check.skipped,

@@ -34,7 +34,7 @@ class Worker(msgspec.Struct, eq=False):
 
 
 class Yard(Steps):
-    """Plays the steps on a queue."""
+    """Play the steps on a queue."""
 
     def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
         super().__init__(scenario, compatibility)
@@ -83,7 +83,7 @@ class Yard(Steps):
         return state
 
     def withdraw(self, name: str) -> None:
-        """Nobody waits for this operation any more; the last one takes the task with it."""
+        """No client waits for this operation any more; the last one takes the task with it."""
         state = self.jobs.get(name)
         if state is None:
             return
@@ -232,7 +232,7 @@ class Yard(Steps):
 
 @pytest.mark.conformance("buildbarn", "upstream")
 def test_upstream(case: dict[str, Any]) -> None:
-    """What upstream's own tests say of dispatch holds here, step by step."""
+    """What upstream's tests require of dispatch holds here, step by step."""
     check(case, Yard)
 
 
@@ -244,7 +244,7 @@ def test_derived(case: dict[str, Any]) -> None:
 
 @pytest.mark.conformance("buildbarn", "derived")
 def test_upstream_habits_change_nothing_else(case: dict[str, Any]) -> None:
-    """Compatibility with upstream gives upstream's answers in the scenarios derived from it."""
+    """In compatibility mode the scenarios derived from upstream get upstream's answers."""
     if has_mended_stickiness(case):
         pytest.skip("says nothing of which of the two rules its levels follow")
     refuse(case)

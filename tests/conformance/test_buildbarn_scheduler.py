@@ -32,7 +32,7 @@ from .buildbarn_steps import NO_SYNCHRONIZATION, Compatibility, Steps, check
 
 
 class Farm(Steps):
-    """Plays the steps on a scheduler."""
+    """Play the steps on a scheduler."""
 
     def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
         super().__init__(scenario, compatibility)
@@ -61,7 +61,7 @@ class Farm(Steps):
     # --- events --------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> list[Any]:
-        """Hand an event in; builders that are told to stop a job stop it at once."""
+        """Send an event; builders that have to stop a job stop it at once."""
         orders = list(self.scheduler.handle(event))
         for order in orders:
             if isinstance(order, StartJob):
@@ -110,7 +110,7 @@ class Farm(Steps):
         return self.ask(step["worker"])
 
     def ask(self, name: str) -> dict[str, Any]:
-        """The worker wants a job: it joins, its slot is clean, or it takes jobs again."""
+        """The worker wants a job: it joins, its slot is clean, or it accepts jobs again."""
         before = dict(self.queue.retained)
         state = self.scheduler.builders.get(name)
         if state is None:
@@ -165,7 +165,7 @@ class Farm(Steps):
         return happened
 
     def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Cancel everybody whom the execution serves."""
+        """Cancel every job that the execution serves."""
         state = self.scheduler.jobs[str(step["op"])] if "op" in step else None
         state = state or self.running(step["worker"])
         leader = state.leader or state

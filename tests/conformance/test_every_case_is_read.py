@@ -1,4 +1,4 @@
-"""No case is passed over: what a case file holds, some test here reads."""
+"""No case is skipped: everything in a case file is read by a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ = {
 ELSEWHERE = {"taskcluster": "tests/sim/test_taskcluster_golden.py"}
 #: keys that tests read as a whole, or that explain the rest
 BESIDES = {"conventions", "constants", "eras", "meta", "origins", "score_rules"}
-#: what the farm does not have, and says so
+#: what the farm does not have, and documents
 NOT_OURS = {("buildbarn", "size_class"): "the fair-share tree knows no size classes"}
 
 
@@ -41,7 +41,7 @@ def holds_objects(value: Any) -> bool:
 
 @pytest.mark.conformance("*")
 def test_file(path: Path, document: Any) -> None:
-    """A file has a system, cases, and nothing like cases that nobody looks at."""
+    """A file has a system, cases, and no list of cases that no test reads."""
     system = system_of(path, document)
     if system in ELSEWHERE:
         pytest.skip(f"read by {ELSEWHERE[system]}")
@@ -59,7 +59,7 @@ def test_file(path: Path, document: Any) -> None:
 
 
 def test_table_of_keys(request: pytest.FixtureRequest) -> None:
-    """What the tests of this run read is in the table above, else nobody would miss it."""
+    """The table above lists what the tests of this run read, so that a missing test is noticed."""
     markers = [m for item in request.session.items for m in item.iter_markers("conformance")]
     read = {(m.args[0], m.args[1].split(".")[0]) for m in markers if len(m.args) > 1}
     assert read <= {(system, key) for system, keys in READ.items() for key in keys}

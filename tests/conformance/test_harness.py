@@ -1,4 +1,4 @@
-"""The harness itself: it takes what cases a folder has, and no mistake in them passes silently."""
+"""The harness itself: it reads all cases of a folder, and reports every mistake in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each runs pytest in a process of its own
+pytestmark = pytest.mark.slow  # each runs pytest in a separate process
 
 HERE = Path(__file__).parent
 AVERAGE = {"threshold": 20, "weight": 0.01, "limit": 10}
@@ -65,8 +65,8 @@ def test_several_files_with_less_and_more_keys(tmp_path: Path) -> None:
     assert "7 passed" in said
 
 
-def test_every_mistake_is_said(tmp_path: Path) -> None:
-    """What cannot be tried fails and says why; one mistake does not hide another."""
+def test_every_mistake_is_reported(tmp_path: Path) -> None:
+    """A case that cannot be tested fails with a reason; one mistake does not hide another."""
     wrong = [
         CASE | {"group": "quota"},
         CASE | {"expect": {"mean": 5.0}},
@@ -99,7 +99,7 @@ def first(system: str, key: str) -> dict[str, Any]:
     return case
 
 
-def test_no_case_passes_that_tries_nothing_or_says_more_than_is_read(tmp_path: Path) -> None:
+def test_no_case_passes_that_tests_nothing_or_has_unread_keys(tmp_path: Path) -> None:
     """Of all four systems: unknown steps, keys and kinds, and cases without any of them."""
     tree, run_of_thesis = first("buildbarn", "derived"), first("thesis", "golden_runs")
     estimate, guess = first("launchpad", "cases"), first("launchpad", "estimate_duration_cases")

@@ -185,7 +185,7 @@ def test_failure_judgement(case):
 
 @pytest.mark.conformance("launchpad", "estimate_duration_cases")
 def test_duration_estimate(case):
-    """Durations are guessed from history, size or defaults as Launchpad does."""
+    """Durations are estimated from history, size or defaults as Launchpad does."""
     refuse_unknown("case", case, GUESSED)
     history = case.get("history_s_newest_first", ())
     assert estimate_duration(case["kind"], history, case.get("package_kb")) == case["estimate_s"]

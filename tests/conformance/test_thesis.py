@@ -1,9 +1,9 @@
 """The thesis's model, played by the real scheduler in the simulated world: exactly its numbers.
 
-Two builders, four matrices of 25 jobs handed in together at 0, jobs as heavy as the case says.
+Two builders, four matrices of 25 jobs submitted together at 0, jobs as heavy as the case says.
 An engine is called by what it does: ``event_none``, ``event_thesis``, ``event_`` and another
 slowdown of the file's ``meta``, for tables also with a rule for what is heavy behind it. Those
-called ``tick`` advance time in steps of 0.1 and are not ours to match.
+called ``tick`` advance time in steps of 0.1 and are not compared.
 """
 
 from __future__ import annotations

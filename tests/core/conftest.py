@@ -50,7 +50,7 @@ from farm.results.audit.auditor import Auditor
 
 
 def brief(order: Command) -> str:
-    """Write an order on one short line, such as ``start a/1 on b.0`` or ``end a succeeded``."""
+    """Write a command on one short line, such as ``start a/1 on b.0`` or ``end a succeeded``."""
     match order:
         case StartJob():
             return f"start {order.job.id}/{order.attempt} on {order.builder}.{order.slot}"
@@ -73,7 +73,7 @@ def brief(order: Command) -> str:
 
 
 class Ledger:
-    """A scheduler, told one event after the other; each answer is checked and written briefly.
+    """A scheduler and its events, one by one; each answer is checked and shortened.
 
     A second passes between two events unless ``at`` is set. Builders are of the pool "p", virtual,
     with the processor amd64, one slot.
@@ -91,7 +91,7 @@ class Ledger:
         self.scheduler = Scheduler(self.rules, make_estimator(estimates), pools)
         self.auditor = Auditor()
         self.at = 0.0
-        #: every event with its orders, for replays
+        #: every event with its commands, for replays
         self.story: list[tuple[Event, list[Command]]] = []
         self.orders: list[Command] = []
         self._made = 0
@@ -101,7 +101,7 @@ class Ledger:
     # --- events ------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> list[str] | str:
-        """Hand an event in; return its orders, briefly, or "ignored"."""
+        """Handle an event; return its commands, shortened, or "ignored"."""
         self.orders = self.scheduler.handle(event)
         self.auditor(event, self.orders)
         check(self.scheduler)
@@ -110,7 +110,7 @@ class Ledger:
         return "ignored" if self.orders is IGNORED else [brief(order) for order in self.orders]
 
     def submit(self, *jobs: str | Job, **more: Any) -> list[str] | str:
-        """Hand jobs in together; a name stands for a job of 10 s that any virtual builder runs."""
+        """Submit jobs together; a name stands for a job of 10 s that any virtual builder runs."""
         made = [self.job(one, **more) if isinstance(one, str) else one for one in jobs]
         return self.tell(JobsSubmitted(self.at, tuple(made)))
 
@@ -119,19 +119,19 @@ class Ledger:
         return Job(id=name, service_time=service_time, **more)
 
     def join(self, name: str, **more: Any) -> list[str] | str:
-        """A builder comes up."""
+        """Let a builder join."""
         self._made += 1
         what = {"pool": "p", "index": self._made, "processors": ("amd64",), **more}
         return self.tell(BuilderJoined(self.at, Builder(id=name, **what)))
 
     def started(self, name: str, **which: Any) -> list[str] | str:
-        """The builder of a job's attempt says that it began."""
+        """The builder of a job's attempt reports its start."""
         return self.tell(JobStarted(self.at, *self.attempt(name, **which)))
 
     def finish(
         self, name: str, outcome: Any = "succeeded", reason: str = "", **which: Any
     ) -> list[str] | str:
-        """The builder of a job's attempt says that it ended."""
+        """The builder of a job's attempt reports its end."""
         return self.tell(JobFinished(self.at, *self.attempt(name, **which), outcome, reason))
 
     def attempt_lost(self, name: str, **which: Any) -> list[str] | str:
@@ -139,22 +139,22 @@ class Ledger:
         return self.tell(AttemptLost(self.at, *self.attempt(name, **which)))
 
     def attempt(self, name: str, attempt: int = 0, builder: str = "") -> tuple[str, int, str]:
-        """Return (job, attempt, builder), of the current attempt where nothing else is said."""
+        """Return (job, attempt, builder), of the current attempt by default."""
         state = self.scheduler.jobs.get(name)
         slot = None if state is None else state.slot
         here = slot.builder.builder.id if slot is not None else "nowhere"
         return name, attempt or (1 if state is None else state.attempts), builder or here
 
     def cancel(self, *names: str, **more: Any) -> list[str] | str:
-        """Somebody wants jobs to end."""
+        """Request the cancellation of jobs."""
         return self.tell(CancelRequested(self.at, names, **more))
 
     def prioritise(self, name: str, **change: Any) -> list[str] | str:
-        """A waiting job gets another level, score or priority."""
+        """Give a waiting job another level, score or priority."""
         return self.tell(PriorityChanged(self.at, name, **change))
 
     def lose(self, name: str, reason: str = "", *, excused: bool = False) -> list[str] | str:
-        """A builder is gone without notice."""
+        """Lose a builder without notice."""
         return self.tell(BuilderLost(self.at, name, reason, excused))
 
     def open(self, **how: Any) -> list[str] | str:
@@ -162,7 +162,7 @@ class Ledger:
         return self.tell(FarmOpened(self.at, **how))
 
     def plan(self, pool: str = "p", **what: Any) -> list[str] | str:
-        """A provisioner decides on a pool."""
+        """A provisioner plans a pool."""
         seen = dict.fromkeys(("desired", "requested", "running", "waiting"), 0)
         return self.tell(PoolPlanned(self.at, pool, **{**seen, **what}))
 
@@ -173,35 +173,35 @@ class Ledger:
         return self.tell(BuilderJoined(self.at, made[name]))
 
     def arrivals_end(self) -> list[str] | str:
-        """Nothing more will arrive."""
+        """No more jobs will arrive."""
         return self.tell(ArrivalsEnded(self.at))
 
     def retired(self, name: str) -> list[str] | str:
-        """A builder is gone on purpose."""
+        """A builder retires."""
         return self.tell(BuilderRetired(self.at, name))
 
     def ring(self, at: float | None = None) -> list[str] | str:
-        """An alarm rings (default: now)."""
+        """Ring an alarm (default: now)."""
         self.at = self.at if at is None else at
         return self.tell(AlarmRang(self.at))
 
     def drain(self, pattern: str, *, retire: bool = False) -> list[str] | str:
-        """Builders take no more."""
+        """Drain builders."""
         return self.tell(DrainRequested(self.at, pattern, retire))
 
     def undrain(self, pattern: str) -> list[str] | str:
-        """Builders take jobs again."""
+        """Let builders accept jobs again."""
         return self.tell(UndrainRequested(self.at, pattern))
 
     def cleaned(self, name: str, slot: int = 0) -> list[str] | str:
-        """A slot is clean."""
+        """A slot has been cleaned."""
         return self.tell(SlotCleaned(self.at, name, slot))
 
-    # --- what there is ----------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------
 
     @property
     def running(self) -> dict[str, str]:
-        """Return where each job runs that runs."""
+        """Return where each running job runs."""
         return {
             name: f"{state.slot.builder.builder.id}.{state.slot.number}"
             for name, state in self.scheduler.jobs.items()
@@ -210,12 +210,12 @@ class Ledger:
 
     @property
     def waiting(self) -> list[str]:
-        """Return the jobs that wait, in order, lane by lane."""
+        """Return the waiting jobs, in order, lane by lane."""
         lanes = self.scheduler.dispatcher.matching.lanes
         return [state.job.id for lane in lanes for state in lane.queue.in_order()]
 
     def dispatch_order(self, builder: str) -> list[str]:
-        """Let a new builder work off the queue; return the jobs as it took them."""
+        """Let a new builder work off the queue; return the jobs in its order."""
         self.join(builder)
         order = []
         while mine := [job for job, where in self.running.items() if where == f"{builder}.0"]:
@@ -225,7 +225,7 @@ class Ledger:
 
 
 def check(scheduler: Scheduler) -> None:
-    """Count everything anew, by brute force, and compare with what the scheduler keeps."""
+    """Recompute every count by brute force, and compare with the scheduler's."""
     jobs = scheduler.jobs
     builders = list(scheduler.builders.values())
     matching = scheduler.dispatcher.matching
@@ -279,13 +279,13 @@ def _has_room(builder: Any) -> bool:
 
 @pytest.fixture(scope="session")
 def ledger() -> type[Ledger]:
-    """Hand out the ledger: ``ledger("b1", "b2", retries=0)`` is a farm of two builders."""
+    """Make ledgers: ``ledger("b1", "b2", retries=0)`` is a farm of two builders."""
     return Ledger
 
 
 @pytest.fixture(scope="session")
 def platforms() -> dict[str, Platform]:
-    """Return the platforms that a job may ask for, by a short name."""
+    """Return the platforms that a job may name, by a short name."""
     return {
         f"{processor or 'any'}-{kind}": Platform(processor, virtualized)
         for processor in (None, "amd64", "arm64")

@@ -26,7 +26,7 @@ whole = st.integers(0, 10_000)
 @pytest.mark.parametrize(("policy", "sign"), [("ljf-aging", -1), ("sjf-aging", 1)])
 @given(jobs=st.lists(st.tuples(whole, whole), max_size=30), factor=st.integers(0, 50), later=whole)
 def test_a_constant_key_is_sorting_anew_at_every_instant(policy, sign, jobs, factor, later):
-    """Jenkins: weight - time in queue x factor, smallest first, whenever one looks."""
+    """Jenkins: weight - time in queue x factor, smallest first, at any instant."""
     key: Any = POLICIES[policy](PolicyOptions(aging_factor=float(factor)))
     numbered = list(enumerate(jobs))
 
@@ -44,7 +44,7 @@ def test_a_constant_key_is_sorting_anew_at_every_instant(policy, sign, jobs, fac
 
 
 def started_at(policy: str, name: str) -> float:
-    """Return when a job begins beside more short jobs than the builder can work off."""
+    """Return when a job begins beside more short jobs than the builder can run."""
     key = POLICIES[policy](PolicyOptions(aging_factor=2.0))
     jobs = [(0.0, (Job(id="long", service_time=100.0), Job(id="first", service_time=1.0)))]
     jobs += [(0.9 * n, (Job(id=f"s{n}", service_time=1.0),)) for n in range(1, 1000)]
@@ -60,14 +60,14 @@ def started_at(policy: str, name: str) -> float:
     return found[name]
 
 
-def test_nobody_starves_under_ageing():
+def test_no_job_starves_under_ageing():
     """A job of estimate E overtakes all that came more than E ÷ factor after it."""
     assert started_at("sjf", "long") >= 999  # last of all
     # those that came in the first 49.5 s go before it: fifty-five, a second each
     assert started_at("sjf-aging", "long") == pytest.approx(56.0, abs=1.0)
 
 
-def test_random_order_hangs_on_the_seed_alone():
+def test_random_order_depends_on_the_seed_alone():
     """The same seed gives the same order, another one another; and it is no order of arrival."""
     job = Job(id="j", service_time=1.0)
 

@@ -54,7 +54,7 @@ def test_without_ties_there_is_no_difference() -> None:
 
 
 def test_a_scenario_names_the_rule() -> None:
-    """And balancers with rules of their own refuse it."""
+    """Balancers with rules of their own refuse it."""
     scenario = {
         "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
         "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],

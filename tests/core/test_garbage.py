@@ -1,4 +1,4 @@
-"""Queues, heaps and tables of a scheduler forget what is over."""
+"""Queues, heaps and tables of a scheduler drop what has ended."""
 
 from __future__ import annotations
 

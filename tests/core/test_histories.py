@@ -1,8 +1,8 @@
 """Random histories, with late, repeated and unknown events: every promise holds after every event.
 
-The ledger's fixtures count the farm anew after each event and ask the auditor; a history ends by
+The ledger's fixtures count the farm anew after each event and run the auditor; a history ends by
 letting everything run out, so that no job can be left behind. A snapshot taken anywhere in a
-history gives a scheduler that goes on as the first one does.
+history gives a scheduler that continues as the first one does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def small_steps():
 @settings(max_examples=120, deadline=None, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, stickiness=trees, learning=LEARNING)
 def test_no_history_breaks_a_promise(ledger, history, rules, stickiness, learning):
-    """No job lost, each ends once, no slot over-filled, nobody waits beside a free builder."""
+    """No job lost, each ends once, no slot over-filled, no job waits beside a free builder."""
     farm = ledger("b0", pools=POOLS, **made(rules, stickiness), **learning)
     player = Player(farm)
     for kind, number in history:
@@ -70,12 +70,14 @@ def lane_by_lane(snapshot):
 @given(
     before=histories,
     after=histories,
-    # ageing by matrix remembers matrices for ever, a snapshot those with live jobs
+    # ageing by matrix remembers matrices forever, a snapshot those with live jobs
     rules=rules_of_a_farm.filter(lambda rules: rules["policy"] != "matrix"),
     stickiness=trees,
 )
-def test_a_restored_scheduler_goes_on_as_the_first_would(ledger, before, after, rules, stickiness):
-    """A snapshot, through JSON and back: the same view, and the same orders ever after."""
+def test_a_restored_scheduler_continues_as_the_first_would(
+    ledger, before, after, rules, stickiness
+):
+    """A snapshot, through JSON and back: the same view, and the same commands from then on."""
     if stickiness is not None:
         # jobs of one node that share an execution stand where the first of them stood, even when
         # that one has left: the one thing that a snapshot of a tree does not keep
@@ -105,7 +107,7 @@ def test_a_restored_scheduler_goes_on_as_the_first_would(ledger, before, after, 
 @settings(max_examples=120, deadline=None, phases=PHASES)
 @given(before=histories, after=histories, rules=rules_of_a_farm, stickiness=trees)
 def test_a_farm_restored_with_an_older_memory_is_sound(ledger, before, after, rules, stickiness):
-    """What a tree remembers is saved now and then: every count holds, and every job ends."""
+    """What a tree remembers is saved periodically: every count holds, and every job ends."""
     farm = ledger("b0", pools=POOLS, **made(rules, stickiness))
     player = Player(farm)
     for kind, number in before:
@@ -121,7 +123,7 @@ def test_a_farm_restored_with_an_older_memory_is_sound(ledger, before, after, ru
 
 
 def without_alarms(orders):
-    """Leave the alarms out: a restored scheduler does not know which are set, and sets its own."""
+    """Leave the alarms out: a restored scheduler does not know which are set, and sets new ones."""
     return [order for order in orders if not isinstance(order, SetAlarm)]
 
 
@@ -160,7 +162,7 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
 @settings(max_examples=60, deadline=None, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, stickiness=trees, learning=LEARNING)
 def test_a_history_replays(ledger, history, rules, stickiness, learning):
-    """The same events give the same orders, and are ignored alike."""
+    """The same events give the same commands, and are ignored alike."""
     farm = ledger(pools=POOLS, **made(rules, stickiness), **learning)
     player = Player(farm)
     for kind, number in history:

@@ -1,4 +1,4 @@
-"""Failed attempts under Launchpad's judgement: who is to blame, and what becomes of both."""
+"""Failed attempts under Launchpad's judgement: which is to blame, and what follows for both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def condition(farm, builder: str) -> str:
 
 
 def test_without_the_judgement_a_failed_attempt_is_a_failed_job(ledger):
-    """The default: nobody tries again what failed of itself."""
+    """The default: no attempt that failed by itself is repeated."""
     farm = ledger("b")
     farm.submit("a")
     assert farm.finish("a", "failed") == ["end a failed"]
@@ -35,7 +35,7 @@ def test_a_build_that_had_succeeded_only_loses_its_queue_row(counts, succeeded, 
 
 
 def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
-    """(1, 1): nobody can tell, so it is tried elsewhere; (1, 2): it is the job."""
+    """(1, 1): undecided, so it is tried elsewhere; (1, 2): it is the job."""
     farm = ledger("b", "c", failures=JUDGED)
     assert farm.submit("a") == ["start a/1 on b.0"]
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on c.0"]
@@ -52,17 +52,17 @@ def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
         name = f"a{number}"
         assert farm.submit(name) == [f"start {name}/1 on b.0"]
         orders = farm.finish(name, "failed")
-        if number < 4:  # it takes the job again: there is no other builder
+        if number < 4:  # it gets the job again: there is no other builder
             assert orders == [f"requeue {name}/1", f"start {name}/2 on b.0"]
             assert farm.cancel(name) == [f"stop {name}/2 on b"]
             farm.finish(name, "cancelled")
     assert orders == ["requeue a4/1"]
     assert condition(farm, "b") == "failed"
-    assert farm.submit("later") == []  # it takes nothing more
+    assert farm.submit("later") == []  # it gets no more jobs
 
 
 def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained(ledger):
-    """Only new jobs are kept from it; an operator says when it is mended."""
+    """Only new jobs are kept from it; an operator undrains it when it is repaired."""
     farm = ledger(failures=JUDGED)
     farm.join("b", slots=2)
     farm.scheduler.builders["b"].failures = 4
@@ -76,8 +76,8 @@ def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained
     assert condition(farm, "b") == "building"
 
 
-def test_equal_counts_on_an_only_builder_end_after_so_many_resets(ledger):
-    """Launchpad resets such a job for ever; here it fails, and the builder keeps its count."""
+def test_equal_counts_on_an_only_builder_end_after_a_number_of_resets(ledger):
+    """Launchpad resets such a job forever; here it fails, and the builder keeps its count."""
     farm = ledger("b", failures=FailureRules(max_resets=2))
     farm.submit("a")
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on b.0"]
@@ -119,7 +119,7 @@ def test_judged_attempts_do_not_eat_the_tries_that_losses_have(ledger):
 
 
 def test_a_job_that_is_being_cancelled_ends_so_but_its_builder_is_judged(ledger):
-    """As Launchpad does it: the count of a builder that fails while it cancels goes on rising."""
+    """As Launchpad does it: the count of a builder that fails while it cancels keeps rising."""
     farm = ledger("b", failures=JUDGED)
     for number in range(5):
         farm.submit(f"a{number}")

@@ -1,4 +1,4 @@
-"""Builders and platforms: who may run what, who goes first, drain, retire, clean, break."""
+"""Builders and platforms: which runs what, which goes first, drain, retire, clean, break."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("builder", "platform"), list(itertools.product(BUILDERS, RUNS)), ids=str)
-def test_who_may_run_what(ledger, builder, platform):
+def test_which_builder_may_run_which_job(ledger, builder, platform):
     """No processor is any; no virtualization is virtual; whether job or builder comes first."""
     may = builder in RUNS[platform]
     farm = ledger()
@@ -62,7 +62,7 @@ def test_unspecified_and_virtual_jobs_wait_in_one_queue(ledger):
 
 
 def test_a_special_builder_is_not_kept_for_special_jobs(ledger):
-    """Work conservation: the balancer knows nothing of what might come."""
+    """Work conservation: the balancer does not know what might arrive."""
     farm = ledger()
     farm.join("special", processors=("amd64", "i386"))
     farm.join("plain")
@@ -93,7 +93,7 @@ def test_jenkins_takes_the_lowest_index_however_builders_joined(ledger):
     assert farm.submit("d") == ["start d/1 on b1.0"]
 
 
-def test_longest_idle_takes_who_waited_longest(ledger):
+def test_longest_idle_takes_the_builder_free_the_longest(ledger):
     """The instant of the last job's end (or of joining) decides, then the index."""
     farm = ledger("x", "y", ranking=RANKINGS["longest-idle"])
     assert farm.submit("a") == ["start a/1 on x.0"]
@@ -122,8 +122,8 @@ def test_balancers_hold_across_kinds_of_builders(ledger):
 # --- drain, retire, idle ------------------------------------------------------------------------
 
 
-def test_a_drained_builder_finishes_and_takes_no_more(ledger):
-    """It stays, and goes on when undrained, with what waits."""
+def test_a_drained_builder_finishes_and_accepts_no_more(ledger):
+    """It stays, and continues when undrained, with the waiting jobs."""
     farm = ledger("x")
     farm.submit("a")
     farm.submit("b")
@@ -132,8 +132,8 @@ def test_a_drained_builder_finishes_and_takes_no_more(ledger):
     assert farm.undrain("x") == ["start b/1 on x.0"]
 
 
-def test_drain_with_retire_goes_when_empty(ledger):
-    """Once only, and there is no way back."""
+def test_drain_with_retire_retires_when_empty(ledger):
+    """Once only, and it cannot be undone."""
     farm = ledger("x", "y")
     farm.submit("a")
     assert farm.drain("*", retire=True) == ["retire y"]
@@ -147,7 +147,7 @@ def test_drain_with_retire_goes_when_empty(ledger):
     assert farm.waiting == ["b"]
 
 
-def test_a_drained_builder_can_be_told_to_go(ledger):
+def test_a_drained_builder_can_be_retired(ledger):
     """Drain first, decide later."""
     farm = ledger("x")
     farm.drain("x")
@@ -155,7 +155,7 @@ def test_a_drained_builder_can_be_told_to_go(ledger):
 
 
 def test_drain_by_pattern(ledger):
-    """Shell patterns over ids; what does not match goes on."""
+    """Shell patterns over ids; the others continue."""
     farm = ledger("linux-1", "linux-2", "mac-1")
     farm.drain("linux-[12]")
     assert farm.submit("a") == ["start a/1 on mac-1.0"]
@@ -174,7 +174,7 @@ def test_undraining_half_busy_builders(ledger):
 
 
 def test_a_broken_builder_never_takes_a_job(ledger):
-    """It is there, is counted, and can be lost, drained, undrained and retired."""
+    """It exists, is counted, and can be lost, drained, undrained and retired."""
     farm = ledger()
     farm.submit("a")
     assert farm.join("x", takes_jobs=False) == []
@@ -202,7 +202,7 @@ def test_a_slot_is_cleaned_before_its_next_job(ledger):
 
 
 def test_a_retiring_builder_cleans_first(ledger):
-    """It goes when its last slot is clean."""
+    """It retires when its last slot is clean."""
     farm = ledger()
     farm.join("x", cleans=True)
     farm.submit("a")

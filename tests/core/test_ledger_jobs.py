@@ -1,4 +1,4 @@
-"""What becomes of jobs: submitted, dispatched, finished, lost, cancelled; events in, orders out."""
+"""The life of jobs: submitted, dispatched, finished, lost, cancelled; events in, commands out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from farm.forecasts.runtime import make_estimator
 
 
 def test_the_life_of_a_job(ledger):
-    """The plain story, with every field of its end."""
+    """The ordinary life, with every field of its end."""
     farm = ledger("b")
     job = farm.job("a")
     assert farm.submit(job) == ["start a/1 on b.0"]
@@ -50,7 +50,7 @@ def test_a_finish_without_a_start_counts_from_the_dispatch(ledger):
 
 
 def test_jobs_wait_for_a_builder_and_go_in_order(ledger):
-    """Nobody overtakes under fifo; the finish frees the slot and fills it in one answer."""
+    """No job overtakes under fifo; the finish frees the slot and fills it in one answer."""
     farm = ledger()
     assert farm.submit("a") == []
     assert farm.submit("b") == []
@@ -70,8 +70,8 @@ def test_slots_of_one_builder_fill_from_the_lowest(ledger):
     assert farm.submit("e") == ["start e/1 on x.1"]
 
 
-def test_a_job_handed_in_twice_is_one_job(ledger):
-    """The second hand-in is ignored, alone or in a batch."""
+def test_a_job_submitted_twice_is_one_job(ledger):
+    """The second submission is ignored, alone or in a batch."""
     farm = ledger()
     farm.submit("a")
     assert farm.submit("a") == "ignored"
@@ -129,8 +129,8 @@ def test_retries_are_bounded(ledger, retries):
     assert farm.orders[0].builder == "last"
 
 
-def test_a_builder_that_was_told_to_go_counts_against_nobody(ledger):
-    """However often an operator takes the farm down: its jobs are not the worse for it."""
+def test_stopping_a_builder_on_purpose_costs_no_retry(ledger):
+    """However often an operator stops the farm: its jobs keep their retries."""
     farm = ledger(retries=1)
     farm.submit("a")
     for number in range(5):
@@ -146,7 +146,7 @@ def test_a_builder_that_was_told_to_go_counts_against_nobody(ledger):
 
 
 def test_all_jobs_of_a_lost_builder_are_requeued(ledger):
-    """A builder with several slots takes all its jobs down, each returns to its place."""
+    """A builder with several slots loses all its jobs, each returns to its place."""
     farm = ledger()
     farm.join("x", slots=3)
     farm.submit("a", "b", "c", "d")
@@ -164,7 +164,7 @@ def test_an_attempt_that_its_builder_does_not_know_is_void(ledger):
 
 
 def test_an_attempt_given_up_by_its_builder_is_void(ledger):
-    """A "cancelled" that nobody asked for is a lost attempt, not the job's end."""
+    """A "cancelled" that was not requested is a lost attempt, not the job's end."""
     farm = ledger("x", retries=1)
     farm.submit("a")
     assert farm.finish("a", "cancelled") == ["requeue a/1", "start a/2 on x.0"]
@@ -181,8 +181,8 @@ def test_a_void_attempt_on_a_draining_builder_moves(ledger):
     assert farm.attempt_lost("a") == ["requeue a/1", "retire x", "start a/2 on y.0"]
 
 
-def test_a_builder_that_retires_with_jobs_gives_them_back(ledger):
-    """Gone on purpose is gone all the same."""
+def test_a_builder_that_retires_with_jobs_returns_them(ledger):
+    """A builder gone on purpose is gone all the same."""
     farm = ledger("x", "y")
     farm.submit("a")
     assert farm.retired("x") == ["requeue a/1", "start a/2 on y.0"]
@@ -237,7 +237,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once(ledger):
 
 
 def test_cancelling_a_running_job_waits_for_its_builder(ledger):
-    """The job ends when the builder says so; the slot is not given away before."""
+    """The job ends when the builder reports it; the slot is not given away before."""
     farm = ledger("x")
     farm.submit("a")
     farm.submit("b")
@@ -277,7 +277,7 @@ def test_an_attempt_lost_while_cancelling(ledger):
 
 
 def test_cancelling_a_matrix_and_everything(ledger):
-    """A matrix in the order of its submission; the empty path is everybody."""
+    """A matrix in the order of its submission; the empty path selects all."""
     farm = ledger("x")
     farm.submit("a", "b", matrix="m")
     farm.submit("c", matrix="n")
@@ -292,7 +292,7 @@ def test_cancelling_a_matrix_and_everything(ledger):
 
 
 def test_fail_fast_ends_the_rest_of_the_matrix(ledger):
-    """Waiting jobs end at once, running ones are stopped, other matrices live on."""
+    """Waiting jobs end at once, running ones are stopped, other matrices continue."""
     farm = ledger("x", "y", fail_fast=True)
     farm.submit("a", "b", "c", matrix="m")
     farm.submit("d", matrix="n")
@@ -306,8 +306,8 @@ def test_fail_fast_ends_the_rest_of_the_matrix(ledger):
     assert farm.finish("b", "cancelled") == ["end b cancelled"]
 
 
-def test_without_fail_fast_the_matrix_goes_on(ledger):
-    """Failing is nobody else's business then; nor is it for a job without a matrix."""
+def test_without_fail_fast_the_matrix_continues(ledger):
+    """A failure then affects no other job; nor does one without a matrix."""
     farm = ledger("x")
     farm.submit("a", "b", matrix="m")
     assert farm.finish("a", "failed") == ["end a failed", "start b/1 on x.0"]
@@ -343,7 +343,7 @@ def test_fail_fast_cancels_what_was_requeued_at_once(ledger):
 
 
 def test_a_changed_priority_takes_effect_at_once(ledger):
-    """Level, score: the waiting job takes its new place; a running one does not care."""
+    """Level, score: the waiting job takes its new place; a running one is not affected."""
     from farm.core.policies import score
 
     farm = ledger("x", policy=score.key)
@@ -356,7 +356,7 @@ def test_a_changed_priority_takes_effect_at_once(ledger):
     farm.prioritise("c", score=0.0)
     assert farm.waiting == ["b", "a", "c"]
     assert farm.prioritise("r", level=1) == "ignored"
-    assert farm.prioritise("nobody", level=1) == "ignored"
+    assert farm.prioritise("unknown", level=1) == "ignored"
 
 
 def test_a_changed_priority_survives_a_loss(ledger):

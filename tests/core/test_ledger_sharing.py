@@ -1,4 +1,4 @@
-"""Jobs of the same action in flight together run once; nobody is forgotten, nobody told twice."""
+"""Jobs of the same action in flight together run once; each ends exactly once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAIR = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
 
 @pytest.fixture(params=["plain", "fair"])
 def shared(ledger, request):
-    """Hand out farms that share executions, with a plain queue and with a tree."""
+    """Make farms that share executions, with a plain queue and with a tree."""
 
     def farm(*builders: str, **rules):
         more = FAIR if request.param == "fair" else {}
@@ -24,12 +24,12 @@ def shared(ledger, request):
 
 
 def want(farm, name, action="A", **more):
-    """Hand in a job of an action, for a user of its own."""
+    """Submit a job of an action, for a new user."""
     return farm.submit(name, action=action, attributes={"user": name}, **more)
 
 
 def test_joining_a_running_execution(shared):
-    """The second asks for what runs already: one attempt, two ends."""
+    """The second joins what runs already: one attempt, two ends."""
     farm = shared("x", "y")
     want(farm, "a")
     assert want(farm, "b") == []
@@ -64,8 +64,8 @@ def test_a_follower_is_as_long_and_as_old_as_what_it_shares(ledger, policy, othe
     assert farm.waiting == ["a", "other"], "also when it is keyed anew"
 
 
-def test_other_actions_and_platforms_run_on_their_own(shared):
-    """The same action for another processor is other work, whoever came in between."""
+def test_other_actions_and_platforms_run_separately(shared):
+    """The same action for another processor is other work, whichever came in between."""
     farm = shared()
     want(farm, "a", platform=Platform("amd64"))
     want(farm, "b", platform=Platform("arm64"))
@@ -106,7 +106,7 @@ def test_a_more_urgent_job_moves_the_execution_up(ledger):
 
 
 def test_cancelling_a_follower(shared):
-    """It ends alone; the execution goes on."""
+    """It ends alone; the execution continues."""
     farm = shared("x")
     want(farm, "a")
     want(farm, "b")
@@ -115,7 +115,7 @@ def test_cancelling_a_follower(shared):
 
 
 def test_cancelling_a_waiting_leader_hands_over(shared):
-    """The eldest follower leads; the rest follow it."""
+    """The eldest follower becomes the leader of the rest."""
     farm = shared()
     for name in "abc":
         want(farm, name)
@@ -147,7 +147,7 @@ def test_an_heir_keeps_the_length_and_age_of_what_it_executes(ledger, policy, ot
 
 
 def test_cancelling_a_running_leader_leaves_the_execution_to_the_others(shared):
-    """Told once; late-comers still join; a second cancel is nothing."""
+    """Cancelled once; late-comers still join; a second cancel has no effect."""
     farm = shared("x", "y")
     want(farm, "a")
     want(farm, "b")
@@ -161,7 +161,7 @@ def test_cancelling_a_running_leader_leaves_the_execution_to_the_others(shared):
 
 
 def test_when_all_followers_leave_an_abandoned_execution_stops(shared):
-    """Nobody wants it: the builder is told, and nobody is told twice."""
+    """No job wants it: the builder is told to stop, once."""
     farm = shared("x", "y")
     want(farm, "a")
     want(farm, "b")
@@ -174,7 +174,7 @@ def test_when_all_followers_leave_an_abandoned_execution_stops(shared):
 
 
 def test_an_abandoned_execution_that_is_lost(shared):
-    """It waits again for those who want it; with the last of them it goes."""
+    """It waits again for the jobs that want it; with the last of them it is dropped."""
     farm = shared("x", retries=5)
     want(farm, "a")
     want(farm, "b")
@@ -192,7 +192,7 @@ def test_an_abandoned_execution_that_is_lost(shared):
 
 
 def test_an_abandoned_execution_out_of_retries(shared):
-    """Those who still want it fail; the one who left is not told again."""
+    """The remaining jobs fail; the one that left does not end again."""
     farm = shared("x", retries=0)
     want(farm, "a")
     want(farm, "b")
@@ -200,8 +200,8 @@ def test_an_abandoned_execution_out_of_retries(shared):
     assert farm.lose("x") == ["end b failed"]
 
 
-def test_cancelling_everybody_at_once(shared):
-    """Leader and followers in one request: each ends once, the builder is told once."""
+def test_cancelling_all_at_once(shared):
+    """Leader and followers in one request: each ends once, the builder is stopped once."""
     farm = shared("x")
     want(farm, "a", matrix="m")
     want(farm, "b", matrix="m")
@@ -217,8 +217,8 @@ def test_cancelling_everybody_at_once(shared):
     assert farm.cancel(matrix="n") == ["end d cancelled", "end e cancelled"]
 
 
-def test_fail_fast_follows_those_who_were_served(shared):
-    """A follower that fails takes the rest of its own matrix down; one that left does not."""
+def test_fail_fast_applies_to_the_jobs_that_were_served(shared):
+    """A follower that fails cancels the rest of its own matrix; one that left does not."""
     farm = shared("x", fail_fast=True)
     want(farm, "a", matrix="m")
     want(farm, "a2", "other", matrix="m")

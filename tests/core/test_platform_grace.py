@@ -1,4 +1,4 @@
-"""Platform queues that vanish: what waits for a platform without builders fails after a time."""
+"""Platforms without builders: what waits for them fails after a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ARM = Platform("arm64")
 
 @pytest.fixture(params=["plain", "fair"])
 def graced(ledger, request):
-    """Hand out farms whose platforms have a grace of 100 s."""
+    """Make farms whose platforms have a grace of 100 s."""
     fair = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
     more = fair if request.param == "fair" else {}
     return lambda *builders, **rules: ledger(*builders, platform_grace=100.0, **more, **rules)
 
 
 def test_a_job_waits_for_the_grace_and_then_fails(graced):
-    """With the platform and the time in its reason; others are not touched."""
+    """With the platform and the time in its reason; others are not affected."""
     farm = graced("x")
     farm.submit("mine")
     farm.submit("a", "b", platform=ARM)
@@ -40,8 +40,8 @@ def test_a_job_waits_for_the_grace_and_then_fails(graced):
     assert farm.waiting == ["again"], "a new queue has a time of its own"
 
 
-def test_a_builder_in_time_is_in_time(graced):
-    """The queue lives as long as a builder is there, and the grace begins when the last goes."""
+def test_a_builder_within_the_grace_saves_the_queue(graced):
+    """The queue lives as long as there is a builder, and the grace begins when the last goes."""
     farm = graced()
     assert farm.submit("a") == ["alarm 100"]
     farm.at = 99.0
@@ -55,8 +55,8 @@ def test_a_builder_in_time_is_in_time(graced):
     assert farm.ring(600.0) == ["end a failed", "end b failed"]
 
 
-def test_those_who_share_an_execution_fail_with_it(graced):
-    """Each is told once."""
+def test_jobs_that_share_an_execution_fail_with_it(graced):
+    """Each ends once."""
     farm = graced(dedup=True)
     for name in ("a", "b", "c"):
         farm.submit(name, action="A", attributes={"user": name})
@@ -92,8 +92,8 @@ def test_each_platform_has_its_own_grace(graced):
 
 
 @pytest.mark.parametrize("gone", ["never takes a job", "is retiring"])
-def test_a_builder_that_takes_no_job_again_does_not_keep_its_platform(graced, gone):
-    """One whose boot failed, or that is being retired, is as good as none."""
+def test_a_builder_that_accepts_no_jobs_does_not_keep_its_platform(graced, gone):
+    """A builder whose boot failed, or that is being retired, does not count."""
     farm = graced()
     if gone == "is retiring":
         farm.join("x", cleans=True)
@@ -119,7 +119,7 @@ def test_only_a_builder_of_the_platform_that_boots_stops_the_grace(graced):
     assert farm.ring(101.0) == [], "it boots"
 
 
-def test_a_job_that_fails_so_takes_its_matrix_with_it(graced):
+def test_a_job_that_fails_this_way_cancels_its_matrix(graced):
     """With fail_fast the rest of the matrix is cancelled, on whatever platform it waits."""
     farm = graced("x", fail_fast=True)
     farm.submit("busy", "same", matrix=None)

@@ -1,4 +1,4 @@
-"""A job that ends whoever runs it does so only a few times."""
+"""A job that ends its builders is retried only a few times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farm.forecasts.runtime import make_estimator
 
 
 def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
-    """And names them; what merely did not know it was not ended by it, nor who was told to go."""
+    """It names them; a builder that did not know it or was stopped on purpose does not count."""
     farm = ledger("x", retries=99, max_builders_lost=2)
     farm.submit("a")
     assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on x.0"]
@@ -34,7 +34,7 @@ def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
     losses=st.lists(st.sampled_from(["lost", "excused", "unknown", "restart"]), max_size=40),
 )
 def test_no_job_takes_more_builders_with_it_than_the_bound(ledger, retries, bound, losses):
-    """Whatever else becomes of its attempts, and however often the scheduler starts again."""
+    """Whatever else happens to its attempts, and however often the scheduler is restarted."""
     farm = ledger(retries=retries, max_builders_lost=bound)
     farm.submit("a")
     lost = 0

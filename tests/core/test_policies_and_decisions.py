@@ -1,4 +1,4 @@
-"""Every policy's order, and why each job went where it went."""
+"""Every policy's order, and the reason for each placement."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_order_of_every_policy(ledger, policy, order):
 
 
 def test_random_is_a_seeded_shuffle(ledger):
-    """The same seed, the same order; another seed, another; what comes later moves nobody."""
+    """The same seed, the same order; another seed, another; later jobs move no other."""
 
     def order(seed, count):
         options = policies.PolicyOptions(seed=seed)
@@ -64,7 +64,7 @@ def test_random_is_a_seeded_shuffle(ledger):
 
 @pytest.mark.parametrize("name", sorted(policies.POLICIES))
 def test_levels_stand_above_every_policy(ledger, name):
-    """Whatever the policy says: the higher level first."""
+    """Whatever the policy: the higher level first."""
     farm = ledger(policy=policies.POLICIES[name](policies.PolicyOptions()))
     farm.submit(farm.job("long", 100.0, score=9.0, priority=-500))
     farm.submit(farm.job("short", 1.0, score=0.0, priority=500, level=1))
@@ -131,7 +131,7 @@ def test_the_best_free_builder_is_the_best_of_all(steps):
 # --- explain ------------------------------------------------------------------------------------
 
 
-def test_a_decision_says_who_competed_and_where_there_was_room(ledger):
+def test_a_decision_lists_the_competitors_and_the_free_builders(ledger):
     """Key, competitors in order, free builders with their ranks, the best first."""
     farm = ledger(policy=policies.sjf.key, explain_last=10)
     farm.submit(*(farm.job(f"j{n}", float(10 + n)) for n in range(9)))
@@ -143,7 +143,7 @@ def test_a_decision_says_who_competed_and_where_there_was_room(ledger):
     assert [other.job for other in first.next] == ["j1", "j2", "j3", "j4", "j5", "j6"]
     assert log.get("j1").waiting == 7
     assert log.get("j2") is None
-    assert log.get("nobody") is None
+    assert log.get("unknown") is None
 
 
 def test_a_decision_on_arrival_shows_the_free_builders(ledger):

@@ -32,7 +32,7 @@ def planned(**more) -> PoolSpec:
 
 
 def test_an_open_farm_requests_what_its_pools_lack(ledger):
-    """Once: what is there, or on its way, is not requested again."""
+    """Once: builders that exist, or are booting, are not requested again."""
     farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
     assert farm.open() == ["request p-1", "request p-2", "request q-1"]
     assert [request.builder.index for request in farm.orders] == [1, 2, 3]
@@ -43,12 +43,12 @@ def test_an_open_farm_requests_what_its_pools_lack(ledger):
 
 
 def test_a_service_may_size_the_provisioned_pools(ledger):
-    """Then the scheduler leaves even their minimum to it."""
+    """Then the scheduler leaves even their minimum to the service."""
     farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
     assert farm.open(provisioned=False) == ["request p-1", "request p-2"]
 
 
-def test_requested_builders_are_counted_until_they_are_there_or_not(ledger):
+def test_requested_builders_are_counted_until_their_boot_is_decided(ledger):
     """The provisioner's view: joined, lost while booting, retired while booting."""
     farm = ledger(pools=[planned()])
     assert farm.plan(start=3) == ["request p-1", "request p-2", "request p-3"]
@@ -63,7 +63,7 @@ def test_requested_builders_are_counted_until_they_are_there_or_not(ledger):
 
 @pytest.mark.parametrize("goes", ["lose", "retired"])
 def test_a_fixed_pool_is_kept_at_its_size(ledger, goes):
-    """Whoever goes has a successor, also one that never came; its job comes first."""
+    """A builder that goes has a successor, also if it never joined; its job comes first."""
     farm = ledger(pools=[fixed(builders=1)])
     farm.open()
     assert getattr(farm, goes)("p-1") == ["request p-2"]
@@ -74,7 +74,7 @@ def test_a_fixed_pool_is_kept_at_its_size(ledger, goes):
 
 
 def test_a_guest_in_a_full_pool_has_no_successor(ledger):
-    """A builder that came unasked is one more than the pool should have."""
+    """A builder that joined unrequested is one more than the pool should have."""
     farm = ledger(pools=[fixed(builders=1)])
     farm.open()
     farm.boot("p-1")
@@ -85,14 +85,14 @@ def test_a_guest_in_a_full_pool_has_no_successor(ledger):
 
 
 def test_names_that_are_taken_are_skipped(ledger):
-    """A builder of its own may have a name that the pool would give."""
+    """A builder may have a name that the pool would give."""
     farm = ledger("p-1", "p-3", pools=[planned()])
     assert farm.plan(start=2) == ["request p-2", "request p-4"]
     assert [request.builder.index for request in farm.orders] == [3, 4]
 
 
-def test_a_restored_scheduler_counts_on(ledger):
-    """Names and places of builders that are gone are not given again."""
+def test_a_restored_scheduler_continues_the_numbering(ledger):
+    """Names and places of former builders are not given again."""
     farm = ledger(pools=[planned()])
     farm.plan(start=2)
     farm.lose("p-2")
@@ -124,8 +124,8 @@ def test_a_plan_stops_idle_builders_first(ledger):
     assert farm.undrain("*") == "ignored"
 
 
-def test_a_plan_says_who_will_play_the_builders(ledger):
-    """Hosts of their own, or those that there are."""
+def test_a_plan_says_which_hosts_play_the_builders(ledger):
+    """On hosts of their own, or on existing ones."""
     farm = ledger(pools=[planned()])
     farm.plan(start=1, outside=True)
     assert farm.orders == [RequestBuilder(farm.orders[0].builder, outside=True)]
@@ -134,14 +134,14 @@ def test_a_plan_says_who_will_play_the_builders(ledger):
 
 
 def test_a_plan_for_an_unknown_pool_is_a_record(ledger):
-    """Nothing is known of what its builders would be like."""
+    """The properties of its builders are unknown."""
     assert ledger().plan(start=1, stop=1) == []
 
 
 # --- idle time-outs -----------------------------------------------------------------------------
 
 
-def test_an_idle_builder_is_retired_when_its_time_is_over(ledger):
+def test_an_idle_builder_is_retired_after_its_time_out(ledger):
     """Idle since it joined, or since its last job; one alarm is set at a time."""
     farm = ledger(pools=[planned(idle_timeout=10.0)])
     farm.plan(start=2)
@@ -181,7 +181,7 @@ def test_a_drained_builder_is_not_retired(ledger):
 
 
 def test_a_broken_builder_is_idle_too(ledger):
-    """It boots, takes no job, and goes when its time is over."""
+    """It boots, accepts no job, and goes after its time-out."""
     farm = ledger(pools=[planned(idle_timeout=10.0, fails_to_boot=lambda _: True)])
     farm.plan(start=1)
     assert farm.boot("p-1") == ["alarm 11"]
@@ -207,7 +207,7 @@ def test_a_restored_scheduler_has_its_alarms_set_anew(ledger):
 
 
 def test_a_pool_loses_the_builder_that_has_been_there_longest(ledger):
-    """At each stated instant one, whatever it does; a fixed pool replaces it."""
+    """At each stated instant one builder, busy or not; a fixed pool replaces it."""
     farm = ledger(pools=[fixed(lost_at=(20.0, 20.0, 5.0))])
     assert farm.open() == ["request p-1", "request p-2", "alarm 5"]
     farm.boot("p-2")
@@ -220,7 +220,7 @@ def test_a_pool_loses_the_builder_that_has_been_there_longest(ledger):
 
 
 def test_a_restored_scheduler_does_not_lose_a_builder_twice(ledger):
-    """One whose loss was sent before the snapshot is passed over, as if nothing had happened."""
+    """A builder whose loss was sent before the snapshot is skipped without effect."""
     pools = [fixed(lost_at=(20.0, 30.0))]
     farm = ledger(pools=pools)
     farm.open()
@@ -242,7 +242,7 @@ def test_a_loss_without_a_builder_is_none(ledger):
 
 
 def test_a_builder_carries_its_lifetime(ledger):
-    """Drawn by its number; the world that plays it sees to it."""
+    """Drawn by its number; the world that plays it applies it."""
     farm = ledger(pools=[planned(lifetime=lambda number: 10.0 * number)])
     farm.plan(start=2)
     assert [request.builder.lifetime for request in farm.orders] == [10.0, 20.0]
@@ -253,8 +253,8 @@ def test_a_builder_carries_its_lifetime(ledger):
 ODD = Platform("s390x")
 
 
-def test_a_job_that_no_builder_can_run_is_given_up_at_the_end(ledger):
-    """When nothing arrives, boots or runs any more; until then somebody may come."""
+def test_a_job_that_no_builder_can_run_is_failed_at_the_end(ledger):
+    """When nothing arrives, boots or runs any more; until then a builder may join."""
     farm = ledger(pools=[fixed()])
     farm.open()
     farm.submit("a")
@@ -268,8 +268,8 @@ def test_a_job_that_no_builder_can_run_is_given_up_at_the_end(ledger):
 
 
 @pytest.mark.parametrize("gone", ["failed", "retiring", "takes no jobs"])
-def test_a_builder_that_is_out_of_service_gives_no_hope(ledger, gone):
-    """A job that only such a builder could run is given up when nothing runs any more."""
+def test_a_builder_that_is_out_of_service_does_not_count(ledger, gone):
+    """A job that only such a builder could run fails when nothing runs any more."""
     farm = ledger()
     farm.join("x", processors=("s390x",), takes_jobs=gone != "takes no jobs")
     if gone == "failed":
@@ -281,8 +281,8 @@ def test_a_builder_that_is_out_of_service_gives_no_hope(ledger, gone):
     assert farm.arrivals_end() == ["end odd cancelled"]
 
 
-def test_a_fixed_pool_with_one_builder_on_its_way_out_may_replace_it(ledger):
-    """So a job that only the successor can run is not given up before it is requested."""
+def test_a_fixed_pool_with_one_leaving_builder_may_replace_it(ledger):
+    """A job that only the successor can run must not fail before it is requested."""
     farm = ledger(pools=[fixed(builders=1)])
     farm.open()
     farm.boot("p-1")
@@ -292,8 +292,8 @@ def test_a_fixed_pool_with_one_builder_on_its_way_out_may_replace_it(ledger):
     assert farm.retired("p-1") == ["request p-2"]
 
 
-def test_a_farm_that_stays_up_gives_nothing_up(ledger):
-    """Nobody says that nothing more arrives."""
+def test_a_long_running_farm_fails_no_job(ledger):
+    """More jobs may always arrive."""
     farm = ledger("x")
     farm.submit("odd", platform=ODD)
     farm.submit("a")
@@ -301,7 +301,7 @@ def test_a_farm_that_stays_up_gives_nothing_up(ledger):
 
 
 def test_a_pool_that_may_still_make_the_builder_is_waited_for(ledger):
-    """For the patience, from when nothing runs; a start begins it anew."""
+    """For a bounded time from when nothing runs; a start restarts that time."""
     farm = ledger(pools=[planned(idle_timeout=5.0)])
     farm.submit("a")
     farm.submit("b")
@@ -316,7 +316,7 @@ def test_a_pool_that_may_still_make_the_builder_is_waited_for(ledger):
 
 
 def test_a_full_pool_of_broken_builders_is_not_waited_for(ledger):
-    """They stay, so nothing better comes; with an idle time-out there may be a better one."""
+    """They stay, so no better one comes; with an idle time-out there may be a better one."""
     for timeout, answer in [(None, ["end a cancelled"]), (3.0, [])]:
         pool = fixed(fails_to_boot=lambda _: True, builders=1, idle_timeout=timeout)
         farm = ledger(pools=[pool])
@@ -326,8 +326,8 @@ def test_a_full_pool_of_broken_builders_is_not_waited_for(ledger):
         assert [o for o in farm.boot("p-1") if not o.startswith("alarm")] == answer
 
 
-def test_jobs_that_share_an_execution_are_given_up_together(ledger):
-    """The one that waits, and those that wait with it."""
+def test_jobs_that_share_an_execution_fail_together(ledger):
+    """The leader, and those that wait with it."""
     farm = ledger("x", dedup=True)
     farm.submit("a", platform=ODD, action="A")
     farm.submit("b", platform=ODD, action="A")
@@ -338,7 +338,7 @@ def test_jobs_that_share_an_execution_are_given_up_together(ledger):
 
 
 def test_a_snapshot_counts_every_builder_once(ledger):
-    """Idle (one that never takes a job counts so), busy, booting, draining and stopping ones."""
+    """Idle (including broken ones), busy, booting, draining and stopping ones."""
     spec = planned(slots=2)
     farm = ledger(pools=[spec, planned(name="other")])
     for name in ("busy", "draining"):

@@ -1,4 +1,4 @@
-"""A farm goes on by another policy, ageing factor or weights: what waits is put in that order."""
+"""Changing the policy, ageing factor or weights of a running farm reorders the waiting jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def farm(*builders: str, **scheduling: Any) -> Ledger:
     return Ledger(*builders, **{name: getattr(rules, name) for name in rules.__struct_fields__})
 
 
-def test_another_policy_for_all_that_wait() -> None:
-    """Also for what is put back later, and for what comes later."""
+def test_another_policy_for_all_waiting_jobs() -> None:
+    """Also for requeued jobs, and for those that arrive later."""
     one = farm("b")
     for name, time in (("first", 5.0), ("a", 30.0), ("b2", 10.0), ("c", 20.0)):
         one.submit(one.job(name, time))
@@ -115,11 +115,11 @@ def test_jobs_of_a_shared_execution_whose_first_has_left() -> None:
     one.cancel("first")
     one.lose("b")
     one.tell(SchedulingChanged(one.at, policy="sjf"))
-    assert one.waiting == ["short", "first"]  # it goes by the name of its first job
+    assert one.waiting == ["short", "first"]  # it is named after its first job
 
 
-def test_a_restored_farm_goes_on_by_what_was_chosen() -> None:
-    """Unless its rules are others than those that the snapshot was taken under."""
+def test_a_restored_farm_continues_with_the_changed_rules() -> None:
+    """Unless its rules differ from those that the snapshot was taken under."""
     one = farm("b")
     one.submit("runs")
     one.submit(one.job("long", 20.0))
@@ -133,7 +133,7 @@ def test_a_restored_farm_goes_on_by_what_was_chosen() -> None:
 
 
 def test_all_rules_are_those_of_the_book() -> None:
-    """Rules that are replaced while the farm runs hold for losses and failures, too."""
+    """Rules that are replaced at run time hold for losses and failures, too."""
     one = farm("b", retries=2)
     one.submit("lost", one.job("failed", matrix="m"), one.job("rest", matrix="m"))
     book = one.scheduler.book
@@ -175,7 +175,7 @@ def test_very_many_jobs_are_sorted_in_steps(
         assert list(again.handle(event)) == orders
 
 
-def test_dispatch_goes_on_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dispatch_continues_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot takes the first job of the order so far, and a job that comes has its place."""
     one = in_steps(monkeypatch)
     first = one.waiting[0]

@@ -1,4 +1,4 @@
-"""Queues sorted every so often: by what has been learned since the jobs were submitted."""
+"""Queues sorted periodically, by what has been learned since the jobs were submitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCENARIO: dict[str, Any] = {
     "scheduling": {"policy": "sjf", "runtime_estimates": "last-3"},
 }
 TEAM = {"team": "one"}
-#: nothing is known of any kind at first: the order of submission; at 7 s a length of kind a
+#: no kind is known at first: the order of submission; at 7 s the length of kind a is
 JOBS = [
     Job(id=name, kind=kind, service_time=time, arrived_at=0.0, attributes=TEAM)
     for name, kind, time in (
@@ -36,25 +36,25 @@ def started(engine: str = "auto", **scheduling: Any) -> dict[str, float]:
 
 @pytest.mark.parametrize("fair", [(), ("team",)], ids=["plain", "fair share"])
 def test_a_sorting_orders_by_what_was_learned(fair: tuple[str, ...]) -> None:
-    """Kind a turned out to be short at 7 s; the sorting at 10 s lets its job pass the other one."""
+    """Kind a turned out to be short at 7 s; the sorting at 10 s lets its job overtake the other."""
     assert started(fair_share=fair)["b2"] == 12.0
     sorted_ = started(sort_every="5s", fair_share=fair)
     assert (sorted_["b1"], sorted_["a2"]) == (7.0, 12.0)
 
 
-def test_a_sorting_comes_at_its_multiples_only() -> None:
+def test_a_sorting_happens_at_its_multiples_only() -> None:
     """At 15 s it is too late for the slot that is free at 12 s."""
     assert started(sort_every="15s")["b2"] == 12.0
 
 
 def test_without_learning_nothing_is_sorted() -> None:
-    """Keys could not change: no alarm rings, and the compiled loop may play."""
+    """Keys could not change: no alarm rings, and the compiled loop may be used."""
     said = {**SCENARIO, "scheduling": {"policy": "sjf", "sort_every": "5s"}}
     events = list(farm.simulate(said, jobs=JOBS, keep_events=True).events)
     assert not [event for event in events if "alarm" in str(event)]
 
 
-def test_a_sorting_every_nothing_is_refused() -> None:
+def test_a_sorting_period_of_zero_is_refused() -> None:
     """With the key and what is allowed."""
     with pytest.raises(ScenarioError, match="sort_every"):
         started(sort_every="0s")

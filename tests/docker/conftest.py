@@ -20,13 +20,13 @@ ROOT = Path(__file__).parents[2]
 IN_CI = bool(os.environ.get("CI") or os.environ.get("FARM_CI"))
 
 Farms = Callable[..., Composed]
-#: no two farms share a name: what one may have left is not the next one's
+#: no two farms share a name, so that one's leftovers cannot affect the next
 NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    """The Engine that answers; in CI, as root, one of our own if there is none."""
+    """The Engine that answers; in CI, as root, a new one if there is none."""
     found = Engine()
     if found.answers():
         yield found
@@ -47,7 +47,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def composes(pytestconfig: pytest.Config) -> dict[int, Compose]:
-    """The generations of Compose that can be had, one at least."""
+    """The generations of Compose that are available, at least one."""
     assert pytestconfig.cache is not None
     found = generations(pytestconfig.cache.mkdir("compose"))
     if not found:
@@ -57,19 +57,19 @@ def composes(pytestconfig: pytest.Config) -> dict[int, Compose]:
 
 @pytest.fixture(scope="session")
 def newest(composes: dict[int, Compose]) -> Compose:
-    """The new Compose; the old one where there is no other."""
+    """The new Compose; the old one if it is the only one."""
     return composes.get(NEW) or composes[OLD]
 
 
 @pytest.fixture(scope="session")
 def oldest(composes: dict[int, Compose]) -> Compose:
-    """The old Compose; the new one where there is no other."""
+    """The old Compose; the new one if it is the only one."""
     return composes.get(OLD) or composes[NEW]
 
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project as a clone would have it: what git does not know is not there."""
+    """The project as a clone would have it: only files known to git."""
     folder = tmp_path_factory.mktemp("clone")
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".venv"))
@@ -89,7 +89,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def farms(engine: Engine, source: Path) -> Iterator[Farms]:
-    """Makes farms that are not up yet; whatever comes of them is gone afterwards."""
+    """Make farms that are not up yet; they are removed afterwards."""
     made: list[Composed] = []
 
     def make(cli: Compose, clone: Path = source, **settings: str) -> Composed:
@@ -104,5 +104,5 @@ def farms(engine: Engine, source: Path) -> Iterator[Farms]:
 
 @pytest.fixture
 def composed(farms: Farms, newest: Compose) -> Composed:
-    """A farm with settings of its own kind that is not up yet."""
+    """A farm with its own settings that is not up yet."""
     return farms(newest)

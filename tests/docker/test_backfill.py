@@ -1,4 +1,4 @@
-"""A simulated run piped into the composed Prometheus, as docs/reference/metrics.md says it."""
+"""A simulated run piped into the composed Prometheus, as docs/reference/metrics.md shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = ["--set", "workload.0.arrivals.count=200"]
 
 
 def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, tmp_path: Path):
-    """Its user may write there, its promtool knows the options, it finds the blocks by itself."""
+    """Its user may write there, its promtool knows the options, it finds the blocks."""
     run, mmc = tmp_path / "piped", ROOT / "examples" / "mmc.yaml"
     subprocess.run([*FARM, "simulate", mmc, "--quiet", "--out", run, *FEW], check=True)
     export = [*FARM, "export", run, "--format", "openmetrics", "-o", "-"]
@@ -32,14 +32,14 @@ def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, t
 
 
 def documented() -> str:
-    """Return what the page says is run in the container."""
+    """Return the command that the page runs in the container."""
     page = (ROOT / "docs/reference/metrics.md").read_text()
     (line,) = re.findall(r"docker compose exec -T prometheus sh -c '([^']+)'", page)
     return line
 
 
 def jobs_of(composed: Composed, run: str) -> float:
-    """Return how many jobs Prometheus says that a run had; 0 while it knows of none."""
+    """Return how many jobs Prometheus counts for a run; 0 while it knows of none."""
     query = f"sum(max_over_time(farm_jobs_total%7Binstance=%22{run}%22%7D[10d]))"
     try:
         with urllib.request.urlopen(f"{composed.prometheus}/api/v1/query?query={query}") as answer:

@@ -34,23 +34,23 @@ workload:
 scheduling: {fair_share: [team], stickiness: [10s], retries: 3}
 live: {speed: 10}
 """
-#: how far the demo's dispatch estimates are off at most in the mean, farm seconds
+#: the largest mean error of the demo's dispatch estimates, farm seconds
 STATED_ERROR = 15 * 60
 #: words that no log has while all is well
 TROUBLE = re.compile(r"\b(error|critical|fatal|traceback|exception|warning)\b", re.IGNORECASE)
-#: Redis would like the machine to be set up otherwise; Debian's Prometheus says how it was built
+#: Redis warns about the machine's settings; Debian's Prometheus about its build
 NO_TROUBLE = re.compile(r"Memory overcommit|vm\.overcommit_memory|transparent huge", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("generation", [OLD, NEW])
 def test_there_are_both_generations(generation: int, composes: dict[int, Compose]):
-    """The stories below use one each; where one cannot be had, the other one stands in for it."""
+    """The tests below use one each; if one is missing, the other replaces it."""
     if generation not in composes:
         pytest.skip(f"THIS COMPOSE COULD NOT BE HAD, the other one was used: v{generation}")
 
 
 def slice_of_a_trace() -> str:
-    """Return jobs as a recording has them: of two teams, some heavy, some that burn, some fail."""
+    """Return jobs like a recording's: of two teams, some heavy, some that burn, some fail."""
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(["submitted_at_s", "service_time_s", "heavy", "fails", "mode", "attributes"])
@@ -62,7 +62,7 @@ def slice_of_a_trace() -> str:
     return text.getvalue()
 
 
-def test_a_trace_is_worked_off_whatever_dies(farms: Farms, newest: Compose, source: Path):
+def test_a_trace_is_completed_whatever_fails(farms: Farms, newest: Compose, source: Path):
     """Up, a trace, growth, a builder and the scheduler killed, dashboards, shrinking, down."""
     (source / "examples/composed.yaml").write_text(SCENARIO)
     image = f"build-farm:trace-{os.getpid()}"
@@ -96,17 +96,17 @@ def test_a_trace_is_worked_off_whatever_dies(farms: Farms, newest: Compose, sour
 
 
 def all_ended(farm: Composed) -> bool:
-    """Whether no job is on its way any more."""
+    """Return whether no job is waiting or running any more."""
     return sum(farm.ended().values()) == JOBS
 
 
 def builders_up(farm: Composed) -> int:
-    """Return how many builders' metrics Prometheus sees now."""
+    """Return how many builders' metrics Prometheus scrapes."""
     return len(farm.ask('up{job="builders"} == 1'))
 
 
 def assert_well(farm: Composed, *services: str) -> None:
-    """Each is there, healthy if it can say so, and has not been started twice."""
+    """Each service is running, healthy if it can tell, and has not been restarted."""
 
     def well(service: str) -> bool:
         state = farm.state(farm.service(service))
@@ -121,7 +121,7 @@ def assert_well(farm: Composed, *services: str) -> None:
 
 
 def assert_goes_quietly(farm: Composed) -> None:
-    """Told to stop, each ends by itself within its grace (exit code 0, not 137); down: no trace."""
+    """Each service stops within its grace period (exit code 0, not 137); down leaves nothing."""
     farm.compose("stop", "provisioner", "scheduler")
     for service in ("provisioner", "scheduler"):
         state = farm.state(farm.service(service))
@@ -136,9 +136,9 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
 ):
     """From a checkout with umask 077 and CRLF, an image that is not there yet, and no settings.
 
-    Jobs of both teams are done, pools grow and shrink, estimates come as true as the page on
-    deployment says, dashboards have what they ask for, no alert fires, no log complains; a killed
-    provisioner costs nothing and `down` leaves nothing.
+    Jobs of both teams end, pools grow and shrink, estimates are as accurate as the page on
+    deployment says, dashboards have data, no alert fires, no log has errors; a killed provisioner
+    costs nothing and `down` leaves nothing.
     """
     clone = spoiled(source, tmp_path / "clone")
     image = f"build-farm:first-{os.getpid()}"
@@ -170,7 +170,7 @@ def test_up_and_nothing_else_shows_a_farm_at_work(
 
 
 def builder_logs(farm: Composed) -> list[tuple[str, str]]:
-    """Return the logs of the builders that are there; on a farm at work one may just be leaving."""
+    """Return the logs of the existing builders; on a busy farm one may just be leaving."""
     logs = []
     for name in farm.builders():
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -179,7 +179,7 @@ def builder_logs(farm: Composed) -> list[tuple[str, str]]:
 
 
 def spoiled(source: Path, clone: Path) -> Path:
-    """Return a clone as a cautious person has it on another system: nobody may read it, CRLF."""
+    """Return a clone with another system's habits: readable by its owner only, CRLF."""
     shutil.copytree(source, clone)
     clone.chmod(0o700)
     for path in clone.rglob("*"):
@@ -193,13 +193,13 @@ def spoiled(source: Path, clone: Path) -> Path:
 
 
 def services(farm: Composed) -> list[str]:
-    """Return the containers of all services, builders left out."""
+    """Return the containers of all services, without builders."""
     found = farm.containers(f"label=com.docker.compose.project={farm.name}")
     return sorted({*found}.difference(farm.builders()))
 
 
 def test_a_static_set_needs_no_socket(farms: Farms, oldest: Compose):
-    """Profile static: builders without the provisioner; they do the work too."""
+    """Profile static: builders without the provisioner; they run jobs too."""
     farm = farms(oldest)
     farm.compose(
         "--profile", "static", "up", "-d", "--build", "--scale", "builder=2",
@@ -213,7 +213,7 @@ def test_a_static_set_needs_no_socket(farms: Farms, oldest: Compose):
 
 
 def test_the_image(farms: Farms, newest: Compose):
-    """Not root, nothing to build with, content with a file system that it cannot write to."""
+    """Not root, no build tools, a read-only file system is enough."""
     farm = farms(newest)
     farm.compose("build", timeout=800)
 

@@ -1,4 +1,4 @@
-"""Every example is at work on a composed farm, one after the other on one server."""
+"""Every example runs on a composed farm, one after the other on one server."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.fixtures.docker_engine import Engine
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-#: what `docker compose up` plays without being asked (tests/docker/test_compose.py); played below
+#: what `docker compose up` plays by default (tests/docker/test_compose.py); played below
 ELSEWHERE = {"demo", "fair-share-two-teams"}
-#: farm seconds in a real second, where nothing would end for minutes at the example's own speed
+#: farm seconds in a real second, where nothing would end for minutes at the example's speed
 SPEEDS = {"taskcluster-manual": 20}
-#: stands for the other project's recording, which is not ours to give: six tasks
+#: stands for the other project's recording, which may not be distributed: six tasks
 RECORDING = "gecko-t-t-linux-large.dat"
 TASKS = b"".join(struct.pack(">II", 1000 * number, 8000) for number in range(6))
-#: what the page on deployment has users of SELinux write, so that the socket may be used
+#: what the page on deployment recommends to users of SELinux, for access to the socket
 SELINUX = {"security_opt": ["label=disable"]}
 SERVICES = ("scheduler", "provisioner", "load")
 
 
 class Stage(Composed):
-    """A farm whose scenario changes: its server stays, all else goes."""
+    """A farm whose scenario changes: its server stays, all else is replaced."""
 
     def play(self, name: str) -> None:
         """Clear the stage, then bring up an example with its load."""
@@ -44,7 +44,7 @@ class Stage(Composed):
         self.compose("up", "-d", *SERVICES)
 
     def clear(self) -> None:
-        """Leave nothing of the example before."""
+        """Remove what the previous example left."""
         self.compose("rm", "--stop", "--force", *SERVICES)
         for name in self.builders(everything=True):
             self.engine.docker("rm", "--force", name)
@@ -52,7 +52,7 @@ class Stage(Composed):
         self.has_begun = False
 
     def pools_at_work(self) -> set[str]:
-        """Return the pools on whose builders jobs have ended well."""
+        """Return the pools on whose builders jobs have succeeded."""
         results = self.redis("hvals farm:results", "admin")
         ends = map(json.loads, filter(None, results.splitlines()))
         well = [end for end in ends if end["outcome"] == "succeeded"]
@@ -61,7 +61,7 @@ class Stage(Composed):
 
 @pytest.fixture(scope="module")
 def stage(engine: Engine, newest: Compose, source: Path) -> Iterator[Stage]:
-    """The server, up, and an image in which the recording lies beside its examples."""
+    """The server, up, and an image that contains the recording beside its examples."""
     (source / "examples" / RECORDING).write_bytes(TASKS)
     farm = Stage(engine, newest, source, f"farmexamples{os.getpid()}")
     try:
@@ -74,8 +74,8 @@ def stage(engine: Engine, newest: Compose, source: Path) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("name", sorted({one.stem for one in EXAMPLES.glob("*.yaml")} - ELSEWHERE))
-def test_an_example_is_at_work(stage: Stage, name: str):
-    """Each of its pools gets builders and ends jobs; no service complains."""
+def test_an_example_runs(stage: Stage, name: str):
+    """Each of its pools gets builders and ends jobs; no service logs errors."""
     pools = {pool.name for pool in load_scenario(EXAMPLES / f"{name}.yaml").pools}
     stage.play(name)
     stage.until(lambda: stage.pools_at_work() == pools, f"work in {pools}", 240)
@@ -84,7 +84,7 @@ def test_an_example_is_at_work(stage: Stage, name: str):
         assert "Traceback" not in said
 
 
-def test_a_fixed_pool_is_worked_off_and_kept_at_its_size(stage: Stage):
+def test_a_fixed_pool_works_and_keeps_its_size(stage: Stage):
     """A pool without an algorithm gets its builders, and successors of lost ones."""
     stage.play("fair-share-two-teams")
     stage.until(lambda: len(stage.builders()) == 4, "the pool")
@@ -94,8 +94,8 @@ def test_a_fixed_pool_is_worked_off_and_kept_at_its_size(stage: Stage):
     stage.until(lambda: len(stage.builders()) == 4, "a successor")
 
 
-def test_a_recording_that_is_not_there_is_named(stage: Stage):
-    """The load ends with one message: which file, and where it may be had."""
+def test_a_missing_recording_is_named(stage: Stage):
+    """The load ends with one message: which file, and where to get it."""
     alone = "cp examples/taskcluster-firefox.yaml /tmp && farm load /tmp/taskcluster-firefox.yaml"
     refused = stage.run("run", "--rm", "-T", "--no-deps", "load", "sh", "-c", alone, timeout=60)
     assert refused.returncode == 2

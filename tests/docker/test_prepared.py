@@ -27,7 +27,7 @@ scheduling: {retries: 3}
 live: {speed: 10}
 """
 PROFILE = ("--profile", "prepared")
-#: asks for what the provisioner must not have, and for what it may have; prints the answers
+#: tries what the provisioner must not do, and what it may do; prints the answers
 ASK = """
 import http.client, json
 
@@ -59,7 +59,7 @@ print(json.dumps({{
 
 @pytest.fixture
 def farm(farms: Farms, newest: Compose, source) -> Composed:
-    """A farm whose four builders are made and not started."""
+    """A farm whose four builders are created and not started."""
     (source / "examples/prepared.yaml").write_text(SCENARIO)
     found = farms(newest, FARM_SCENARIO="examples/prepared.yaml")
     found.compose("build", timeout=800)
@@ -85,12 +85,12 @@ def test_a_pool_of_prepared_containers(farm: Composed):
     farm.until(lambda: len(running(farm)) == 3, "the pool's growth")
     farm.until(lambda: farm.status()["builders"].get("building") == 3, "work on all of them")
     farm.engine.docker("kill", running(farm)[0])
-    assert_little_may_be_done(farm)
+    assert_least_privilege(farm)
     farm.until(lambda: farm.ended() == {"succeeded": JOBS}, "the end of all jobs")
     farm.until(lambda: len(running(farm)) == 1, "scaling back")
     assert farm.pool()["trouble"] == ""
 
-    # who is needed is adopted by the next provisioner, not started anew
+    # needed ones are adopted by the next provisioner, not started anew
     (left,) = running(farm)
     began = farm.state(left)["StartedAt"]
     farm.die("provisioner-prepared")
@@ -105,7 +105,7 @@ def test_a_pool_of_prepared_containers(farm: Composed):
     assert farm.left() == []
 
 
-def assert_little_may_be_done(farm: Composed) -> None:
+def assert_least_privilege(farm: Composed) -> None:
     """From within the provisioner's container: no socket, and a proxy that refuses the rest."""
     provisioner = farm.service("provisioner-prepared")
     name = farm.containers("label=farm.role=prepared", everything=True)[0]

@@ -22,12 +22,12 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return where it stands, as a test's id."""
+        """Return its place, as a test's id."""
         return f"{self.document.relative_to(ROOT).as_posix()}:{self.line}"
 
 
 class Step(NamedTuple):
-    """A command of a console block, and what the document says that it prints."""
+    """A command of a console block, and its documented output."""
 
     command: str
     output: str

@@ -1,4 +1,4 @@
-"""Commands and links in the documents exist, also where they are not run."""
+"""Commands and links in the documents exist, also those that are not run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command_lines(text: str) -> Iterator[str]:
 
 
 def problem(line: str) -> str | None:
-    """Say what is wrong with a command line, if anything."""
+    """Return what is wrong with a command line, if anything."""
     words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     command = COMMANDS
     while words and hasattr(command, "commands"):
@@ -40,13 +40,13 @@ def problem(line: str) -> str | None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_and_options_exist(document: Path):
-    """No page tells a reader to type what the command line does not know."""
+    """No page shows a command that the command line does not know."""
     lines = command_lines(document.read_text(encoding="utf-8"))
     assert {line: flaw for line in lines if (flaw := problem(line))} == {}
 
 
 def test_the_page_on_commands_lists_all_of_them():
-    """Its tables list what there is, and all of it."""
+    """Its tables list all existing commands, and only those."""
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", page))
     assert sorted(named ^ set(COMMANDS.commands)) == []
@@ -54,7 +54,7 @@ def test_the_page_on_commands_lists_all_of_them():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_named_in_the_text_exist(document: Path):
-    """No page speaks of a command that there is not."""
+    """No page mentions a command that does not exist."""
     named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", document.read_text(encoding="utf-8")))
     assert sorted(named - set(COMMANDS.commands)) == []
 
@@ -68,7 +68,7 @@ def test_links_lead_somewhere(document: Path):
 
 
 def test_the_index_names_every_page():
-    """docs/README.md leads to every page, and each page stands in one of the four rooms."""
+    """docs/README.md leads to every page, and each page is in one of the four sections."""
     home = ROOT / "docs"
     index = (home / "README.md").read_text(encoding="utf-8")
     pages = {page.relative_to(home).as_posix() for page in home.rglob("*.md")} - {"README.md"}
@@ -78,7 +78,7 @@ def test_the_index_names_every_page():
 
 
 def test_files_named_in_the_architecture_exist():
-    """ARCHITECTURE.md names no file or function that is not there."""
+    """ARCHITECTURE.md names no file or function that does not exist."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(
         re.findall(r"`((?:farm|workers|provisioner|tests)/[\w/]+\.py)(?::([\w.]+))?`", text)
@@ -95,5 +95,5 @@ def test_files_named_in_the_architecture_exist():
 
 
 def defines(source: str, name: str) -> bool:
-    """Whether a module has this function, class or name."""
+    """Return whether a module has this function, class or name."""
     return bool(re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b.*=", source, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What the documents say that a command prints is what it prints.
+"""Commands print what the documents show.
 
 A fenced ``console`` block is run line by line in a folder that holds a copy of examples/; ``...``
 in the output stands for anything. Tutorials are followed as a whole: see test_tutorials.py.
@@ -18,26 +18,26 @@ CONSOLE = [b for b in BLOCKS if b.language == "console" and b.document not in TU
 
 
 def is_live(block: Block) -> bool:
-    """Whether a block runs a live farm."""
+    """Return whether a block runs a live farm."""
     return any(step.command.startswith("farm run") for step in steps_of(block))
 
 
 def marked(block: Block) -> object:
-    """A live farm takes its time."""
+    """Mark blocks with a live farm as slow."""
     marks = [pytest.mark.live, pytest.mark.slow] if is_live(block) else []
     return pytest.param(block, id=block.name, marks=marks)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder in which a reader may have typed the commands."""
+    """A folder in which a reader could have typed the commands."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     return tmp_path
 
 
 @pytest.mark.parametrize("block", [marked(block) for block in CONSOLE])
 def test_console_block(block: Block, folder: Path):
-    """A reader who types what is shown sees what is shown."""
+    """A reader who types the commands sees the output shown."""
     for step in steps_of(block):
         done = run(step.command, folder)
         expects_failure = step.output.startswith("error:")

@@ -1,4 +1,4 @@
-"""Every scenario of examples/ can be simulated, and README lists it."""
+"""Every scenario of examples/ can be simulated, and is listed in its README."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .documents import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 
-#: what is played of an example that never ends
+#: the span that is simulated of an endless example
 PORTIONS = {"demo": ["--set", "phases.run=6h"]}
 
 
@@ -40,14 +40,14 @@ def recording(folder: Path) -> Path:
     return trace
 
 
-def test_a_recording_that_is_not_there():
+def test_a_missing_recording():
     """The message says where to get it, and how to name one."""
     with pytest.raises(TraceError, match=r"get it from https://github\.com/taskcluster.*--set"):
         build_jobs(load_scenario("taskcluster-firefox"))
 
 
 def test_every_example_is_listed():
-    """examples/README.md says of each what one should see."""
+    """examples/README.md says of each what to expect."""
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     names = [path.relative_to(ROOT / "examples").as_posix() for path in EXAMPLES]
     assert [name for name in names if name not in index] == []

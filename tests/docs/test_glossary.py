@@ -1,5 +1,7 @@
 """GLOSSARY.md's column *not to be called* holds for names in the code and for the pages.
 
+No file contains phrases that the project used to be written in instead of plain English.
+
 A word that the column explains, as *run* (a whole experiment), has a meaning of its own, and may
 stand; one without an explanation may not.
 """
@@ -9,38 +11,59 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from .documents import DOCUMENTS, ROOT
 
-#: others' words, in what others read or wrote: by word, the files (or name in them) where it stands
+#: foreign words, where they are used: by word, the files (or name in them)
 OTHERS = {
     "capacity": {
         "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
+        "tests/provisioner/algorithms/": "the same, and Buildbarn's",
+        "tests/results/test_taskcluster_event_store.py": "the Taskcluster simulator's word",
     },
     "duration": {
         "farm/app/api.py": "an option of farm run, and its argument",
         "farm/app/live_run.py": "the same",
         "farm/cli/runs/run.py": "the same",
-        "farm/results/event_store.py": "the Taskcluster simulator's log",
+        "farm/results/taskcluster_event_store.py": "the Taskcluster simulator's log",
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
         "farm/upstream/": "Launchpad's and BOINC's word",
         "farm/workload/traces/": "a column of traces",
         "farm/forecasts/dispatch/": "Launchpad's word, and a key of state files",
+        "tests/conformance/": "Launchpad's word",
+        "tests/forecasts/dispatch/": "Launchpad's word",
+        "tests/upstream/": "Launchpad's word",
     },
     "turnaround": {
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },
-    "config": {"farm/scenario/": "pydantic's model_config"},
+    "config": {
+        "farm/scenario/": "pydantic's model_config",
+        "grafana/generate.py": "Grafana's fieldConfig",
+        "tests/conformance/conftest.py": "pytest's",
+    },
 }
 
+#: phrases that do not appear in any code, test, comment, message or page
+PHRASES = (
+    "nobody", "somebody", "anybody", "everybody", "whoever", "meanwhile", "seldom", "so many",
+    "goes on", "is gone on", "for ever", "hands in", "handed in", "handing in",
+    "taken in", "at one go", "of our own", "of one's own", "told apart", "again and again",
+    "what becomes", "came to nothing", "foretold", "dearest", "second thoughts",
+)  # fmt: skip
+#: phrases in names of others: by file, the phrase
+NAMES = {"tests/fixtures/docker_engine.py": "nobody"}
 
+
+@cache
 def forbidden() -> set[str]:
-    """Return the words of the column that stand without an explanation."""
+    """Return the words of the column that have no explanation."""
     table = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8")
     column = [line.split("|")[3] for line in table.splitlines() if line.startswith("|")][2:]
     found = [pair for cell in column for pair in re.findall(r"\*([^*]+)\*( \()?", cell)]
@@ -50,7 +73,7 @@ def forbidden() -> set[str]:
 
 
 def names(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that a module gives: to functions, classes, arguments, values."""
+    """Yield the names that a module defines: of functions, classes, arguments, values."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
@@ -59,12 +82,14 @@ def names(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
+@cache
 def words_of(name: str) -> set[str]:
     """Return the words of a name, in lower case and the singular."""
     parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
     return {re.sub(r"(?<!s)s$", "", part.lower()) for part in parts}
 
 
+@cache
 def modules(room: str) -> dict[str, set[str]]:
     """Return the names of each module of a package."""
     found = {}
@@ -74,9 +99,11 @@ def modules(room: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("room", ["farm", "workers", "provisioner"])
+@pytest.mark.parametrize(
+    "room", ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests"]
+)
 def test_names_in_the_code(room: str):
-    """A function, class, argument or value is called by the glossary's word."""
+    """A function, class, argument or value is named by the glossary's word."""
     wrong = {
         (path, name)
         for path, given in modules(room).items()
@@ -87,10 +114,12 @@ def test_names_in_the_code(room: str):
     assert wrong == set()
 
 
-def test_no_exception_outlives_its_reason():
-    """Where others' words are allowed, they stand."""
+def test_no_exception_is_stale():
+    """Every exception is still needed."""
     given = {
-        path: found for room in ("farm", "provisioner") for path, found in modules(room).items()
+        path: found
+        for room in ("farm", "provisioner", "grafana", "tests")
+        for path, found in modules(room).items()
     }
     stale = [
         (word, place)
@@ -106,13 +135,13 @@ def test_no_exception_outlives_its_reason():
     assert stale == []
 
 
-#: the glossary itself, and the page that lists five systems' features in their words
+#: without the glossary itself, and the page that lists five systems' features in their words
 PAGES = [page for page in DOCUMENTS if page.name not in ("GLOSSARY.md", "seeds.md")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_words_of_the_pages(page: Path):
-    """So is it in the text of a page; code, links and what others call it (*in italics*) apart."""
+    """The text of a page uses them too; except in code, links and quotations (*in italics*)."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(
         r"^```.*?^```|^ {4}.*?$|`[^`]*`|\]\([^)]*\)|\*[^*\n]+\*",
@@ -122,3 +151,22 @@ def test_words_of_the_pages(page: Path):
     )
     pattern = rf"\b(?:{'|'.join(sorted(forbidden()))})s?\b"
     assert re.findall(pattern, text, re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests", "deploy", "examples", "."],
+)
+def test_plain_english(place: str):
+    """Names, docstrings, comments, messages and pages contain none of the phrases."""
+    phrases = "|".join(phrase.replace(" ", r"[\s_#]+") for phrase in PHRASES)
+    pattern = re.compile(rf"(?<![a-z])(?:{phrases})(?![a-z])", re.IGNORECASE)
+    files = (ROOT / place).glob("*") if place == "." else (ROOT / place).rglob("*")
+    found = {
+        (path.relative_to(ROOT).as_posix(), phrase.lower())
+        for path in [*files, *(DOCUMENTS if place == "." else ())]
+        if path.suffix in {".py", ".md", ".yaml", ".yml", ".toml", ".cfg"}
+        and path != Path(__file__)
+        for phrase in pattern.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found - set(NAMES.items()) == set()

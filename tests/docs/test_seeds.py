@@ -1,4 +1,4 @@
-"""docs/reference/seeds.md: what each row says that it is shown by is there, and runs."""
+"""docs/reference/seeds.md: the evidence that each row names exists, and runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = ROOT / "docs/reference/seeds.md"
 
 
 class Row(NamedTuple):
-    """A feature, whether it is there, and what shows it."""
+    """A feature, whether it exists, and its evidence."""
 
     feature: str
     here: str
@@ -25,12 +25,12 @@ class Row(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """Return the commands that show it."""
+        """Return the commands among the evidence."""
         return re.findall(r"`(farm [^`]+)`", self.shown)
 
     @property
     def tests(self) -> list[str]:
-        """Return the tests that show it."""
+        """Return the tests among the evidence."""
         return re.findall(r"\btests/[\w/]+(?:\.py)?", self.shown)
 
 
@@ -39,12 +39,12 @@ ROWS = [
     for line in PAGE.read_text("utf-8").splitlines()
     if re.match(r"\| (?!feature \|)", line)
 ]
-#: take a minute, or an idle machine, and have tests of their own
+#: take a minute, or an idle machine, and have their own tests
 ELSEWHERE = ("farm study ", "farm calibrate ")
 
 
-def test_every_row_says_what_shows_it() -> None:
-    """A command, a test, or a page; of what is missing, nothing."""
+def test_every_row_names_its_evidence() -> None:
+    """A command, a test, or a page; for a missing feature, none."""
     bare = [
         row.feature
         for row in ROWS
@@ -54,14 +54,14 @@ def test_every_row_says_what_shows_it() -> None:
     assert bare == []
 
 
-def test_every_command_of_every_row_can_be_typed() -> None:
+def test_every_command_of_every_row_is_valid() -> None:
     """The command line knows the command and its options."""
     flaws = {command: problem(command) for row in ROWS for command in row.commands}
     assert {command: flaw for command, flaw in flaws.items() if flaw} == {}
 
 
-def test_the_tests_that_are_named_exist() -> None:
-    """A file of tests, or a folder of such."""
+def test_the_named_tests_exist() -> None:
+    """Each is a file of tests, or a folder of such."""
     named = {test for row in ROWS for test in row.tests}
     assert named
     assert [test for test in named if not (ROOT / test).exists()] == []
@@ -69,7 +69,7 @@ def test_the_tests_that_are_named_exist() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """The page's files, and what its first commands leave: two runs, and a farm that is up."""
+    """The page's files, and the results of its first commands: two runs, and a farm that is up."""
     try:
         for block in blocks_of(PAGE):
             if named := re.match(r"# (\S+)\n", block.text):
@@ -86,7 +86,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_command_of_every_row_runs(folder: Path) -> None:
-    """In the order of the page, each ends well and says something."""
+    """In the order of the page, each succeeds and prints something."""
     failed = {}
     for command in (command for row in ROWS for command in row.commands):
         if command.startswith(ELSEWHERE):

@@ -1,4 +1,4 @@
-"""The documentation builds as a site that needs nothing from elsewhere."""
+"""The documentation builds as a self-contained site."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_page_is_there(site: Path):
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path):
-    """Scripts, styles, fonts and pictures are the site's own; only links lead away."""
+    """Scripts, styles, fonts and pictures are part of the site; only links lead away."""
     loads = re.compile(r"""<(?!a\b)[^>]*\b(?:src|href)=["']?(?:https?:)?//|url\(["']?https?:""")
     files = [path for path in site.rglob("*") if path.suffix in (".html", ".css")]
     assert len(files) > len(DOCUMENTS)
@@ -44,7 +44,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path):
 
 @pytest.mark.browser
 def test_search_needs_no_server(site: Path, tmp_path: Path):
-    """A page opened from a file finds what is looked for."""
+    """A page opened from a file finds the search term."""
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
     page = f"{(site / 'search.html').as_uri()}?q=stickiness"
     words = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]

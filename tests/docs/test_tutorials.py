@@ -25,7 +25,7 @@ def marked(page: Path) -> object:
 
 @pytest.mark.parametrize("page", [marked(page) for page in TUTORIALS])
 def test_tutorial(page: Path, tmp_path: Path):
-    """A reader who types it sees what is shown, and gets its pictures.
+    """A reader who types it sees the output shown, and gets its pictures.
 
     FARM_FIGURES=1 (`make figures`) puts the pictures into docs/figures.
     """

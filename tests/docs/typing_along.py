@@ -1,6 +1,6 @@
-"""Commands of the documents, typed and compared with what the documents say.
+"""Run the documents' commands and compare their output.
 
-How long the machine took is not compared, and of what a live farm prints no number is.
+Real time is not compared, nor are the numbers of a live farm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a shell's command with this interpreter's ``farm`` in front."""
+    """Run a shell command with this interpreter's ``farm`` first in the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     plain = {"PATH": path, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     return subprocess.run(
@@ -32,7 +32,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def assert_prints(expected: str, found: str, *, live: bool) -> None:
-    """Compare, leaving out blank space and what differs from machine to machine."""
+    """Compare, ignoring white space and what differs between machines."""
     hide = without_numbers if live else same_speed
     expected, found = hide(expected), hide(found)
     if not doctest.OutputChecker().check_output(expected, found, LENIENT):
@@ -45,7 +45,7 @@ def same_speed(text: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Hide numbers with their units, and which server it was."""
+    """Hide numbers with their units, and the name of the server."""
     text = re.sub(r"\b(?:redis|valkey)\b(?= \d)", "SERVER", same_speed(text))
     number = r"[-+]?\d[\d.,]*(?: ?(?:ms|[smhd%])(?![a-z]))?(?:\d+(?:ms|[smhd]))*"
     return re.sub(number, "N", text)

@@ -1,4 +1,4 @@
-"""An emulated builder on the agenda of either world, whose time a test moves."""
+"""An emulated builder on the agenda of either world; the test moves its time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers.builder import PlayedBuilder
 class Stage:
     """A builder called b, and what it reported; instants are farm seconds."""
 
-    #: how time passes there: the two stages below say it
+    #: how time passes there: defined by the two stages below
     make: Any
     do: Any
     now: Any
@@ -54,7 +54,7 @@ class Stage:
         self.do(lambda: self.builder.cancel(CancelJob(name, attempt, "b", reason)))
 
     def of(self, kind: type) -> list[Any]:
-        """Return the events of one kind; each has the instant at which it was reported."""
+        """Return the events of one kind; each with the instant at which it was reported."""
         assert all(event.at == at for at, event in self.told)
         return [event for _, event in self.told if isinstance(event, kind)]
 
@@ -94,12 +94,12 @@ class VirtualStage(Stage):
 
 
 class RealStage(Stage):
-    """In real time, of which eight farm seconds make one; its clock goes when it is told to."""
+    """Real time, eight times as fast; its clock moves only when told to."""
 
     SPEED = 8.0
 
     def make(self) -> PlayedBuilder:
-        self.clock = 1000.0  # the machine has been up for a while
+        self.clock = 1000.0  # the machine has been up for some time
         self.agenda = RealAgenda(threading.RLock())
         spec = msgspec.structs.asdict(self.spec)
         with self.agenda.turn():

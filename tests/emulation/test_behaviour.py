@@ -1,4 +1,4 @@
-"""Behaviours of the user's own: what a builder makes of its jobs and its time, in both worlds."""
+"""Users' behaviours: what a builder does with its jobs and its time, in both worlds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.emulation.behaviour import BuilderBehaviour
 
 
 class Moody(BuilderBehaviour):
-    """Boots in 7 s, takes longer for the first job, goes after the third."""
+    """Boots in 7 s, takes longer for the first job, leaves after the third."""
 
     jobs = 0
 
@@ -35,13 +35,13 @@ class Moody(BuilderBehaviour):
 
 
 class Broken(BuilderBehaviour):
-    """As a guard tells of one that fails."""
+    """Fail as a guard reports it."""
 
     def run(self, _job):
         raise RunError("mine:Broken failed: KeyError: 'repo'")
 
 
-def test_it_says_what_happens_and_when(stage):
+def test_it_decides_what_happens_and_when(stage):
     """Another boot time, service time and outcome, a rest, and a builder that asks to leave."""
     s = stage(own=Moody, boot_time=1.0)
     s.until(10.0)
@@ -57,7 +57,7 @@ def test_it_says_what_happens_and_when(stage):
     assert s.instants(SlotCleaned) == [42.0, 55.0, 60.0]
     asked = [(event.at, event.pattern, event.retire) for event in s.of(DrainRequested)]
     assert asked == [(55.0, "b", True), (60.0, "b", True)]
-    # before the end of the job that was its last: no other gets the slot
+    # before the end of its last job: no other gets the slot
     assert s.kinds().index("DrainRequested") < s.kinds().index("JobFinished", 5)
     s.do(s.builder.retire)
     s.until(110.0)
@@ -65,7 +65,7 @@ def test_it_says_what_happens_and_when(stage):
 
 
 def test_a_job_that_it_cannot_run_fails(stage):
-    """With the reason, at its start; the builder goes on."""
+    """With the reason, at its start; the builder continues."""
     s = stage(own=Broken)
     s.start("a", 5.0)
     s.until(10.0)

@@ -1,4 +1,4 @@
-"""What an emulated builder does, and when: the same in virtual time and in real time."""
+"""What an emulated builder does, and when: the same in virtual and in real time."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_fast_builder_and_a_failing_job(stage):
     assert ends(s) == [(5.0, "a", "failed")]
 
 
-def test_a_failed_boot_is_there_and_takes_no_jobs(stage):
-    """It joins as any other; that it takes none is written on it."""
+def test_a_builder_whose_boot_failed_joins_and_takes_no_jobs(stage):
+    """It joins like any other; that it takes no jobs is recorded on it."""
     s = stage(boot_time=3.0, takes_jobs=False)
     s.until(10.0)
     assert [(joined.at, joined.builder.takes_jobs) for joined in s.of(BuilderJoined)] == [
@@ -56,7 +56,7 @@ def test_a_failed_boot_is_there_and_takes_no_jobs(stage):
 
 
 def test_cleaning_follows_every_end(stage):
-    """Also a cancelled one's."""
+    """Also that of a cancelled job."""
     s = stage(inter_job_time=3.0)
     s.start("a", 10.0)
     s.start("b", 50.0, slot=1)
@@ -80,7 +80,7 @@ def test_jobs_slow_each_other_down(stage):
 
 
 def test_a_cancelled_job_weighs_no_more(stage):
-    """From that instant on; its own end does not come."""
+    """From that instant on; its own end is not reported."""
     s = stage(law=LAW)
     s.start("a", 10.0, heavy=True)
     s.start("b", 10.0, slot=1, heavy=True)
@@ -92,7 +92,7 @@ def test_a_cancelled_job_weighs_no_more(stage):
 
 
 def test_the_load_is_reported_after_every_change(stage):
-    """And whether it is too much, with room between the limits."""
+    """And whether it is too much, with a gap between the limits."""
     s = stage(law=LAW, load_limits=LoadLimits(2.0, 1.0))
     s.start("a", 10.0, heavy=True)
     s.start("b", 20.0, slot=1, heavy=True)
@@ -129,7 +129,7 @@ def test_ends_of_one_instant_come_by_slot_and_before_all_else(stage):
         assert s.kinds()[-4:] == ["JobFinished"] * 3 + ["SlotCleaned"]
 
 
-def test_a_cancel_that_comes_too_late_is_nothing(stage):
+def test_a_cancel_that_comes_too_late_has_no_effect(stage):
     """The attempt has ended already, or is another one; no second end is reported."""
     s = stage()
     s.start("a", 1.0)
@@ -142,7 +142,7 @@ def test_a_cancel_that_comes_too_late_is_nothing(stage):
 
 
 def test_a_job_runs_once_on_a_builder(stage):
-    """A new attempt takes the place of one that was given up elsewhere."""
+    """A new attempt replaces one that was given up elsewhere."""
     s = stage()
     s.start("a", 10.0)
     s.until(5.0)
@@ -154,7 +154,7 @@ def test_a_job_runs_once_on_a_builder(stage):
     ]
 
 
-def test_no_time_at_all(stage):
+def test_jobs_without_work(stage):
     """Jobs of no work end at once."""
     for law in (None, LAW):
         s = stage(law=law)
@@ -162,8 +162,8 @@ def test_no_time_at_all(stage):
         assert ends(s) == [(0.0, "a", "succeeded")]
 
 
-def test_a_lifetime_counts_from_the_joining(stage):
-    """When it is over the builder is lost with all that runs, and nothing more is heard of it."""
+def test_a_lifetime_counts_from_joining(stage):
+    """When it is over the builder is lost with all that runs, and reports nothing more."""
     s = stage(boot_time=2.0, lifetime=10.0, inter_job_time=1.0)
     s.until(3.0)
     s.start("a", 5.0)
@@ -187,7 +187,7 @@ def test_a_builder_that_retires_in_time_is_not_lost(stage):
 
 
 def test_a_lost_builder_is_lost_once(stage):
-    """Booting, cleaning, shutting down: whatever was to come is void."""
+    """Booting, cleaning, shutting down: everything pending is void."""
     s = stage(boot_time=1.0, inter_job_time=4.0, shutdown_time=4.0)
     s.until(2.0)
     s.start("a", 1.0)
@@ -200,8 +200,8 @@ def test_a_lost_builder_is_lost_once(stage):
     assert s.kinds() == ["BuilderJoined", "JobStarted", "JobFinished", "BuilderLost"]
 
 
-def test_whoever_vanished_says_nothing_more(stage):
-    """A host that begins a new life drops its builders without a word."""
+def test_a_vanished_builder_reports_nothing_more(stage):
+    """A host that begins a new life drops its builders without a report."""
     s = stage(boot_time=1.0, inter_job_time=1.0, law=LAW)
     s.until(2.0)
     s.start("a", 5.0)

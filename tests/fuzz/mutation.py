@@ -1,4 +1,4 @@
-"""Good inputs, spoilt in ways that a seed decides: bytes, tokens, whole values of JSON."""
+"""Good inputs, corrupted in ways that a seed decides: bytes, tokens, whole values of JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES: list[Any] = [
 
 
 def spoilt(good: list[bytes], count: int, name: str) -> Iterator[bytes]:
-    """Yield so many inputs that come from the good ones; the same every time."""
+    """Yield corrupted versions of the good inputs; the same every time."""
     dice = random.Random(f"fuzz {name}")
     for _ in range(count):
         yield _spoil(dice.choice(good), dice)
@@ -61,7 +61,7 @@ def _as_json(data: bytes) -> Any:
 
 
 def _change(value: Any, dice: random.Random) -> Any:
-    """Return the value with something in it replaced, left out or added."""
+    """Return the value with something in it replaced, removed or added."""
     if isinstance(value, dict) and value and dice.random() < 0.85:
         key = dice.choice(list(value))
         changed = dict(value)

@@ -1,7 +1,7 @@
-"""No input of any parser leads to anything but the house's own errors, nor hangs.
+"""No parser raises anything but the project's own errors on any input, nor hangs.
 
 A few inputs of each in the fast tests, a hundred thousand in all in the slow ones. All come from
-good inputs that a seed spoils, so a failure is the same every time.
+good inputs that a seed corrupts, so a failure is the same every time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from farm.app.jobs.json_lines import parse_lines
-from farm.app.staying_up.snapshots import image_of_text
+from farm.app.long_running.snapshots import image_of_text
 from farm.core import events
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError
@@ -29,9 +29,9 @@ from farm.live.hosts.strangers import Strangers
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of_command, flaw_of_envelope
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
+from farm.live.wire.report_checks import flaw_of_command, flaw_of_envelope
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time
@@ -89,7 +89,7 @@ DAT = b"".join(struct.pack(">II", n * 10, 100 + n) for n in range(6))
 
 
 class Doors:
-    """The scheduler's door with the scheduler behind it: whatever is believed is decided on."""
+    """The scheduler's intake with the scheduler behind it: accepted reports are decided on."""
 
     def __init__(self) -> None:
         self.door = Door()
@@ -103,7 +103,7 @@ class Doors:
             return
         door = self.door
         door.at += 0.01
-        # numbered anew: the same good one, spoilt, would be taken for a second sending
+        # numbered anew: the same good one, corrupted, would count as a repetition
         self.seq += 1
         envelope = msgspec.structs.replace(envelope, seq=self.seq)
         door.intake.take_in(Entry(stream, "1-1", envelope, data), door.at, door.at)
@@ -122,7 +122,7 @@ def _envelopes() -> dict[Stream, list[bytes]]:
 
 
 def _command(data: bytes) -> None:
-    """A task's body, as Celery decodes it (with NaN and all)."""
+    """Return a task's body, as Celery decodes it (including NaN)."""
     (value, version), kind = json.loads(data), StartJob
     if isinstance(value, list) and len(value) == 2:
         value, number = value
@@ -177,7 +177,7 @@ def _cases(folder: Path) -> dict[str, Case]:
     play = [wire.encode_play(c).encode() for c in COMMANDS if isinstance(c, wire.Play)]
     line = b'{"service_time_s": 5, "job_id": "a", "platform": "amd64/virtual", "threads": 2}'
     return cases | {
-        # what is no JSON, or of another form, never gets so far: Celery's consumer drops it
+        # what is no JSON, or of another form, never gets this far: Celery's consumer drops it
         "a Celery task": (
             _bodies(), _command, (FarmError, ValueError, TypeError, RecursionError), 10_000,
         ),
@@ -214,7 +214,7 @@ NAMES = list(_cases(Path()))
 def _try(name: str, folder: Path, count: int | None) -> None:
     good, read, allowed, most = _cases(folder)[name]
     for data in good:
-        read(data)  # else the test would try nothing
+        read(data)  # else the test would test nothing
     for number, data in enumerate(spoilt(good, count or most, name)):
         began = time.process_time()
         try:
@@ -226,32 +226,32 @@ def _try(name: str, folder: Path, count: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_spoilt_inputs_are_refused_in_words(name: str, tmp_path: Path):
+def test_corrupted_inputs_are_refused_with_a_message(name: str, tmp_path: Path):
     """Some of each."""
     _try(name, tmp_path, 40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_hundred_thousand_spoilt_inputs(name: str, tmp_path: Path):
+def test_a_hundred_thousand_corrupted_inputs(name: str, tmp_path: Path):
     """All parsers together."""
     _try(name, tmp_path, None)
 
 
 def test_they_are_a_hundred_thousand():
-    """What the slow tests try, in all."""
+    """The number of inputs of the slow tests, in all."""
     assert sum(case[3] for case in _cases(Path()).values()) >= 100_000
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
-    """A hundred megabytes of noughts: not more than a tenth of them is ever in memory."""
+    """A hundred megabytes of zeros: no more than a tenth of them is ever in memory."""
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(bytes(100_000_000), 1))
     with pytest.raises(FarmError, match="unpacks to more than"):
         list(read_trace(path))
 
 
-def test_strangers_are_forgotten():
-    """Who was told to begin anew is remembered for a moment only."""
+def test_unknown_senders_are_forgotten():
+    """Hosts that were told to restart are remembered for a moment only."""
     strangers = Strangers(2.0)
     assert [strangers.is_told("a", at) for at in (0.0, 1.0, 2.5)] == [True, False, True]

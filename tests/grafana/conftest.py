@@ -1,4 +1,4 @@
-"""What the tests of the dashboards share: the files, and their queries as Prometheus takes them."""
+"""What the tests of the dashboards share: the files, and their queries in Prometheus' form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "grafana" / "dashboards"
-#: what Grafana puts in for its variables
+#: Grafana's values for its variables
 VALUES = {
     "$__rate_interval": "5m",
     "$__interval": "1m",
@@ -32,7 +32,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a dashboard's panels, rows left out."""
+    """Return a dashboard's panels, without rows."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
@@ -45,7 +45,7 @@ def plain(expr: str, **values: str) -> str:
 
 
 def intervals(start: float, end: float, scraped: float) -> tuple[float, dict[str, str]]:
-    """Return the step that Grafana asks with for a panel 1000 pixels wide, and its variables.
+    """Return Grafana's step for a panel 1000 pixels wide, and its variables.
 
     ``scraped`` is the data source's scrape interval; all in seconds.
     """

@@ -1,7 +1,7 @@
-"""The rules of Grafana's dashboard-linter that concern Prometheus, and some of our own.
+"""The rules of Grafana's dashboard-linter that concern Prometheus, and some more.
 
-A rule yields a sentence for each thing that is wrong with a dashboard. Queries are looked at as
-text: ours have all their matchers in braces, and the rule `selectors` keeps it so.
+A rule yields a sentence for each thing that is wrong with a dashboard. Queries are examined as
+text: all matchers are in braces, which the rule `selectors` enforces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROCESS: dict[str, tuple[str, ...]] = {
     "process_resident_memory_bytes": (),
     "process_start_time_seconds": (),
 }
-#: what Prometheus itself tells of alerts: of every farm that it looks at
+#: what Prometheus itself reports of alerts: of every farm that it scrapes
 ALERTS = ("alertname", "platform", "pool")
 #: labels that scraping and histograms add
 ADDED = {"job", "instance", "le"}
@@ -36,7 +36,7 @@ COUNTER = re.compile(r"\w+_(?:total|bucket|count|sum)$")
 
 
 def complaints(board: Board) -> list[str]:
-    """Return all that the rules find, each after its rule's name."""
+    """Return all complaints of the rules, each after its rule's name."""
     return [f"{name}: {found}" for name, rule in RULES.items() for found in rule(board)]
 
 
@@ -56,14 +56,14 @@ def variables(board: Board, kind: str) -> list[dict[str, Any]]:
 
 
 def template_datasource(board: Board) -> Iterator[str]:
-    """The data source can be chosen, and is called what the linter expects."""
+    """The data source can be chosen, and is named as the linter expects."""
     found = [(v["name"], v.get("label"), v["query"]) for v in variables(board, "datasource")]
     if found != [("datasource", "Data source", "prometheus")]:
         yield f"found {found}"
 
 
 def template_job_and_instance(board: Board) -> Iterator[str]:
-    """Several farms, and runs filled in later, can be told apart."""
+    """Several farms, and backfilled runs, can be distinguished."""
     for name in ("job", "instance"):
         wanted = {
             "type": "query", "label": name.capitalize(), "multi": True, "includeAll": True,
@@ -75,7 +75,7 @@ def template_job_and_instance(board: Board) -> Iterator[str]:
 
 
 def template_label_promql(board: Board) -> Iterator[str]:
-    """What a variable offers is asked for in a form that Grafana's Prometheus knows."""
+    """A variable's options are queried in a form that Grafana's Prometheus knows."""
     for variable in variables(board, "query"):
         form = re.fullmatch(r"label_values\((?:(\w+)(\{[^}]*\})?,\s*)?(\w+)\)", variable["query"])
         metric = CATALOGUE.get(form[1]) if form else None
@@ -86,7 +86,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 
 def template_on_time_change_reload(board: Board) -> Iterator[str]:
-    """A farm of last week is offered when last week is looked at."""
+    """A farm of last week is offered when the time range is last week."""
     for variable in variables(board, "query"):
         if variable.get("refresh") != 2:
             yield variable["name"]
@@ -104,7 +104,7 @@ def panel_datasource(board: Board) -> Iterator[str]:
 
 
 def panel_title_description(board: Board) -> Iterator[str]:
-    """A title, and a sentence that says what is seen."""
+    """A title, and a sentence that describes the panel."""
     for panel in panels(board):
         if not panel.get("title") or not panel.get("description", "").endswith("."):
             yield f"panel {panel['id']} {panel.get('title')!r}"
@@ -121,14 +121,14 @@ def panel_units(board: Board) -> Iterator[str]:
 
 
 def panel_no_data(board: Board) -> Iterator[str]:
-    """A text where there is nothing to be seen (a rule of our own)."""
+    """A text where there is no data (an additional rule)."""
     for panel in panels(board):
         if not panel["fieldConfig"]["defaults"].get("noValue"):
             yield panel["title"]
 
 
 def panel_no_targets(board: Board) -> Iterator[str]:
-    """Something is asked for, each under a letter of its own."""
+    """There are queries, each with its own letter."""
     for panel in panels(board):
         letters = [target["refId"] for target in panel["targets"]]
         if not letters or len(letters) != len(set(letters)):
@@ -161,7 +161,7 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 
 def target_counter_agg(board: Board) -> Iterator[str]:
-    """A counter, and what a histogram counts, stands within rate or increase."""
+    """A counter, and what a histogram counts, is inside rate or increase."""
     for _, target in targets(board):
         rest = re.sub(r"\b(?:rate|irate|increase)\(\w+\{[^}]*\}\[[^\]]+\]\)", "", target["expr"])
         if any(COUNTER.fullmatch(name) for name, _ in SELECTOR.findall(rest)):
@@ -169,7 +169,7 @@ def target_counter_agg(board: Board) -> Iterator[str]:
 
 
 def target_histogram(board: Board) -> Iterator[str]:
-    """Buckets are for quantiles, or for a heatmap that takes them apart by `le`."""
+    """Buckets are for quantiles, or for a heatmap that separates them by `le`."""
     for panel, target in targets(board):
         expr, heat = target["expr"], panel["type"] == "heatmap"
         if "_bucket{" in expr and heat:

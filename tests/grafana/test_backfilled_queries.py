@@ -1,4 +1,4 @@
-"""A simulated run, filled into a real Prometheus with one command, in the same dashboards."""
+"""A simulated run, backfilled into a real Prometheus with one command, in the same dashboards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.grafana.conftest import FOLDER, ROOT, intervals, load, panels, plain
 pytestmark = pytest.mark.slow
 
 FARM = [sys.executable, "-m", "farm.cli.main"]
-#: what a panel says where a simulated run has nothing to show
+#: the text of a panel that a simulated run has no data for
 LIVE_ONLY = (
     "only a live farm measures this",
     "hosts serve no metrics unless asked to",
@@ -64,7 +64,7 @@ scheduling: {fair_share: [team, build], stickiness: [0s, 1m]}
 
 
 class Filled:
-    """The run, and the Prometheus that it was filled into."""
+    """The run, and the Prometheus that has it."""
 
     def __init__(self, run: Run, prometheus: Prometheus, said: str, blocks: list[Path]) -> None:
         self.run = run
@@ -74,7 +74,7 @@ class Filled:
         self.end = START + max(row.finished_at for row in run.jobs if row.finished_at)
 
     def at_the_end(self, expr: str) -> float:
-        """Return the one number that a query has at the end."""
+        """Return the one number of a query at the end."""
         (series,) = self.prometheus.query(expr, self.end + 60)
         return float(series["value"][1])
 
@@ -123,14 +123,14 @@ def test_every_panel_shows_the_run_or_says_why_not(filled, name):
 
 
 def scrape_interval(uid: str) -> float:
-    """Return how often this data source is told that it was scraped, seconds."""
+    """Return the scrape interval configured for this data source, seconds."""
     file = ROOT / "grafana/provisioning/datasources/prometheus.yaml"
     (found,) = (s for s in yaml.safe_load(file.read_text())["datasources"] if s["uid"] == uid)
     text = found["jsonData"]["timeInterval"]
     return float(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
 
 
-def test_what_is_shown_can_be_true(filled):
+def test_the_numbers_shown_can_be_true(filled):
     """Bounds, the order of quantiles, and sums that must agree, over the whole run."""
     step, values = intervals(START, filled.end, scrape_interval("farm-runs"))
     first = min(row.submitted_at for row in filled.run.jobs)
@@ -139,13 +139,13 @@ def test_what_is_shown_can_be_true(filled):
 
 
 def test_only_whole_blocks_are_put_there(filled):
-    """Nothing of what they were made from, or in, is left."""
+    """No temporary file is left."""
     assert filled.blocks
     assert all((block / "meta.json").exists() for block in filled.blocks)
 
 
 def test_the_variables_offer_the_run(filled):
-    """Grafana's label_values: by this the viewer finds it."""
+    """Grafana's label_values: how the viewer finds the run."""
     found = filled.prometheus.query("farm_build_info", filled.end)
     assert [(s["metric"]["job"], s["metric"]["instance"]) for s in found] == [("run", "hours")]
 
@@ -167,7 +167,7 @@ def test_totals_are_those_of_the_summary(filled):
 
 
 def test_rates_see_every_job_from_the_first_on(filled):
-    """Summed up over the run, the rates that dashboards draw come to the jobs that there were."""
+    """Summed over the run, the rates that dashboards draw give the number of jobs."""
     expr = "sum(increase(farm_jobs_submitted_total[4m]))"
     drawn = filled.prometheus.query_range(expr, START + 180, filled.end + 180, 240)
     assert sum(numbers(drawn)) == pytest.approx(filled.run.summary.jobs.submitted, rel=0.05)
@@ -184,7 +184,7 @@ def test_the_deepest_queue_is_that_of_the_jobs_table(filled):
 
 
 def test_the_command_says_where_to_look(filled):
-    """When it was, and the dashboard's address with all that is to be chosen."""
+    """The time, and the dashboard's address with all variables."""
     where = filled.said.split("in Grafana: ")[1].split()[0]
     url = urllib.parse.urlparse(where)
     chosen = dict(urllib.parse.parse_qsl(url.query))
@@ -197,7 +197,7 @@ def test_the_command_says_where_to_look(filled):
 
 
 def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
-    """Not a traceback, and nothing is written."""
+    """No traceback, and nothing is written."""
     command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
     env = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
@@ -206,8 +206,8 @@ def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_promtool_that_fails_is_told(filled, tmp_path):
-    """Its own last words, exit code 1, and nothing left of what was begun."""
+def test_a_promtool_that_fails_is_reported(filled, tmp_path):
+    """Its own last words, exit code 1, and no partial output left."""
     (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
     (tmp_path / "promtool").chmod(0o755)
     command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]

@@ -1,4 +1,4 @@
-"""The dashboards are current, well made, and ask for metrics that there are."""
+"""The dashboards are current, well formed, and query existing metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.grafana.conftest import FOLDER, ROOT, load, metrics_in, panels, plain
 from tests.grafana.linter import PROCESS
 
 
-def test_the_committed_files_are_what_the_code_makes():
-    """Whoever changes a board regenerates it: python grafana/generate.py."""
+def test_the_committed_files_are_current():
+    """After changing a dashboard run: python grafana/generate.py."""
     run = subprocess.run(
         [sys.executable, "-B", "grafana/generate.py", "--check"],
         cwd=ROOT,
@@ -60,7 +60,7 @@ def test_provisioning_brings_the_data_source_that_dashboards_default_to(board):
     assert Path(dashboards).parents[1].as_posix() in mounts
 
 
-def test_panels_have_numbers_of_their_own(board):
+def test_panel_numbers_are_distinct(board):
     """Links and annotations tell panels by their number; rows count too."""
     ids = [panel["id"] for panel in board["panels"]]
     assert len(panels(board)) >= 4
@@ -68,7 +68,7 @@ def test_panels_have_numbers_of_their_own(board):
 
 
 def test_colours_mean_what_the_panel_says(board):
-    """Grafana's own thresholds turn any number from 80 red; those of ours stand in the text."""
+    """Grafana's default thresholds turn any number from 80 red; the panel states its own."""
     for panel in panels(board):
         if panel["type"] not in ("stat", "bargauge"):
             continue
@@ -101,7 +101,7 @@ def test_panels_do_not_overlap(board):
         taken |= cells
 
 
-def test_every_dashboard_leads_to_the_others_with_what_was_chosen(board):
+def test_every_dashboard_links_to_the_others_with_its_variables(board):
     """The same farm at the same time."""
     (link,) = board["links"]
     assert (link["type"], link["tags"]) == ("dashboards", ["farm"])
@@ -111,7 +111,7 @@ def test_every_dashboard_leads_to_the_others_with_what_was_chosen(board):
 
 
 def test_alerts_and_new_schedulers_are_marked(board):
-    """What was told, and when a scheduler began, stands in every panel."""
+    """Alerts, and starts of schedulers, are shown in every panel."""
     marks = {mark["name"]: mark for mark in board["annotations"]["list"]}
     assert set(marks) == {
         "Alerts",
@@ -129,9 +129,9 @@ def test_alerts_and_new_schedulers_are_marked(board):
 
 
 def test_the_schema_of_grafana_has_every_key(board):
-    """Read with the SDK's models and written again, nothing is lost: no key is made up.
+    """Read with the SDK's models and written again, nothing is lost: every key is real.
 
-    But for what Grafana's data source for Prometheus adds to an annotation.
+    Except what Grafana's data source for Prometheus adds to an annotation.
     """
     for mark in board["annotations"]["list"]:
         for key in ("titleFormat", "textFormat", "step"):
@@ -162,7 +162,7 @@ def lost(before: Any, after: Any, where: str = "") -> list[str]:
 
 
 def test_every_promised_metric_is_shown_somewhere(queries):
-    """What is worth measuring is worth looking at."""
+    """A metric worth measuring is worth showing."""
     shown = {re.sub(r"_(bucket|count|sum)$", "", n) for _, q in queries() for n in metrics_in(q)}
     promised = {
         "farm_jobs_total", "farm_jobs_submitted_total", "farm_queue_depth", "farm_jobs_running",

@@ -32,7 +32,7 @@ def first(board: Board, kind: str = "timeseries") -> dict[str, Any]:
 
 
 def asks(expr: str) -> Callable[[Board], None]:
-    """Return what lets the first panel ask something else."""
+    """Return a change that gives the first panel another query."""
 
     def spoil(board: Board) -> None:
         first(board)["targets"][0]["expr"] = expr.replace("@", 'job=~"$job", instance=~"$instance"')
@@ -83,6 +83,6 @@ def test_each_rule_finds_what_breaks_it(rule, spoil):
     assert [found for found in complaints(board) if found.startswith(f"{rule}: ")]
 
 
-def test_no_rule_is_left_untried():
-    """A new rule comes with something that it finds."""
+def test_no_rule_is_untested():
+    """A new rule comes with an example that breaks it."""
     assert {rule for rule, _ in SPOILT} == set(RULES)

@@ -57,12 +57,12 @@ live: {speed: 10}
 
 
 def has_value(result: list) -> bool:
-    """Whether some series has a number."""
+    """Return whether some series has a number."""
     return any(not math.isnan(float(series["value"][1])) for series in result)
 
 
 class Watched:
-    """A farm that stays up, with a load that never ends; it is down after the block."""
+    """A long-running farm with an endless load; it is down after the block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -89,7 +89,7 @@ class Watched:
 
     @property
     def is_well(self) -> bool:
-        """Whether the load still plays."""
+        """Return whether the load is still running."""
         return self._load.poll() is None
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -105,7 +105,7 @@ class Watched:
 
 @pytest.mark.timeout(300)
 def test_every_query_has_an_answer(queries, tool, tmp_path: Path):
-    """Scheduler, provisioner and hosts scraped: soon every panel shows what can be true."""
+    """Scheduler, provisioner and hosts scraped: soon every panel has plausible data."""
     files = f"{tmp_path}/.farm/targets/*.json"
     watching = Prometheus(tool("prometheus"), tmp_path, files=files, rules=ALERTS)
     with Watched(tmp_path) as farm, watching as asked:

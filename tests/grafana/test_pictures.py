@@ -28,13 +28,13 @@ class FakePrometheus:
 
 
 def texts(svg: str) -> list[str]:
-    """Return what is written in a picture."""
+    """Return the texts in a picture."""
     return [one.text or "" for one in ET.fromstring(svg).iter() if one.tag.endswith("text")]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pictures_in_the_docs_show_every_panel(name: str):
-    """Made anew when a board changes: python grafana/pictures.py URL."""
+    """After changing a dashboard run: python grafana/pictures.py URL."""
     svg = (ROOT / f"docs/figures/dashboard-{name}.svg").read_text(encoding="utf-8")
     wanted = [panel["title"] for panel in load(FOLDER / f"{name}.json")["panels"]]
     assert [text for text in texts(svg) if text in wanted] == wanted

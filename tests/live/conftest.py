@@ -1,4 +1,4 @@
-"""What the tests of the live world share: servers of their own, a cuttable wire, a whole farm."""
+"""What the tests of the live world share: servers, a cuttable wire, a whole farm."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TruthKnown:
         return job.service_time
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """It knows already."""
+        """Learn nothing."""
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def truth() -> TruthKnown:
 
 
 class Farm:
-    """A live farm for a test: run it, then look at what the observers saw."""
+    """A live farm for a test: run it, then check what the observers saw."""
 
     def __init__(self, keys: Keys, log_folder: Path) -> None:
         self.rules = SchedulingRules()
@@ -122,7 +122,7 @@ class Farm:
         assert sorted(ended) == sorted((job.id, outcome) for job in jobs)
 
     def assert_replayable(self) -> None:
-        """The same events lead a fresh scheduler to the same orders."""
+        """The same events lead a fresh scheduler to the same commands."""
         fresh = Scheduler(self.rules, TruthKnown(), self.pools)
         for event, commands in self.story:
             assert list(fresh.handle(event)) == commands
@@ -130,7 +130,7 @@ class Farm:
 
 @pytest.fixture
 def farm(keys: Keys, tmp_path: Path) -> Farm:
-    """A farm with keys of its own on a server of its own."""
+    """A farm with its own keys on its own server."""
     return Farm(keys, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Work in small steps: bounded at one go, in turns, and never most of the time."""
+"""Work in small steps: bounded in one turn, alternating, and never most of the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from farm.live.small_steps import AT_ONCE, BRIEFLY, SHARE, Background
 
 
 class Clock:
-    """Real time that passes only when somebody works."""
+    """Real time that passes only during work."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -18,7 +18,7 @@ class Clock:
 
 
 class Worker:
-    """Has so many steps to do, each of which takes some time."""
+    """Has a number of steps to do, each of which takes some time."""
 
     def __init__(self, clock, steps, takes=0.0005) -> None:
         self.clock, self.left, self.takes = clock, steps, takes
@@ -35,12 +35,12 @@ class Worker:
 
 @pytest.fixture
 def clock():
-    """A clock that nobody else moves."""
+    """A clock that only the test moves."""
     return Clock()
 
 
-def test_steps_are_bounded_at_one_go_and_by_their_share_of_the_time(clock):
-    """After two milliseconds of steps comes a pause, and reports have their turn."""
+def test_steps_are_bounded_in_one_turn_and_by_their_share_of_the_time(clock):
+    """After two milliseconds of steps comes a pause, for reports."""
     background, worker = Background(clock), Worker(clock, 1000)
     background.add(worker)
     began = clock.now
@@ -54,7 +54,7 @@ def test_steps_are_bounded_at_one_go_and_by_their_share_of_the_time(clock):
 
 
 def test_a_turn_that_comes_too_early_does_nothing(clock):
-    """Whoever asks too early is told how long to wait."""
+    """A call that is too early returns how long to wait."""
     background, worker = Background(clock), Worker(clock, 1000)
     background.add(worker)
     pause = background.turn(clock.now)
@@ -65,13 +65,13 @@ def test_a_turn_that_comes_too_early_does_nothing(clock):
 
 
 def test_one_long_step_is_followed_by_a_long_pause(clock):
-    """A step cannot be cut short, but nobody comes right after it."""
+    """A step cannot be interrupted, but no other follows it at once."""
     background = Background(clock)
     background.add(Worker(clock, 2, takes=0.1))
     assert background.turn(clock.now) == pytest.approx(0.1 * (1 / SHARE - 1))
 
 
-def test_everybody_has_a_turn(clock):
+def test_all_tasks_get_turns(clock):
     """Neither waits for the other's end."""
     background = Background(clock)
     workers = [Worker(clock, 100), Worker(clock, 100)]
@@ -81,7 +81,7 @@ def test_everybody_has_a_turn(clock):
     assert all(worker.done_at for worker in workers)
 
 
-def test_nothing_to_do_means_no_pause(clock):
+def test_without_work_there_is_no_pause(clock):
     """The world waits for reports as long as it likes."""
     background, worker = Background(clock), Worker(clock, 1)
     assert background.turn(clock.now) is None
@@ -90,8 +90,8 @@ def test_nothing_to_do_means_no_pause(clock):
     assert not worker.left
 
 
-def test_who_comes_after_something_long_waits_for_the_reports(clock):
-    """Two things that take long are never done one right after the other."""
+def test_a_task_after_a_long_step_waits_for_the_reports(clock):
+    """Two long steps never follow each other directly."""
     background, worker = Background(clock), Worker(clock, 100)
     background.add(worker)
     since = clock.now

@@ -32,7 +32,7 @@ def own_burner(monkeypatch) -> None:
 
 
 def burning_under(pids: list[int]) -> list[int]:
-    """Return the live processes two generations below these: what a host's burner has forked."""
+    """Return the live grandchildren of these processes: those that a host's burner has forked."""
     found = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -54,7 +54,7 @@ def test_burning_jobs_go_through_the_farm(farm, jobs_like, mode):
 
 
 def test_heavy_jobs_together_on_one_core_are_slower_than_alone(farm, jobs_like):
-    """Slowdown emerges from the machine: nobody wrote it down. Direction only, wide margin."""
+    """Slowdown emerges from the machine: it is not configured. Direction only, wide margin."""
     alone = jobs_like(3, service_time=0.5, mode="stress", every=0.0)
     farm.run(alone, builders=1, pool={"slots": 1, "cores": 1}, work_rates=RATES)
     best_alone = min(end.finished_at - end.started_at for end in farm.ends)
@@ -67,8 +67,8 @@ def test_heavy_jobs_together_on_one_core_are_slower_than_alone(farm, jobs_like):
 
 
 @pytest.mark.parametrize("first", [None, signal.SIGSTOP])
-def test_a_host_that_is_killed_takes_its_fire_with_it(farm, jobs_like, first):
-    """SIGKILL (after SIGSTOP, too) while it burns: nothing is left, and the job runs elsewhere."""
+def test_a_killed_host_leaves_no_burning_process(farm, jobs_like, first):
+    """SIGKILL (also after SIGSTOP) while it burns: no process is left, the job runs elsewhere."""
     hosts, burnt = [], []
 
     def kill_when_it_burns(event):
@@ -93,7 +93,7 @@ def test_a_host_that_is_killed_takes_its_fire_with_it(farm, jobs_like, first):
 
 
 def test_a_burner_program_that_is_killed_fails_its_jobs_and_no_others(farm, jobs_like):
-    """The host lives on: what burned fails and says why, what comes next burns in a new program."""
+    """The host lives on: running jobs fail with a reason, the next ones burn in a new program."""
     hosts, burnt = [], []
 
     def kill_when_it_burns(event):
@@ -117,7 +117,7 @@ def test_a_burner_program_that_is_killed_fails_its_jobs_and_no_others(farm, jobs
 
 
 def await_fire(host: int, threads: int) -> list[int]:
-    """Wait until so many processes of a host burn, and return them."""
+    """Wait until this many processes of a host burn, and return them."""
     deadline = time.monotonic() + 60
     while len(found := burning_under([host])) < threads:
         assert time.monotonic() < deadline
@@ -126,7 +126,7 @@ def await_fire(host: int, threads: int) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and not merely unreaped."""
+    """Return whether a process exists and is no zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

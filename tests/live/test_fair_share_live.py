@@ -39,8 +39,8 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 @pytest.mark.timeout(300)
-def test_the_estimate_is_told_at_submission(up: Up):
-    """When it will be dispatched, how long it will run, when it is done; by level of knowledge."""
+def test_the_estimate_is_shown_at_submission(up: Up):
+    """When it will be dispatched, how long it will run, when it will end; by source."""
     up.farm("submit", "--service-time", "10m", "--count", "3")
     up.until(lambda: up.status()["running"] == 2, "running")
     (told,) = up.rows("submit", "--service-time", "10m", "--id", "told")
@@ -66,7 +66,7 @@ def submit(up: Up, job: str, team: str, build: str, **more: Any) -> None:
 
 @pytest.mark.timeout(300)
 def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
-    """What is listed first is what goes first; whose turn it is, and why, is told by level."""
+    """The first listed is the next dispatched; whose turn it is, and why, is shown by level."""
     for number in range(1, 5):
         submit(up, f"a{number}", "ada", "build-1")
     up.until(lambda: up.status()["running"] == 2, "running")
@@ -110,7 +110,7 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
         lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "b2",
         "the old order",
     )
-    assert "is not known" in up.farm("priority", "nobody", "--level", "1", code=2)
+    assert "is not known" in up.farm("priority", "unknown", "--level", "1", code=2)
     assert "found nothing to change" in up.farm("priority", "a4", code=2)
 
     up.farm("cancel", "a1")

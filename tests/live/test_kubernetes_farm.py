@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
@@ -35,7 +35,7 @@ PROBE_INTERVAL = 0.2
 
 
 class HostPod:
-    """A pod with one builder host in it, as deploy/kubernetes makes it: room 1, a ready file."""
+    """A pod with one builder host, as in deploy/kubernetes: room 1, a ready file."""
 
     def __init__(self, name: str, settings: LiveSettings, folder: Path) -> None:
         self.name = name
@@ -47,11 +47,11 @@ class HostPod:
         )
 
     def probe(self) -> None:
-        """As the kubelet does every now and then."""
+        """Check readiness, as the kubelet does periodically."""
         self.ready = self._file.exists()
 
     def end(self) -> None:
-        """SIGTERM; it has its grace period to go in."""
+        """Send SIGTERM; the pod then has its grace period."""
         self.process.terminate()
 
 
@@ -121,7 +121,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster with a Deployment of one pod, and a farm that has no scheduler yet."""
+    """A cluster with a Deployment of one pod, and a farm without a scheduler."""
     service = Service(server, keys, tmp_path)
     (tmp_path / "service.yaml").write_text(SCENARIO)
     found = Cluster(service, tmp_path)
@@ -139,8 +139,8 @@ def cluster(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Cluster]:
 def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Cluster):
     """The queue grows, the scale is patched, hosts come, jobs end, it is scaled back, by readiness.
 
-    Slots are two a builder, so the four builders are busy unevenly at the end: the pods that go
-    are those whose builders were told to go, whichever they are.
+    Slots are two a builder, so the four builders are busy unevenly at the end: the pods that go are
+    those whose builders retire.
     """
     service, stub = cluster.service, cluster.stub
     service.start()
@@ -160,8 +160,8 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     assert {method for method, _, _ in stub.calls} == {"GET", "PATCH"}
 
 
-def test_a_refusal_is_shown_to_operators_until_it_is_over(cluster: Cluster):
-    """The right to patch is missing at first: ``farm pools`` says so, and work goes on after."""
+def test_a_refusal_is_shown_to_operators_while_it_lasts(cluster: Cluster):
+    """The right to patch is missing at first: ``farm pools`` shows it, and work continues after."""
     service, stub = cluster.service, cluster.stub
     stub.allowed.discard("PATCH")
     service.start()

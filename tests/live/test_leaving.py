@@ -1,4 +1,4 @@
-"""A builder host that is told to go finishes what it runs, takes no more, and loses nothing."""
+"""A builder host that is stopped finishes its attempts, accepts no more, and loses nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import BuilderRetired, JobFinished
 from farm.core.model import Builder, Job
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings, from_environment, host_environment
@@ -45,7 +45,7 @@ def start(builder: str, service_time: float) -> StartJob:
 
 
 class Alone:
-    """A builder host in this process, and what it reported."""
+    """A builder host in this process, and its reports."""
 
     def __init__(self, settings: LiveSettings, client: Any) -> None:
         self.host = BuilderHost(settings, pid=1)
@@ -59,7 +59,7 @@ class Alone:
 
 @pytest.fixture
 def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[Alone]:
-    """A host of room 1 of the pool linux, that finishes what it runs within 20 s."""
+    """A host of room 1 of the pool linux, that has 20 s to finish its attempts."""
     settings = LiveSettings(
         redis_url=server.url,
         prefix=keys.prefix,
@@ -77,7 +77,7 @@ def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[A
 
 
 def until(there: Callable[[], object]) -> None:
-    """Wait for something."""
+    """Wait for a condition."""
     for _ in range(400):
         if there():
             return
@@ -85,8 +85,8 @@ def until(there: Callable[[], object]) -> None:
     raise AssertionError("it did not happen")
 
 
-def test_a_host_that_is_told_to_go_finishes_and_lets_its_builders_go(alone: Alone):
-    """It says so first, what it holds ends, then its builders retire, then it is gone."""
+def test_a_stopped_host_finishes_and_releases_its_builders(alone: Alone):
+    """It announces it, its attempts end, its builders retire, then it is gone."""
     alone.host.play(play("b"))
     alone.host.start_attempt(start("b", 1.0))
     alone.host.close()
@@ -101,7 +101,7 @@ def test_a_host_that_is_told_to_go_finishes_and_lets_its_builders_go(alone: Alon
 
 
 def test_a_builder_that_has_not_booted_is_not_begun(alone: Alone):
-    """The heartbeat does not name it, so another host is given it; it never says it is up."""
+    """The heartbeat does not name it, so another host is given it; it never reports being up."""
     alone.host.play(play("b", boot_time=0.5))
     alone.host.close()
     said = alone.reports()
@@ -110,7 +110,7 @@ def test_a_builder_that_has_not_booted_is_not_begun(alone: Alone):
 
 
 def test_the_ready_file_is_there_while_a_builder_is_played(alone: Alone, tmp_path: Path):
-    """Whoever removes hosts that are not ready removes no builder."""
+    """A tool that removes hosts that are not ready removes no builder."""
     file = tmp_path / "playing"
     assert not file.exists()
     alone.host.play(play("b"))
@@ -126,7 +126,7 @@ def test_a_host_announces_its_room(alone: Alone):
     assert alone.reports()[0] == HostUp(1, room=1, pool="linux")
 
 
-def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
+def test_a_restarted_host_does_not_play_its_former_builders(
     server: Server, keys: Keys, client: Any, tmp_path: Path
 ):
     """A container has one name in all its lives; the builders of an earlier one are lost."""
@@ -149,12 +149,12 @@ def test_a_host_that_starts_again_does_not_play_whom_it_was_told_before(
         process.kill()
         process.wait(60)
         process.close()
-    # the broker's table of bindings would grow with each host that there ever was
+    # the broker's table of bindings would grow with each host that ever existed
     assert client.keys(f"{keys.prefix}*kombu*") == []
 
 
-def test_a_ready_file_that_cannot_be_written_hurts_nobody(alone: Alone, tmp_path: Path):
-    """The host plays on."""
+def test_a_ready_file_that_cannot_be_written_does_no_harm(alone: Alone, tmp_path: Path):
+    """The host continues."""
     (tmp_path / "playing").mkdir()
     alone.host.play(play("b"))
     alone.host.start_attempt(start("b", 0.1))
@@ -163,7 +163,7 @@ def test_a_ready_file_that_cannot_be_written_hurts_nobody(alone: Alone, tmp_path
 
 @pytest.fixture
 def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
-    """A farm whose hosts have room for one builder each, and finish what they run."""
+    """A farm whose hosts have room for one builder each, and finish their attempts."""
     farm = Service(server, keys, tmp_path)
     yield farm
     if farm.process is not None and farm.process.poll() is None:
@@ -174,7 +174,7 @@ def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
 
 
 def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path: Path):
-    """SIGTERM in mid-work, with work waiting: each job runs once, its builder is replaced."""
+    """SIGTERM while jobs run and wait: each job runs once, its builder is replaced."""
     settings = LiveSettings(
         redis_url=service.url,
         prefix=service.keys.prefix,
@@ -196,7 +196,7 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
         service.until(lambda: service.store.count_results() == 24, "the end of all")
         ends = [service.store.result(job.id) for job in jobs_of(24, 1.0)]
         assert {end.outcome for end in ends} == {"succeeded"}
-        # what was on its way to the host when it stopped listening is the only exception
+        # commands in transit when the host stopped listening are the only exception
         assert sum(end.attempts for end in ends) <= 24 + 2
         assert len(service.store.builders()) == 2, "a fixed pool's third waits for a host"
         hosts.append(HostProcess(_named(settings, 3), tmp_path / "host-3.log"))

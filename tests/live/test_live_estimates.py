@@ -1,4 +1,4 @@
-"""Estimates on a live farm: read while a job waits, held against the truth afterwards."""
+"""Estimates on a live farm: read while a job waits, compared with the truth afterwards."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from farm.core import events
 from farm.core.commands import RequeueJob
 from farm.core.model import Builder, Job, Platform
-from farm.live.hosts.processes import HostProcess
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.hosts.registry import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.live
 
 
 def alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unburied."""
+    """Return whether the process exists and is no zombie."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def at_start(number: int, action: Callable[[], object]) -> Callable[[events.Event], None]:
-    """Return an observer that does something once: when so many attempts have started."""
+    """Return an observer that acts once: when this many attempts have started."""
     left = number
 
     def observe(event: events.Event) -> None:
@@ -43,7 +43,7 @@ def at_start(number: int, action: Callable[[], object]) -> Callable[[events.Even
 
 
 def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
-    """The happy path: every job ends once, in time, replayable, and nothing is left running."""
+    """Every job ends once, in time, replayable, and no process is left running."""
     jobs = jobs_like(200, service_time=60.0, every=4.0)
     pids = []
     run = farm.run(
@@ -56,7 +56,7 @@ def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
     for end in farm.ends:
         assert end.attempts == 1
         assert end.submitted_at <= end.dispatched_at <= end.started_at
-        # the emulated time is never shorter than what was asked for (less a clock's grain)
+        # the emulated time is never shorter than requested (less a clock's grain)
         assert end.finished_at - end.dispatched_at >= 60.0 * (1 - 1e-6)
     joined = farm.events(events.BuilderJoined)
     assert [event.at for event in joined] == [0.0] * 40
@@ -87,7 +87,7 @@ def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_li
 
 
 def test_a_killed_host_loses_no_job(farm, jobs_like):
-    """A host that is killed without notice: its jobs run elsewhere and each ends exactly once."""
+    """After SIGKILL its jobs run elsewhere and each ends exactly once."""
     jobs = jobs_like(60, service_time=240.0, every=2.0)
     hosts = []
     farm.run(
@@ -109,7 +109,7 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
 def test_a_cut_wire_loses_no_job(farm, jobs_like, server, wire, client):
     """Every connection broken for two seconds, mid-run: each job still ends exactly once.
 
-    And the server, which is somebody else's, is left as it was found.
+    The server, which is not the farm's, is left as it was found.
     """
     jobs = jobs_like(200, service_time=60.0, every=2.0)
 
@@ -133,8 +133,8 @@ def test_a_cut_wire_loses_no_job(farm, jobs_like, server, wire, client):
     assert client.keys(farm.keys.prefix + "*") == []
 
 
-def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
-    """Stopped for longer than patience lasts: its old attempts are void, and it plays on."""
+def test_a_silent_host_that_comes_back_rejoins(farm, jobs_like):
+    """Stopped for longer than the time-out: its old attempts are void, and it continues."""
     jobs = jobs_like(100, service_time=60.0, every=4.0)
     host = []
 
@@ -158,7 +158,7 @@ def test_a_silent_host_that_comes_back_joins_anew(farm, jobs_like):
 
 
 def test_a_stop_lets_running_jobs_end(farm, jobs_like):
-    """The first stop: no more load, waiting jobs are cancelled, running ones end."""
+    """On the first stop the load ends, waiting jobs are cancelled, running ones end."""
     jobs = jobs_like(60, service_time=100.0, every=1.0)
     worlds = []
     run = farm.run(
@@ -176,7 +176,7 @@ def test_a_stop_lets_running_jobs_end(farm, jobs_like):
 
 
 def test_a_second_stop_cancels_running_jobs(farm, jobs_like):
-    """Twice: the running jobs are cancelled too, and the run ends soon."""
+    """The running jobs are cancelled too, and the run ends soon."""
     jobs = jobs_like(8, service_time=1e6)
     worlds = []
 
@@ -196,8 +196,8 @@ def test_a_second_stop_cancels_running_jobs(farm, jobs_like):
     assert len(farm.ends) == run.status.submitted > 0
 
 
-def test_a_job_that_no_builder_can_run_is_given_up(farm, jobs_like):
-    """A live run does not wait for ever for a builder that will never come."""
+def test_a_job_that_no_builder_can_run_fails(farm, jobs_like):
+    """A live run does not wait forever for a builder that will never come."""
     jobs = [
         *jobs_like(2, service_time=1.0),
         Job(id="alien", service_time=1.0, platform=Platform("z80", True)),
@@ -211,7 +211,7 @@ def test_a_job_that_no_builder_can_run_is_given_up(farm, jobs_like):
 
 
 def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
-    """A worker started by somebody else, with a builder of its own: it joins, and joins again.
+    """A worker started outside the farm, with its own builder: it joins, and joins again.
 
     The second farm finds a host that was up before it: it must begin a new life, not be ignored.
     """

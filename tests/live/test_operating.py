@@ -1,4 +1,4 @@
-"""A farm that stays up, operated by its commands: farm up, submit, jobs, cancel, drain, down."""
+"""A long-running farm, operated by its commands: farm up, submit, jobs, cancel, drain, down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture
 def up(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Up]:
-    """A farm that is up, and is down after the test whatever happens."""
+    """A running farm, which is down after the test whatever happens."""
     farm = Up(tmp_path, getattr(request, "param", SCENARIO))
     try:
         (told,) = farm.rows("up", "farm.yaml")
@@ -44,7 +44,7 @@ def write_jobs(path: Path, count: int, service_time: float) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up: Up):
+def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_under_load(up: Up):
     """Submitting a file, paging through it, cancelling half, draining mid-work, undraining."""
     write_jobs(up.folder / "jobs.csv", 10_000, 100)
     assert "10,000 jobs submitted" in up.farm("submit", "jobs.csv")
@@ -80,14 +80,14 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up:
     up.farm("drain", "linux-*")
     up.until(lambda: up.status()["builders"].get("draining"), "draining")
     assert up.rows("builders", "--state", "draining")
-    # nobody is killed: what runs ends as if nothing had happened
+    # no process is killed: running jobs end as if nothing had happened
     up.until(lambda: not up.status()["running"], "the end of running jobs")
     assert up.status()["ended"]["succeeded"] >= 20
     waiting = up.status()["waiting"]
     why = next(iter(up.rows("jobs", "--state", "waiting", "--limit", "1")))["job_id"]
     assert "drained" in up.rows("job", why)[0]["why_waiting"]
     assert "pool linux: at its limit of 5, 5 of them draining" in up.farm("explain", why)
-    assert up.rows("job", why)[0]["estimated_dispatch_in_s"] is None  # nobody would take it
+    assert up.rows("job", why)[0]["estimated_dispatch_in_s"] is None  # no builder would take it
     up.farm("undrain", "linux-*")
     up.until(lambda: up.status()["waiting"] < waiting, "going on")
     assert "more: farm jobs" in up.farm("jobs")
@@ -103,8 +103,8 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_at_work(up:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
-    """Down and up again: the queue is there; ids are taken once; ended jobs can be retried."""
+def test_waiting_jobs_survive_the_farm_and_a_second_farm_is_refused(up: Up):
+    """Down and up again: the queue is kept; ids are used once; ended jobs can be retried."""
     assert "is up in .farm already" in up.farm("up", "farm.yaml", code=2)
     assert up.farm("submit", "--service-time", "1h", "--id", "long", "--count", "30")
     for _ in range(3):  # as often as a job may be lost, and more often
@@ -133,15 +133,15 @@ def test_what_waits_outlives_the_farm_and_a_second_one_is_refused(up: Up):
     assert up.farm("submit", "-", stdin='{"service_time_s": 1, "job_id": "urgent", "level": 9}\n')
     up.until(lambda: up.rows("jobs", "--state", "waiting"), "waiting")
     assert up.rows("jobs", "--state", "waiting")[0]["job_id"] == "urgent"
-    assert "is not known" in up.farm("job", "nobody", code=2)
-    assert "is not known" in up.farm("cancel", "nobody", code=2)
+    assert "is not known" in up.farm("job", "unknown", code=2)
+    assert "is not known" in up.farm("cancel", "unknown", code=2)
     assert "no builder matches 'windows-*'" in up.farm("drain", "windows-*", code=2)
     assert "no pool of the farm could run arm64" in up.farm(
         "submit", "--service-time", "1s", "--platform", "arm64/virtual", code=2
     )
     bad = up.farm("submit", "-", stdin='{"service_time": 1}\n', code=2)
     assert "stdin:1: unknown key 'service_time'; did you mean service_time_s?" in bad
-    # a trace comes the same way, for a farm that cannot see our files (in a container)
+    # a trace is submitted the same way to a farm that cannot see local files (in a container)
     trace = "submitted_at_s,service_time_s\n0,5\n1,6\n2,7\n"
     two = up.farm("submit", "-", "--format", "csv", "--jobs", "2", "--prefix", "t.", stdin=trace)
     assert "2 jobs submitted" in two
@@ -159,7 +159,7 @@ def said(up: Up, words: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_killed_provisioner_scheduler_and_server_come_back_and_adopt(up: Up):
+def test_a_killed_provisioner_scheduler_and_server_restart_and_adopt(up: Up):
     """SIGKILL at any: the same hosts, the same builders, no attempt lost."""
     up.farm("submit", "--service-time", "1h", "--id", "a", "--count", "20")
     up.until(lambda: up.status()["running"] == 20, "running")
@@ -200,7 +200,7 @@ live: {speed: 20}
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("up", [SHAKY], indirect=True)
 def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: Up):
-    """Not for ever, though there is one builder only; who is out is seen wherever one looks."""
+    """Not forever, though there is only one builder; every view shows the failed builder."""
 
     def submit(name: str) -> None:
         line = {"service_time_s": 1, "job_id": name, "fails": True}
@@ -214,7 +214,7 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     assert [one["reason"] for one in story["tries"]] == [
         f"the attempt failed (failures: job {n}, builder {n})" for n in (1, 2, 3)
     ]
-    # with a second job the builder is ahead: its fifth failure is its own fault
+    # with a second job the builder is ahead: its fifth failure counts against itself
     submit("innocent")
     up.until(lambda: up.status()["builders"] == {"failed": 1}, "the builder's end")
     (row,) = up.rows("builders", "--state", "failed")

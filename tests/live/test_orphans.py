@@ -1,4 +1,4 @@
-"""A farm whose keeper is killed, at whatever moment: nobody is left, and the next one comes up."""
+"""A farm whose keeper is killed, at any moment: no process is left, and the next one comes up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.app.staying_up.farm_place import read_place
+from farm.app.long_running.farm_place import read_place
 from farm.live.operating.operator import Operator
 from farm.processes.orphans import end_at_once
 from tests.fixtures.waiting import until
@@ -23,12 +23,12 @@ name: kept
 pools: [{name: linux, platform: {processor: amd64}, builders: 2}]
 workload: [{arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}}]
 """
-#: real seconds within which nobody is left
+#: real seconds within which no process is left
 GONE_WITHIN = 15.0
 
 
 class Kept:
-    """A farm whose processes can be told by their working directory."""
+    """A farm whose processes are identified by their working directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Kept:
         self.keeper: subprocess.Popen[bytes] | None = None
 
     def up(self) -> None:
-        """Start a keeper in a session of its own, as ``farm up`` does in the background."""
+        """Start a keeper in a new session, as ``farm up`` does in the background."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
         with (self.folder / "log").open("ab") as log:
             self.keeper = subprocess.Popen(
@@ -72,7 +72,7 @@ class Kept:
         )
 
     def has_builders(self) -> bool:
-        """Whether its builders are there, and their host is heard of."""
+        """Return whether its builders have joined, and their host is known."""
         place = read_place(self.folder / ".farm")
         assert place is not None
         with Operator(place.redis_url, place.prefix) as operator:
@@ -104,8 +104,10 @@ MOMENTS: dict[str, Callable[[Kept], object]] = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_nobody_outlives_a_killed_keeper_and_the_next_farm_has_builders(kept: Kept, moment: str):
-    """Also who was still coming up; the next farm takes over nobody of the last one's."""
+def test_no_process_outlives_a_killed_keeper_and_the_next_farm_has_builders(
+    kept: Kept, moment: str
+):
+    """Also processes that were still starting; the next farm takes over none of them."""
     kept.up()
     until(lambda: MOMENTS[moment](kept), moment)
     kept.kill_keeper()
@@ -129,7 +131,7 @@ def test_a_new_farm_at_once_takes_over_no_host_of_the_last_one(kept: Kept):
 
 
 def test_stopped_processes_do_not_outlive_a_killed_keeper(kept: Kept):
-    """Whatever is stopped beyond every patience: host, scheduler, provisioner, server."""
+    """Whatever is stopped for longer than every time-out: host, scheduler, provisioner, server."""
     kept.up()
     until(lambda: kept.is_up, "coming up")
     assert kept.keeper is not None

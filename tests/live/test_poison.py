@@ -1,4 +1,4 @@
-"""Whatever is written to the scheduler's streams, the farm stays up, and says what it refused."""
+"""Whatever is written to the scheduler's streams, the farm stays up, and reports refusals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POOLS = [PoolSpec(name="linux", processors=("amd64",), builders=1)]
 
 
 def envelope(report: Any, seq: int = 1, sender: str | None = None, **changes: Any) -> bytes:
-    """Return an envelope of one report, with some of the report's fields written otherwise."""
+    """Return an envelope of one report, with some of the report's fields replaced."""
     name = f"sender-{next(SENDERS)}" if sender is None else sender
     built = msgspec.to_builtins(Envelope(VERSION, name, "life", seq, (report,)))
     built["reports"] = [built["reports"][0] | changes]
@@ -46,7 +46,7 @@ def envelope(report: Any, seq: int = 1, sender: str | None = None, **changes: An
 
 
 def digits(count: int) -> bytes:
-    """Return a number of so many noughts."""
+    """Return a number with this many zeros."""
     return b"1" + b"0" * count
 
 
@@ -114,7 +114,7 @@ class Flawed(Scheduler):
 
 
 class StayingFarm:
-    """A farm that stays up, run in this process until a condition holds."""
+    """A long-running farm, run in this process until a condition holds."""
 
     def __init__(self, client: Any, url: str, keys: Keys, folder: Any) -> None:
         self.client, self.url, self.keys, self.folder = client, url, keys, folder
@@ -174,16 +174,16 @@ class _Oracle:
         return job.service_time
 
     def learn(self, *_: object) -> None:
-        """It knows already."""
+        """Learn nothing."""
 
 
 @pytest.fixture
 def farm(client, server, keys: Keys, tmp_path) -> StayingFarm:
-    """A farm that stays up."""
+    """A long-running farm."""
     return StayingFarm(client, server.url, keys, tmp_path)
 
 
-def test_no_poison_ends_the_farm(farm: StayingFarm, caplog):
+def test_no_invalid_message_ends_the_farm(farm: StayingFarm, caplog):
     """Each kind of it is refused, counted and kept; the job behind it runs."""
 
     def poison() -> None:
@@ -204,8 +204,8 @@ def test_no_poison_ends_the_farm(farm: StayingFarm, caplog):
     assert sum("refused a message" in line for line in caplog.messages) == len(refused)
 
 
-def test_what_is_kept_is_bounded(farm: StayingFarm):
-    """The last thousand, whatever comes; all are counted."""
+def test_kept_messages_are_bounded(farm: StayingFarm):
+    """The last thousand are kept, whatever comes; all are counted."""
 
     def flood() -> None:
         for _ in range(KEPT + 500):
@@ -216,8 +216,8 @@ def test_what_is_kept_is_bounded(farm: StayingFarm):
     assert farm.client.llen(farm.keys.dead_letters) == KEPT
 
 
-def test_a_message_that_brings_a_defect_to_light_is_not_read_again(farm: StayingFarm):
-    """The farm ends once, and goes on without the message when it is restarted."""
+def test_a_message_that_triggers_a_defect_is_not_read_again(farm: StayingFarm):
+    """The farm ends once, and continues without the message when it is restarted."""
     with pytest.raises(ZeroDivisionError):
         farm.run(lambda _: False, lambda: farm.submit("before", "defect", "after"))
     (letter,) = kept(farm.client, farm.keys)
@@ -230,7 +230,7 @@ def test_a_message_that_brings_a_defect_to_light_is_not_read_again(farm: Staying
 
 
 def test_unknown_senders_leave_nothing(farm: StayingFarm):
-    """Neither a host, nor a queue that nobody reads."""
+    """Neither a host, nor an unused queue."""
 
     def flood() -> None:
         for number in range(500):
@@ -243,8 +243,8 @@ def test_unknown_senders_leave_nothing(farm: StayingFarm):
     assert farm.client.hkeys(farm.keys.lives) in ([], [b"host-1"])
 
 
-def test_only_so_many_jobs_are_taken_in(farm: StayingFarm):
-    """The others stay where they were handed in until there is room, in order, none lost."""
+def test_the_number_of_accepted_jobs_is_bounded(farm: StayingFarm):
+    """The others stay in the inbox until there is room, in order, none lost."""
     seen: list[int] = []
 
     def over(world: LiveWorld) -> bool:
@@ -264,8 +264,8 @@ SPOILT = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["another type", "no ids left"])
-def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
-    """It is removed and kept, and what the farm had there is written anew, while jobs go on."""
+def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
+    """It is removed and kept, and the farm's data there are rewritten, while jobs continue."""
     monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
     names = SPOILT if spoil == "another type" else STREAMS
 
@@ -281,12 +281,14 @@ def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypat
         for name in ("all", *names):
             for one in names if name == "all" else [name]:
                 spoil_it(one)
-            handed_in = False
+            submitted = False
             while True:
-                with contextlib.suppress(redis.ResponseError):  # the key that we read, or write
-                    if not handed_in:
+                with contextlib.suppress(
+                    redis.ResponseError
+                ):  # the key that the scheduler reads, or writes
+                    if not submitted:
                         farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, two(name))))
-                        handed_in = True
+                        submitted = True
                     if farm.ended() >= {job.id for job in two(name)}:
                         break
                 yield
@@ -299,7 +301,7 @@ def test_nothing_in_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypat
     farm.run(lambda _: next(steps, "over") == "over")
     assert farm.ended() == {job.id for name in ("all", *names) for job in two(name)}
     removed = {letter.stream for letter in kept(farm.client, farm.keys)}
-    silently = {"fence", "dead-letters", "refused"}  # written over, or what would have said it
+    silently = {"fence", "dead-letters", "refused"}  # overwritten, or what would have reported it
     if spoil == "another type":
         assert removed >= {farm.keys.prefix + name for name in {*names} - silently}
     assert all(farm.client.type(farm.keys.prefix + name) != b"string" for name in names)
@@ -356,7 +358,7 @@ def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, 
 
 
 def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, client, keys: Keys):
-    """They take memory and time: those beyond a bound are told so, all others get an answer."""
+    """Those beyond a bound are refused with a message, all others get an answer."""
     tokens = [f"t{number}" for number in range(MAX_QUESTIONS + 150)]
     asked = tuple(wire.Ask("job", "", token) for token in tokens)
     everything = tuple(wire.Ask("farm", "", f"all-{number}") for number in range(MAX_IMAGES + 7))
@@ -374,8 +376,8 @@ def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, clie
     assert len(replies()) == len(asked) + len(everything)
 
 
-def test_trouble_in_the_middle_of_taking_over_is_waited_out(farm: StayingFarm, monkeypatch):
-    """The farm is ours by then, and its last scheduler may have ended because of that."""
+def test_trouble_during_a_takeover_is_waited_for(farm: StayingFarm, monkeypatch):
+    """The lease is held by then, and the last scheduler may have ended because of the trouble."""
     take_over, tries = Store.take_over, []
 
     def fails_twice(store: Store, rules: str) -> None:

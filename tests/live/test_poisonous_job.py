@@ -1,4 +1,4 @@
-"""A job that ends whoever runs it, on a live farm."""
+"""A job that ends its hosts, on a live farm."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from farm.core import events
 from farm.core.model import Cause
 from farm.core.rules import SchedulingRules
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.registry import Patience
 
 pytestmark = pytest.mark.live
 
 
-def test_a_job_that_ends_its_host_is_given_up_and_the_others_run(farm, jobs_like):
-    """Whatever retries says: it costs two hosts, fails, and names the builders that it cost."""
+def test_a_job_that_ends_its_hosts_fails_and_the_others_run(farm, jobs_like):
+    """Whatever its retries: it costs two hosts, fails, and names the builders that it cost."""
     jobs = jobs_like(10, service_time=30.0)
     farm.rules = SchedulingRules(retries=99, max_builders_lost=2)
     hosts: list[HostProcesses] = []

@@ -1,8 +1,8 @@
 """The protocol between leaders, successors and hosts, model-checked: every job ends exactly once.
 
-The real classes of both sides work against a real server. Only time, threads and the way between
-them are the test's: any step may be the last one before a crash or a pause, what hosts say comes
-late, twice and out of order, and commands get lost.
+The real classes of both sides work against a real server. The test controls time, threads and the
+network: any step may be the last one before a crash or a pause, reports come late, twice and out of
+order, and commands get lost.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from tests.fixtures.stepwise_farm import Clock, Host, Leader
 
 pytestmark = pytest.mark.live
 
-#: seconds that are let pass at once: less and more than every patience
+#: seconds that pass at once: less and more than every time-out
 LEAPS = (0.2, 1.0, 2.5, 7.0)
-#: jobs of a history, and turns in which all must be over once nothing more goes wrong
+#: jobs of a history, and turns within which all must end once no more faults occur
 MOST_JOBS, ENOUGH = 30, 200
 _serial = itertools.count()
 
 
 class Protocol(RuleBasedStateMachine):
-    """A farm of one leader, those that it deposed, and up to three hosts."""
+    """A farm of one leader, its deposed predecessors, and up to three hosts."""
 
     url = ""
 
@@ -65,7 +65,7 @@ class Protocol(RuleBasedStateMachine):
         self.leader: Leader | None = None
         self.deposed: list[Leader] = []
         self.submitted: list[str] = []
-        #: how often each attempt was begun, whoever began it
+        #: how often each attempt was begun, on any host
         self.begun: Counter[tuple[str, int]] = Counter()
         self.ends: dict[bytes, bytes] = {}
 
@@ -216,7 +216,7 @@ class Protocol(RuleBasedStateMachine):
             for _ in range(times):
                 self.client.xadd(self.keys.stream("reports"), {"m": envelope})
 
-    # --- what must be true --------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------
 
     @invariant()
     def an_end_is_final(self) -> None:
@@ -251,7 +251,7 @@ class Protocol(RuleBasedStateMachine):
         self._leader.turn()
 
     def _let_it_end(self) -> None:
-        """Nothing more goes wrong: every job that was submitted ends, well."""
+        """Inject no more faults: every job that was submitted ends, successfully."""
         for _ in range(ENOUGH):
             self.an_end_is_final()
             if self.ends.keys() == {name.encode() for name in self.submitted}:
@@ -263,7 +263,7 @@ class Protocol(RuleBasedStateMachine):
 
 
 def check(server: EmbeddedServer, examples: int, steps: int) -> None:
-    """Try so many histories of so many steps."""
+    """Try this many histories of this many steps."""
     machine = type("Checked", (Protocol,), {"url": server.url})
     run_state_machine_as_test(
         machine,
@@ -272,7 +272,7 @@ def check(server: EmbeddedServer, examples: int, steps: int) -> None:
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            # shrinking takes minutes: what fails is told as it was found, by its seed
+            # shrinking takes minutes: a failure is reported as found, by its seed
             phases=(Phase.generate,),
             derandomize=True,
         ),

@@ -1,4 +1,4 @@
-"""Calls by workers, as a ledger: what nobody holds is sent again, and not for ever."""
+"""Calls by workers, as a ledger: lost calls are sent again, a bounded number of times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.live import remote_calls
 
 
 class Workers:
-    """Stands for Celery: each call is lost so often, then answered; one is held for a while."""
+    """Stands for Celery: each call is lost a number of times, then answered; one is held."""
 
     def __init__(self, losses: dict[str, int], held: dict[str, int] | None = None) -> None:
         self.losses, self.held = losses, dict(held or {})
@@ -46,7 +46,7 @@ class Workers:
 
 
 class Result:
-    """A call's result, there when it was sent once more than it is lost, and nobody holds it."""
+    """A call's result, available once it was sent more often than it is lost, and is not held."""
 
     def __init__(self, workers: Workers, key: str) -> None:
         self._workers, self._key = workers, key
@@ -60,7 +60,7 @@ class Result:
         raise NotYet
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Keep nothing."""
 
     @property
     def result(self) -> dict[str, str]:
@@ -68,15 +68,15 @@ class Result:
 
 
 def carried_out(workers: Workers, keys: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the answers, looking after the workers at every turn."""
+    """Return the answers, checking the workers at every turn."""
     monkeypatch.setattr(remote_calls, "LOOK_EVERY", -1.0)
     calls = {key: f"text of {key}" for key in keys}
     found: Any = workers
     return dict(remote_calls._Calls(found, calls, lambda: 0).carried_out())
 
 
-def test_what_no_worker_holds_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call has its answer; who holds one for long is left to it."""
+def test_a_call_that_no_worker_holds_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call has its answer; a call that a worker holds for long is not resent."""
     workers = Workers(losses={"b": 2}, held={"c": 5})
     answers = carried_out(workers, "abcdefgh", monkeypatch)
     assert answers == {key: f"answer to {key}" for key in "abcdefgh"}
@@ -86,15 +86,15 @@ def test_what_no_worker_holds_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_call_that_costs_one_worker_after_the_other_ends_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The fourth loss is an error: it would take all workers there are."""
+    """The fourth loss is an error: otherwise it would cost all workers."""
     workers = Workers(losses={"b": 99})
     with pytest.raises(RunError, match="3 workers were lost with one run"):
         carried_out(workers, "ab", monkeypatch)
     assert workers.sent["b"] == 1 + remote_calls.MOST_LOST
 
 
-def test_calls_go_on_during_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are asked aside: a look that ends only after the last answer delays none."""
+def test_calls_continue_during_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are polled in a thread: a poll that ends only after the last answer delays none."""
     answered, looks = threading.Event(), 0
 
     class SlowToTell(Workers):

@@ -1,4 +1,4 @@
-"""``farm scheduler`` as a process: killed and started again it goes on, and no job is lost."""
+"""``farm scheduler`` as a process: killed and restarted it continues, and no job is lost."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from farm.app.long_running.chosen_rules import choose
 from farm.app.recorded.run_audit import audit_run
-from farm.app.staying_up.chosen_rules import choose
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import MAX_STARTS
 from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
@@ -33,13 +33,13 @@ from tests.fixtures.scheduler_service import AMD64, SCENARIO, Service, jobs_of
 
 pytestmark = pytest.mark.live
 
-#: runs a command where its processes are not seen from here, nor ours from there
+#: runs a command in a separate process namespace, invisible in both directions
 ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child")
 
 
 @pytest.fixture
 def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
-    """A farm that stays up, with two builder hosts and no scheduler yet."""
+    """A long-running farm, with two builder hosts and no scheduler yet."""
     farm = Service(server, keys, tmp_path)
     settings = LiveSettings(redis_url=server.url, prefix=keys.prefix, beat_interval=0.25)
     with HostProcesses(settings, 2, tmp_path / "hosts"):
@@ -52,10 +52,10 @@ def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
 
 
 def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Service):
-    """SIGKILL in mid-work: what ran goes on on its builder, what waited is dispatched later."""
+    """SIGKILL under load: running jobs continue, waiting ones are dispatched later."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
-    # no two of those that run together end together: some are in the middle at any time
+    # no two of the concurrent jobs end together: some are running at any time
     jobs = [
         msgspec.structs.replace(job, service_time=0.6 + 0.2 * (number % 6))
         for number, job in enumerate(jobs_of(40, 1.0))
@@ -85,8 +85,8 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert_sound(service.folder / "events", jobs=41)
 
 
-def test_a_killed_scheduler_remembers_what_builders_stuck_to(service: Service):
-    """Stickiness survives; the event log tells one story, which a fresh scheduler repeats."""
+def test_a_killed_scheduler_remembers_stickiness(service: Service):
+    """Stickiness survives; the event log is consistent, and a fresh scheduler repeats it."""
     sticky = ", fair_share: [team], stickiness: [10m]"
     service.scenario(policy="buildbarn", scheduling=sticky)
     service.start()
@@ -103,7 +103,7 @@ def test_a_killed_scheduler_remembers_what_builders_stuck_to(service: Service):
     service.until(lambda: knows_both_teams(service), "saving what was learned")
     service.kill()
     service.start()
-    # one team after the other: only where a slot was before can tell where a job goes now
+    # one team after the other: the slot's former team decides where a job goes now
     for team in "ba":
         again = [
             msgspec.structs.replace(job, id=f"{job.id}-again")
@@ -125,14 +125,14 @@ def results_of(service: Service, jobs: list[Job]) -> dict[str, EndJob]:
 
 
 def knows_both_teams(service: Service) -> bool:
-    """Whether the last that was saved has slots that served each team."""
+    """Return whether the saved state has slots that served each team."""
     learned = service.store.learned()
     lasts = [slot.last for _, _, tree in learned.trees for slot in tree.slots]
     return sorted(last for last in lasts if last) == [("a",)] * 3 + [("b",)] * 3
 
 
 def assert_sound(folder: Path, jobs: int) -> None:
-    """The farm's event log audits clean, replays the same, and tells one end of each job."""
+    """The farm's event log audits clean, replays the same, and ends each job once."""
     audit = audit_run(folder)
     assert (audit.wrong, audit.not_replayed) == ("", "")
     assert audit.jobs == jobs
@@ -146,8 +146,8 @@ def assert_sound(folder: Path, jobs: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_with_every_stage_under_way(service: Service):
-    """Three kills, cleaning builders, a policy with float keys: every job ends once, well."""
+def test_repeated_kills_with_every_stage_in_progress(service: Service):
+    """Three kills, cleaning builders, a policy with float keys: every job succeeds once."""
     service.scenario(policy="sjf-aging", pool=", inter_job_time: 0.2s")
     names = {f"j{n:03}" for n in range(60)}
     service.start()
@@ -164,7 +164,7 @@ def test_killed_again_and_again_with_every_stage_under_way(service: Service):
     assert_sound(service.folder / "events", jobs=60)
 
 
-def test_other_rules_order_anew_what_waits(service: Service):
+def test_other_rules_reorder_the_waiting_jobs(service: Service):
     """A scheduler with another policy and fair share takes the same jobs over."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
@@ -181,8 +181,8 @@ def test_other_rules_order_anew_what_waits(service: Service):
     assert all(service.store.result(job.id).outcome == "succeeded" for job in long_first)
 
 
-def test_changed_rules_outlive_a_scheduler(service: Service):
-    """What waits is put in the new order at once; a killed scheduler's successor goes by it too."""
+def test_changed_rules_survive_a_scheduler(service: Service):
+    """Waiting jobs are reordered at once; a killed scheduler's successor keeps the rules."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
     times = [30.0] * 6 + [1.0, 3.0, 2.0]
@@ -209,7 +209,7 @@ def test_changed_rules_outlive_a_scheduler(service: Service):
         service.until(lambda: operator.status().choices.policy == "ljf", "another scenario")
 
 
-def test_farm_time_goes_on_while_nobody_is_in_charge(service: Service):
+def test_farm_time_continues_without_a_scheduler(service: Service):
     """Waiting counts while the scheduler is away."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
@@ -224,8 +224,8 @@ def test_farm_time_goes_on_while_nobody_is_in_charge(service: Service):
     assert second.submitted_at - first.finished_at > 1.5
 
 
-def test_a_paused_scheduler_that_wakes_up_changes_nothing(service: Service):
-    """SIGSTOP past its lease, in mid-work: its successor decides, and it commits nothing more."""
+def test_a_paused_scheduler_that_resumes_changes_nothing(service: Service):
+    """SIGSTOP past its lease, under load: its successor decides, and it commits nothing more."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
     service.submit(jobs_of(40, 0.4))
@@ -246,8 +246,8 @@ def test_a_paused_scheduler_that_wakes_up_changes_nothing(service: Service):
     assert service.end(signal.SIGTERM) == 0
 
 
-def test_a_paused_provisioner_that_wakes_up_decides_nothing(service: Service):
-    """Its plan was made before another one took the pool over: only the other one's holds."""
+def test_a_paused_provisioner_that_resumes_decides_nothing(service: Service):
+    """Its plan was made before another one took the pool over: only the other's plan counts."""
     service.scenario(policy="fifo")
     yaml = service.folder / "service.yaml"
     sized = "provisioner: {algorithm: simple, max: 9}"
@@ -270,12 +270,12 @@ def test_a_paused_provisioner_that_wakes_up_decides_nothing(service: Service):
 
 
 def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys, tmp_path: Path):
-    """Nothing else happens there that would be written: a provisioner reads it, and starts one."""
+    """No other event triggers a write there: a provisioner reads it, and starts one."""
     service = Service(server, keys, tmp_path)
     yaml = service.folder / "service.yaml"
     sized = "provisioner: {algorithm: simple, max: 9}"
     yaml.write_text(yaml.read_text().replace("builders: 3", sized))
-    service.start(logged=False)  # an event log would be written, and all else with it
+    service.start(logged=False)  # an event log would be written, and with it everything else
     try:
         service.until(lambda: service.client.exists(keys.pools) == 1, "taking charge")
         reporter = Reporter(service.url, keys, "test", "plans")
@@ -291,7 +291,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
 
 
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(service: Service):
-    """The scheduler requests some of them at a time, and its provisioner sees what lacks."""
+    """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     yaml = service.folder / "service.yaml"
     sized = "provisioner: {algorithm: simple, max: 90000}"
     yaml.write_text(yaml.read_text().replace("builders: 3", sized))
@@ -333,7 +333,7 @@ def test_a_second_scheduler_stands_by(service: Service, within: tuple[str, ...])
     assert service.end(signal.SIGTERM) == 0
 
 
-def test_another_speed_is_refused_unless_begun_afresh(service: Service):
+def test_another_speed_is_refused_without_a_fresh_start(service: Service):
     """Instants of two speeds would not fit together."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
@@ -350,8 +350,8 @@ def test_another_speed_is_refused_unless_begun_afresh(service: Service):
     assert service.end(signal.SIGTERM) == 0
 
 
-def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
-    """Jobs come at the farm's own time, under ids that no other load has; twice at once is fine."""
+def test_a_load_is_submitted_until_it_is_stopped(service: Service):
+    """Jobs come at the farm's own time, with unique ids; two loads at once are fine."""
     service.start()
     service.until(lambda: len(service.store.builders()) == 3, "joining")
     service.until(lambda: service.client.exists(service.keys.status) == 1, "a status")
@@ -373,12 +373,12 @@ def test_a_load_is_played_to_it_until_told_to_stop(service: Service):
             loads.append(subprocess.Popen(command, cwd=service.folder, env=environment, stderr=err))
     service.until(lambda: service.store.count_results() >= 20, "some work")
     service.until(lambda: all(" waiting\n" in text.read_text() for text in texts), "progress")
-    handed_in = 0
+    submitted = 0
     for one, text in zip(loads, texts, strict=True):
         one.send_signal(signal.SIGTERM)
         assert one.wait(timeout=240) == 0, text.read_text()
-        handed_in += int(text.read_text().splitlines()[-1].split()[1].replace(",", ""))
-    service.until(lambda: service.store.count_results() == handed_in, "the end of all")
+        submitted += int(text.read_text().splitlines()[-1].split()[1].replace(",", ""))
+    service.until(lambda: service.store.count_results() == submitted, "the end of all")
     name = service.client.hkeys(service.keys.results)[-1].decode()
     end = service.store.result(name)
     assert abs(end.submitted_at - end.job.arrived_at) < 2.0

@@ -1,4 +1,4 @@
-"""The examples about scheduling in both worlds: what examples/README.md says one should see.
+"""The examples about scheduling in both worlds: the results that examples/README.md describes.
 
 Numbers of live runs are compared loosely: on a busy machine everything takes longer.
 """
@@ -31,13 +31,13 @@ BOTH = pytest.mark.parametrize("world", ["simulated", pytest.param("live", marks
 
 
 class Seen(msgspec.Struct):
-    """What came out of a run."""
+    """The results of a run."""
 
     summary: Summary
     ends: list[EndJob]
     #: in the order of dispatch
     starts: list[StartJob]
-    #: of each builder, the most heavy jobs that ever ran there at once
+    #: the maximum number of heavy jobs on each builder at once
     most_heavy: dict[str, int]
 
 
@@ -75,7 +75,7 @@ def play(name: str, world: str, *sets: str) -> Seen:
 
 
 def waits(seen: Seen, wanted: str) -> float:
-    """Return the mean waiting time of the jobs whose id begins so."""
+    """Return the mean waiting time of the jobs with this id prefix."""
     return fmean(
         end.started_at - (end.job.arrived_at or 0.0)
         for end in seen.ends
@@ -85,7 +85,7 @@ def waits(seen: Seen, wanted: str) -> float:
 
 @BOTH
 def test_thesis_single_matrix(world: str) -> None:
-    """Longest first, and the makespan that the model says."""
+    """Longest first, and the makespan that the model predicts."""
     seen = play("thesis-single-matrix", world)
     times = [start.job.service_time for start in seen.starts]
     assert times == sorted(times, reverse=True)
@@ -122,7 +122,7 @@ def test_fair_share_two_teams(world: str) -> None:
 
 
 def test_fair_share_costs_the_farm_nothing() -> None:
-    """In one queue the calm team waits; the work is done at the same time."""
+    """In one queue the calm team waits; the work ends at the same time."""
     fair = play("fair-share-two-teams", "simulated")
     queue = play("fair-share-two-teams", "simulated", "scheduling.fair_share=[]")
     assert waits(queue, "calm") > 90
@@ -139,7 +139,7 @@ def switches(seen: Seen) -> int:
 
 @BOTH
 def test_sticky_images(world: str) -> None:
-    """A builder stays with its image for the limit where that costs nobody a turn."""
+    """A builder stays with its image up to the limit if that delays no other turn."""
     assert switches(play("sticky-images", world)) < (12 if world == "simulated" else 40)
     plain = play("sticky-images", "simulated", "scheduling.stickiness=[]")
     assert switches(plain) > 60
@@ -160,7 +160,7 @@ def test_heterogeneous(world: str) -> None:
 
 @BOTH
 def test_memory_bus(world: str) -> None:
-    """The bus is a resource of its own."""
+    """The bus is a separate resource."""
     seen = play("memory-bus", world).summary
     assert seen.response_time.mean > 10
     free = play("memory-bus", "simulated", "pools.linux.contention.memory=[1]").summary
@@ -189,7 +189,7 @@ def test_fail_fast(world: str) -> None:
 
 @BOTH
 def test_heavy_light(world: str) -> None:
-    """Builders report; two heavy jobs are the limit; light jobs flow."""
+    """Builders report; two heavy jobs are the limit; light jobs are dispatched."""
     seen = play("heavy-light", world)
     assert max(seen.most_heavy.values()) == 2
     assert waits(seen, "light") < (1 if world == "simulated" else 30)

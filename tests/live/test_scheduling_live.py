@@ -39,7 +39,7 @@ def two_users() -> Any:
     return parse_scenario(
         {
             "name": "two-users",
-            # no two things happen within a second of each other: the live order is certain
+            # no two events happen within a second of each other: the live order is certain
             "seed": 380,
             "pools": [{"name": "linux", "platform": {"processor": "amd64"}, "builders": 2}],
             "workload": workload,
@@ -160,7 +160,7 @@ def test_an_error_in_a_users_policy_is_one_warning(folder: str, world: str) -> N
     ],
 )
 def test_keys_that_cannot_be_compared(folder: str, function: str, said: str) -> None:
-    """What is no key is said so, once, whatever it is."""
+    """An invalid key is reported once, whatever it is."""
     sets = ["--set", f"scheduling.policy={folder}:{function}"]
     result = CliRunner().invoke(app, ["simulate", "farm.yaml", "--quiet", *sets])
     assert result.exit_code == 1, result.output
@@ -169,7 +169,7 @@ def test_keys_that_cannot_be_compared(folder: str, function: str, said: str) -> 
 
 
 def test_a_broken_ranking_and_wrong_arguments(folder: str) -> None:
-    """A balancer of one's own is guarded too; a function of other arguments is refused at once."""
+    """A user's balancer is guarded too; a function of other arguments is refused at once."""
     call = CliRunner().invoke
     sets = ["--set", f"scheduling.balancer={folder}:rank"]
     result = call(app, ["simulate", "farm.yaml", "--quiet", *sets])
@@ -187,6 +187,6 @@ def test_a_broken_ranking_and_wrong_arguments(folder: str) -> None:
         make_scheduler(scenario)
 
 
-def test_no_complaints_about_our_own() -> None:
-    """The project's own policies are not guarded and never complain."""
+def test_no_warnings_about_builtin_policies() -> None:
+    """The project's own policies are not guarded and never warn."""
     assert complaints(make_scheduler(two_users())) == []

@@ -1,4 +1,4 @@
-"""What the environment says to the live world."""
+"""Settings of the live world from the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farm.terminal.settings import with_password
 
 
 def test_room_and_pool_come_from_the_environment():
-    """And go on to a host's own environment."""
+    """And are passed on to a host's environment."""
     settings = from_environment(
         {"FARM_HOST": "box-{hostname}", "FARM_HOST_ROOM": "2", "FARM_HOST_POOL": "mac"}
     )
@@ -24,7 +24,7 @@ def test_room_and_pool_come_from_the_environment():
 
 @pytest.mark.parametrize("text", ["one", "-1", "1.5", "²"])
 def test_a_room_that_is_no_number_is_an_error(text: str):
-    """A host that takes anybody is not what was meant."""
+    """Otherwise the host would accept any number of builders."""
     with pytest.raises(InputError, match=r"FARM_HOST_ROOM: found '.*'; allowed: a number"):
         from_environment({"FARM_HOST_ROOM": text})
 
@@ -33,7 +33,7 @@ PLACE = "rediss://me@h:1/0?ssl_ca_certs=/ca.crt"
 
 
 def test_a_password_is_kept_out_of_the_url(tmp_path: Path):
-    """It comes from a file or a variable, whatever characters it has; one in the URL goes first."""
+    """It comes from a file or a variable, with any characters; one in the URL takes precedence."""
     file = tmp_path / "me"
     file.write_text("a/b:c@d\n")
     by_file, by_word = {"FARM_REDIS_PASSWORD_FILE": str(file)}, {"FARM_REDIS_PASSWORD": "x y"}
@@ -49,14 +49,14 @@ def test_a_password_is_kept_out_of_the_url(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["FARM_REDIS_PASSWORD", "FARM_REDIS_PASSWORD_FILE"])
 def test_a_host_does_not_get_the_password_of_its_parent(name: str, monkeypatch: pytest.MonkeyPatch):
-    """A provisioner's builders are another user: what their URL says is all they know."""
+    """A provisioner's builders are another user: they have only their own URL."""
     monkeypatch.setenv(name, __file__)
     child = child_environment(LiveSettings(redis_url="redis://farm-builder@h/0"))
     assert from_environment(child).redis_url == "redis://farm-builder@h/0"
 
 
 def test_an_impossible_url_is_left_to_the_connection():
-    """It has the message, which says what is allowed."""
+    """The connection has the message, which lists what is allowed."""
     with_it = {"FARM_REDIS_URL": "redis://[x", "FARM_REDIS_PASSWORD": "y"}
     assert from_environment(with_it).redis_url == "redis://[x"
 

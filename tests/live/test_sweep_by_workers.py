@@ -1,4 +1,4 @@
-"""A sweep that Celery workers play: the tables are those of this machine, whatever is killed."""
+"""A sweep run by Celery workers: the tables are those of a local sweep, whatever is killed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from farm.live.settings import environment_of_another
 VARY = {"scheduling.policy": ["fifo", "sjf"]}
 
 
-def test_a_run_is_refused_by_a_worker_to_which_it_is_another() -> None:
-    """Another version, or another trace of the same name, would be another result."""
+def test_a_worker_refuses_a_run_that_it_would_run_differently() -> None:
+    """Another version, or another trace of the same name, would give another result."""
     run = SeededRun(farm.load_scenario("mm1", workload__0__count=5), 7)
     sent = SentRun(run.scenario.to_yaml(), 7, run.key, 1)
     assert sent.play().waiting_time == run.play().waiting_time
@@ -34,7 +34,7 @@ def test_a_run_is_refused_by_a_worker_to_which_it_is_another() -> None:
 
 @contextmanager
 def worker(server: Server, prefix: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker process group of its own."""
+    """A worker in its own process group."""
     celery = [sys.executable, "-m", "celery", "-A", "farm.app.sweeps.worker", "worker", "-c", "1"]
     process = subprocess.Popen(
         [*celery, "-n", f"{name}@here", "-l", "error"],
@@ -54,7 +54,7 @@ def worker(server: Server, prefix: str, name: str) -> Iterator[subprocess.Popen[
 def test_a_killed_worker_loses_no_run_and_the_bytes_stay_the_same(
     server: Server, tmp_path: Path
 ) -> None:
-    """What a killed worker held is played by another; the tables are those of one machine."""
+    """Another worker runs what a killed one held; the tables are those of one machine."""
     prefix = f"sweep{os.getpid()}:"
     small = {"replications": 12, "workload__0__count": 3000}
     farm.sweep("mm1", VARY, out=tmp_path / "local", **small)
@@ -82,11 +82,11 @@ def test_a_killed_worker_loses_no_run_and_the_bytes_stay_the_same(
 
 
 @pytest.mark.live
-def test_without_a_worker_a_sweep_says_how_to_start_one(
+def test_a_sweep_without_workers_names_the_command_to_start_one(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Waiting has a bound, and its end names the command."""
+    """Waiting is bounded, and the message names the command."""
     monkeypatch.setattr(remote_calls, "PATIENCE", 0.0)
-    monkeypatch.setenv("FARM_PREFIX", f"nobody{os.getpid()}:")
+    monkeypatch.setenv("FARM_PREFIX", f"unused{os.getpid()}:")
     with pytest.raises(RunError, match=r"celery -A farm\.app\.sweeps\.worker"):
         farm.sweep("mm1", replications=1, redis=server.url, workload__0__count=5)

@@ -44,7 +44,7 @@ class ThreeMachines:
         self.server = f"rediss://{head.address}:6380/0?ssl_ca_certs={head.folder}/ca.crt"
 
     def start(self, redis_server: Path) -> None:
-        """Start all of it as docs/how-to/deployment.md says."""
+        """Start everything as docs/how-to/deployment.md says."""
         head = self.head
         (head.folder / "farm.yaml").write_text(SCENARIO)
         users = head.run(f"{FARM} acl --quiet --aclfile --passwords secrets")
@@ -68,7 +68,7 @@ class ThreeMachines:
             rack.start(rack.name, f"{path} {line}")
 
     def as_role(self, role: str) -> dict[str, str]:
-        """Return the environment of a service that is this user, whose password is in a file."""
+        """Return the environment of a service of this user, whose password is in a file."""
         user = f"farm-{role}"
         url = self.server.replace("//", f"//{user}@", 1)
         return {"FARM_REDIS_URL": url, "FARM_REDIS_PASSWORD_FILE": f"secrets/{user}"}
@@ -82,7 +82,7 @@ class ThreeMachines:
         return Counter(self._status()["ended"])
 
     def at_work(self) -> tuple[int, int]:
-        """Return how many machines there are, and builders on them."""
+        """Return the numbers of machines and of their builders."""
         status = self._status()
         return status["hosts"], sum(status["builders"].get(s, 0) for s in ("idle", "building"))
 
@@ -90,13 +90,13 @@ class ThreeMachines:
         return msgspec.json.decode(self.farm("reader", "status --json"))
 
     def log(self, what: str) -> str:
-        """Return what a process said."""
+        """Return a process's log."""
         return (self.head.folder / f"{what}.log").read_text()
 
 
 @pytest.fixture
 def farm(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[ThreeMachines]:
-    """The farm, up."""
+    """A running farm."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
     with machines(tmp_path, "head", "rack1", "rack2") as found:
@@ -107,7 +107,7 @@ def farm(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[ThreeMachines]:
 
 
 def test_a_machine_that_is_unplugged_for_a_minute_costs_no_job(farm: ThreeMachines):
-    """The others go on, its jobs run elsewhere, it comes back; each job ends once, in truth too."""
+    """The others continue, its jobs run elsewhere, it comes back; each job runs to its end once."""
     farm.farm("submitter", f"submit --quiet --service-time 20s --count {JOBS}")
     until(lambda: farm.at_work() == (2, 4), "builders on both machines", 120)
     until(lambda: farm.ended()["succeeded"] >= 10, "the first ends")

@@ -1,4 +1,4 @@
-"""Every process of a farm is found and scraped by files that come and go with it."""
+"""Every process of a farm is found and scraped by files that are made and removed with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Watched(Up):
         return [e["targets"][0] for e in entries if e["labels"]["job"] == job]
 
     def value(self, job: str, pattern: str) -> float:
-        """Scrape the processes of a job and add up the series whose line begins so."""
+        """Scrape the processes of a job and add up the series with this prefix."""
         total = 0.0
         for address in self.addresses(job):
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
@@ -49,7 +49,7 @@ class Watched(Up):
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A watched farm that is up, and is down after the test whatever happens."""
+    """A watched, running farm, which is down after the test whatever happens."""
     farm = Watched(tmp_path)
     try:
         said = farm.farm("up", "farm.yaml", "--metrics-port", "0")
@@ -64,9 +64,9 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 @pytest.mark.timeout(600)
-def test_a_farm_that_stays_up_can_be_scraped_as_a_whole(watched: Watched):
-    """Scheduler, provisioner and hosts; a host that is killed is replaced; nothing is left."""
-    each = {"scheduler": 2, "provisioner": 1, "builders": 1}  # one scheduler stands by
+def test_a_long_running_farm_can_be_scraped_as_a_whole(watched: Watched):
+    """Scheduler, provisioner and hosts; a killed host is replaced; no file is left."""
+    each = {"scheduler": 2, "provisioner": 1, "builders": 1}  # one scheduler on standby
     watched.until(lambda: {job: len(watched.addresses(job)) for job in each} == each, "targets")
     watched.farm("submit", "--service-time", "10s", "--count", "6", "--platform", "amd64/virtual")
     watched.until(
@@ -96,7 +96,7 @@ def test_a_farm_that_stays_up_can_be_scraped_as_a_whole(watched: Watched):
 
 
 def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
-    """With a folder and no port: each process takes any, says so, and takes its word back."""
+    """With a folder and no port: each process takes any, writes a file, and removes it."""
     farm = Watched(tmp_path)
     (tmp_path / "run.yaml").write_text(RUN)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}

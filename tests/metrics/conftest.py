@@ -1,4 +1,4 @@
-"""What the tests of the metrics share: a farm that is played through, observed."""
+"""What the tests of the metrics share: a farm whose events the test plays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METRICS = ("in_steps", "monotonic", "pools")
 
 
 class Play:
-    """A scheduler with metrics; events are handed in one by one."""
+    """A scheduler with metrics; events are handled one by one."""
 
     def __init__(self, rules: SchedulingRules, **more: Any) -> None:
         self.scheduler = Scheduler(rules, make_estimator("oracle"))

@@ -1,4 +1,4 @@
-"""The alert rules, tested by promtool: each fires when it should, and not without."""
+"""The alert rules, tested by promtool: each fires when it should, and not otherwise."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_promtool_accepts_the_configuration(tool):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_names_metrics_that_there_are_and_has_a_test(rule):
-    """A renamed metric would make it silent."""
+def test_an_alert_uses_existing_metrics_and_has_a_test(rule):
+    """A renamed metric would silence it."""
     named = set(re.findall(r"\bfarm_\w+", rule["expr"]))
     bases = {re.sub(r"_(bucket|count|sum)$", "", name) for name in named}
     assert bases <= set(CATALOGUE)
@@ -56,8 +56,8 @@ def test_an_alert_names_metrics_that_there_are_and_has_a_test(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_it_is_and_what_to_do(rule):
-    """A summary, a dashboard that there is, and a section of the page about alerts."""
+def test_an_alert_has_a_summary_and_instructions(rule):
+    """A summary, an existing dashboard, and a section of the page about alerts."""
     notes = rule["annotations"]
     assert set(notes) == {"summary", "description", "dashboard", "runbook"}
     assert rule["labels"]["severity"] in ("critical", "warning")
@@ -66,7 +66,7 @@ def test_an_alert_says_what_it_is_and_what_to_do(rule):
     assert f"\n## {rule['alert']}\n" in (ROOT / "docs/how-to/alerts.md").read_text()
 
 
-def test_a_deployed_redis_knows_its_limit():
+def test_a_deployed_redis_has_a_limit():
     """FarmRedisFilling is about maxmemory: well below where the container would be killed."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["redis"]
     manifests = yaml.safe_load_all((ROOT / "deploy/kubernetes/farm.yaml").read_text())

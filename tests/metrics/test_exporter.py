@@ -1,4 +1,4 @@
-"""What a scrape gets: families that Prometheus takes without complaint, over loopback."""
+"""What a scrape gets: valid metric families, over loopback."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from farm.metrics.service import HostMetrics, ProvisionerMetrics
 
 
 def read(url: str) -> str:
-    """Return what is served there."""
+    """Return the page served there."""
     with urllib.request.urlopen(url, timeout=30) as answer:
         return answer.read().decode()
 
 
 @pytest.fixture
 def busy(play, job):
-    """A farm with something of everything."""
+    """A farm with every kind of event."""
     farm = play(fair_share=("team",))
     farm.join(0.0, "b1", slots=2)
     farm.tell(JobsSubmitted(1.0, tuple(job(f"j{n}", attributes={"team": "a"}) for n in range(5))))
@@ -38,7 +38,7 @@ def busy(play, job):
     return farm.metrics
 
 
-def test_promtool_finds_nothing_to_complain_about(busy, tool):
+def test_promtool_accepts_the_metrics(busy, tool):
     """Names, units, help texts: promtool check metrics is silent."""
     provisioner, host = ProvisionerMetrics(), HostMetrics()
     provisioner.planned("linux", 3)
@@ -60,7 +60,7 @@ def test_promtool_finds_nothing_to_complain_about(busy, tool):
 
 
 def test_every_metric_is_in_the_catalogue_and_documented():
-    """docs/reference/metrics.md has a line for each, which says what the catalogue says."""
+    """docs/reference/metrics.md has a line for each, with the catalogue's text."""
     text = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text()
     lines = [
         f"| `{m.name}` | {m.kind} | {', '.join(m.labels) or '–'} | {m.help} |"  # noqa: RUF001
@@ -81,16 +81,16 @@ def test_a_host_shows_all_of_its_metrics():
     assert host.readings()["farm_host_burning_cpu_seconds_total"] == {("memory",): 0.0}
 
 
-def test_a_farm_shows_what_it_should(busy):
-    """Nearly all of the catalogue's farm metrics have a value on a farm that works."""
+def test_a_farm_has_its_metrics(busy):
+    """Nearly all of the catalogue's farm metrics have a value on a busy farm."""
     shown = set(busy.readings())
     absent = {name for name in FARM if name not in shown}
     assert absent <= {"farm_builder_seconds_total", "farm_share_slot_seconds_total",
                       "farm_sticky_dispatches_total"}  # fmt: skip
 
 
-def test_the_server_serves_and_lets_go_of_its_port_and_thread(busy):
-    """Loopback only, any free port; afterwards nothing is left."""
+def test_the_server_serves_and_releases_its_port_and_thread(busy):
+    """Loopback only, any free port; afterwards no thread or port is left."""
     before = threading.active_count()
     with MetricsServer(busy.readings, 0) as server:
         assert server.port > 0
@@ -113,7 +113,7 @@ def test_an_occupied_port_is_one_clear_message(busy):
         pass
 
 
-def test_scraping_touches_nothing_that_the_scheduler_writes(busy):
+def test_scraping_does_not_touch_the_schedulers_state(busy):
     """A scrape reads the published value: the same object, however often."""
     first = busy.readings()
     generate_latest(registry_of(busy.readings, process=False))

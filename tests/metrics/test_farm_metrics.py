@@ -1,4 +1,4 @@
-"""What the metrics say after events whose meaning is known."""
+"""The values of the metrics after known events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farm.metrics.series import Bounded, HistogramValue
 
 
 def run_job(farm, job, at: float, builder: str, *, ends_at: float, outcome="succeeded") -> None:
-    """Submit a job that goes to this builder, and let it start at once and end."""
+    """Submit a job that goes to this builder, starts at once and ends."""
     farm.tell(JobsSubmitted(at, (job,)))
     farm.tell(JobStarted(at, job.id, 1, builder))
     farm.tell(JobFinished(ends_at, job.id, 1, builder, outcome))
@@ -31,7 +31,7 @@ def total(value: object) -> tuple[int, float]:
     return sum(value.counts), value.total
 
 
-def test_jobs_are_counted_by_what_became_of_them(play, job):
+def test_jobs_are_counted_by_outcome(play, job):
     """Submitted, dispatched and ended jobs; waiting, service and response times."""
     farm = play()
     farm.join(0.0, "b1")
@@ -52,7 +52,7 @@ def test_jobs_are_counted_by_what_became_of_them(play, job):
     assert farm.value("farm_queue_oldest_wait_seconds", "amd64/virtual") == 1.0
 
 
-def test_lost_attempts_and_builders_are_told_from_failed_jobs(play, job):
+def test_lost_attempts_and_builders_differ_from_failed_jobs(play, job):
     """A lost builder's attempt is lost; with no retries left its job is failed."""
     farm = play(retries=1)
     farm.join(0.0, "b1")
@@ -69,8 +69,8 @@ def test_lost_attempts_and_builders_are_told_from_failed_jobs(play, job):
     assert total(farm.value("farm_job_service_seconds")) == (0, 0.0)
 
 
-def test_who_was_stopped_is_told_from_who_was_lost(play):
-    """What an operator did must not look like builders that fail."""
+def test_stopped_builders_differ_from_lost_ones(play):
+    """An operator's actions must not look like failing builders."""
     farm = play()
     farm.join(0.0, "b1")
     farm.tell(BuilderLost(2.0, "b1", "its host left", excused=True))
@@ -100,7 +100,7 @@ def test_builders_and_slots_are_counted_by_state(play, job):
     assert farm.value("farm_builder_seconds_total", "linux") == 5.0
 
 
-def test_counters_of_a_pool_stand_at_zero_from_the_start(play):
+def test_counters_of_a_pool_are_zero_from_the_start(play):
     """A counter that first appears at 40 looks, to a rate, as if nothing had happened."""
     farm = play(pools=[PoolSpec(name="linux", processors=("amd64", "i386"))])
     farm.metrics.publish(0.0, at_once=True)
@@ -124,8 +124,8 @@ def test_booting_and_plans_are_measured(play):
     assert farm.value("farm_builders_requested_total", "linux") >= 1
 
 
-def test_an_estimate_is_held_against_what_came_true(play, job):
-    """Later and earlier dispatches are told apart; a job counts once."""
+def test_an_estimate_is_compared_with_the_actual_dispatch(play, job):
+    """Later and earlier dispatches are counted apart; a job counts once."""
     farm = play()
     farm.join(0.0, "b1")
     run_job(farm, job("first"), 0.0, "b1", ends_at=0.0)
@@ -138,7 +138,7 @@ def test_an_estimate_is_held_against_what_came_true(play, job):
 
 
 def test_an_estimate_that_comes_too_late_is_not_kept(play, job):
-    """The job runs already, or is over: nothing is left to hold the estimate against."""
+    """The job runs already, or has ended: there is nothing to compare the estimate with."""
     farm = play()
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"),)), EstimateMade(1.0, "one", "farm", 5.0))
@@ -157,8 +157,8 @@ def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
     assert farm.value("farm_dispatch_estimate_seconds", "amd64/virtual", "new") == 20.0
 
 
-def test_estimates_may_be_worked_out_in_steps(play, job):
-    """They are of the moment at which the look began, however the farm goes on meanwhile."""
+def test_estimates_may_be_calculated_in_steps(play, job):
+    """They describe the moment at which the calculation began, however the farm continues."""
     farm = play(in_steps=True)
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"), job("three"))))
@@ -176,8 +176,8 @@ def test_estimates_may_be_worked_out_in_steps(play, job):
     assert not farm.metrics.step()
 
 
-def test_a_queue_too_long_to_look_at_shows_no_old_estimates(play, job, monkeypatch):
-    """What nobody has looked at for long is not shown."""
+def test_a_queue_too_long_to_estimate_shows_no_old_estimates(play, job, monkeypatch):
+    """A value that was not updated for long is not shown."""
     clock = [0.0]
     farm = play(monotonic=lambda: clock[0])
     farm.join(0.0, "b1")
@@ -232,8 +232,8 @@ def test_shares_and_stickiness(play, job):
     assert farm.value("farm_sticky_dispatches_total", "1", "switched") == 2
 
 
-def test_a_scheduler_that_starts_again_knows_the_shares_of_what_it_finds(play, job):
-    """One waits, one runs, and nothing is handed in any more: each has all three gauges."""
+def test_a_restarted_scheduler_knows_the_shares_of_existing_jobs(play, job):
+    """One waits, one runs, and no more jobs are submitted: each has all three gauges."""
     farm = play(("team",))
     farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(1.0, (job("1", attributes={"team": "red"}),)))
@@ -255,7 +255,7 @@ def test_slowdown_is_measured_against_the_service_time_alone(play, job):
 
 
 def test_late_reports_count_as_ignored(play, job):
-    """An event about something that is over changes nothing else."""
+    """An event about something that has ended changes nothing else."""
     farm = play()
     farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
@@ -266,7 +266,7 @@ def test_late_reports_count_as_ignored(play, job):
 
 
 def test_readings_do_not_change_when_the_farm_does(play, job):
-    """A scrape sees one instant, whatever happens meanwhile."""
+    """A scrape sees one instant, whatever happens afterwards."""
     farm = play()
     farm.join(0.0, "b1")
     farm.metrics.publish(0.0, at_once=True)
@@ -285,7 +285,7 @@ def test_labels_are_bounded():
 
 
 def test_adopted_builders_count_from_their_joining(play):
-    """A scheduler that was restored knows builders that it did not see join."""
+    """A restored scheduler knows builders whose joining it did not see."""
     farm = play()
     farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
     metrics = type(farm.metrics)(farm.scheduler)

@@ -40,7 +40,7 @@ def test_samples_stand_at_every_interval_and_include_what_was_before():
 
 
 def test_the_text_is_openmetrics():
-    """prometheus_client's strict parser takes it, labels and instants and all.
+    """prometheus_client's strict parser accepts it, with labels and instants.
 
     Histograms are left to promtool (below): this parser allows them one instant only.
     """
@@ -64,8 +64,8 @@ def test_the_text_is_openmetrics():
     }  # fmt: skip
 
 
-def test_counters_rise_from_zero_once_and_what_no_log_tells_is_left_out():
-    """A burst at a series' first sample must show in its rate; a block later it goes on."""
+def test_counters_rise_from_zero_once_and_unlogged_metrics_are_left_out():
+    """A burst at a series' first sample must show in its rate; a block later it continues."""
     sink, text = Backfill({}, 1000.0, 20.0), io.StringIO()
     one = HistogramValue((1.0,), (1, 0), 0.5)
     sink.add(0.0, {"farm_jobs_total": {("failed",): 5.0}, "farm_job_waiting_seconds": {(): one}})

@@ -1,4 +1,4 @@
-"""Two worlds, one question: run a scenario, simulated or live, and see the audited records."""
+"""Two worlds, one test: run a scenario, simulated or live, and check the audited records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from farm.workload import batches, build_jobs
 
 
 class Outcome:
-    """What a run of either world left."""
+    """The results of a run in either world."""
 
     def __init__(self, scenario: Scenario, log: Path) -> None:
         self.scenario = scenario
@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """Return how many jobs ended how."""
+        """Return how many jobs ended with each outcome."""
         found = [end.outcome for end in self.ends.values()]
         return {outcome: found.count(outcome) for outcome in sorted(set(found))}
 
@@ -50,12 +50,12 @@ class Outcome:
         return {n: e.finished_at - (e.job.arrived_at or 0.0) for n, e in self.ends.items()}
 
     def replayed(self) -> Difference | None:
-        """Replay the log through a fresh scheduler; None: the same orders."""
+        """Replay the log through a fresh scheduler; None: the same commands."""
         return replay(self.log, make_scheduler(self.scenario))
 
 
 def run_in(world: str, document: dict[str, Any], log: Path) -> Outcome:
-    """Run a scenario in one of the worlds, the auditor looking on."""
+    """Run a scenario in one of the worlds, with the auditor as an observer."""
     scenario = parse_scenario(document)
     outcome, auditor = Outcome(scenario, log), Auditor()
     with EventLogWriter(log) as writer:

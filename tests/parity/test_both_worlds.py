@@ -1,4 +1,4 @@
-"""The same promises hold in both worlds: what is tried in simulation is what runs on the farm."""
+"""The same promises hold in both worlds: simulations predict the farm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEADY = {
 
 
 def test_every_job_ends_once_and_the_log_replays(world):
-    """Nothing is lost, nothing told twice; the recorded events lead to the recorded orders."""
+    """Nothing is lost or reported twice; the recorded events lead to the recorded commands."""
     outcome = world(scenario(STEADY, pool={"slots": 2, "inter_job_time": "2s"}))
     assert len(outcome.ends) == 40
     assert set(outcome.told.values()) == {1}
@@ -58,7 +58,7 @@ def test_every_job_ends_once_and_the_log_replays(world):
     ],
 )
 def test_the_order_of_dispatch(world, policy, order):
-    """Four jobs come while the only builder is busy; then they go as the policy says."""
+    """Four jobs come while the only builder is busy; then they go in policy order."""
     jobs = [
         one("first", "0s", "200s"),
         one("a", "5s", "40s", score=2),

@@ -81,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_scenario_has_everything(folder):
-    """Else the comparison would say little."""
+    """Otherwise the comparison would prove little."""
     run("simulate", folder, SCENARIO, "--out", "simulated")
     lines = sequence(folder / "simulated/events.jsonl")
     kinds = [line["event"] for line in lines]
@@ -97,8 +97,8 @@ def test_the_scenario_has_everything(folder):
 
 @pytest.mark.live
 @pytest.mark.slow
-def test_both_worlds_tell_the_same_story(folder):
-    """What is a decision is made in the scheduler; between the worlds only the waiting differs."""
+def test_both_worlds_produce_the_same_sequence(folder):
+    """Decisions are made in the scheduler; only the waiting differs between the worlds."""
     run("simulate", folder, SCENARIO, "--out", "simulated")
     run("run", folder, SCENARIO, "--out", "live")
     logs = (folder / name / "events.jsonl" for name in ("simulated", "live"))

@@ -28,7 +28,7 @@ class Truth:
     def estimate(self, job, builder=None):
         return job.service_time
 
-# handed in together: nobody is stopped between two of them
+# submitted together: no process is stopped between two of them
 jobs = [(0.0, tuple(
     Job(id=str(n), service_time=float(sys.argv[1]), platform=Platform("x", True)) for n in range(6)
 ))]
@@ -53,7 +53,7 @@ print("interrupted" if run.interrupted else "done", sorted(run.status.ended.item
 
 
 def children(pid: int) -> set[int]:
-    """Return the live processes that this one started."""
+    """Return the live child processes of this one."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -66,7 +66,7 @@ def children(pid: int) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unburied."""
+    """Return whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -74,7 +74,7 @@ def is_alive(pid: int) -> bool:
 
 
 class Running:
-    """The farm above, as a process of its own, with two jobs running."""
+    """The farm above, as a separate process, with two running jobs."""
 
     def __init__(self, service_time: float) -> None:
         self.process = subprocess.Popen(
@@ -97,7 +97,7 @@ class Running:
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_one_signal_lets_running_jobs_end(kind):
-    """Waiting jobs are cancelled, the two that run succeed, nothing is left, nothing is said."""
+    """Waiting jobs are cancelled, the two running ones succeed, nothing is left or printed."""
     running = Running(service_time=3.0)
     running.process.send_signal(kind)
     out, errors = running.process.communicate(timeout=240)
@@ -120,7 +120,7 @@ def test_two_signals_end_it_at_once():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_killed_farm_leaves_no_process():
-    """SIGKILL at the farm: its hosts and its server notice and go."""
+    """After SIGKILL at the farm, its hosts and its server end."""
     running = Running(service_time=1e6)
     os.kill(running.process.pid, signal.SIGKILL)
     running.process.communicate(timeout=240)

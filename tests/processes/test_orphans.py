@@ -1,4 +1,4 @@
-"""Nobody outlives its keeper, and nobody is kept by nobody."""
+"""No process outlives its keeper, and no orphan is left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def written_pid(path: Path) -> int:
     ids=["asked", "deaf"],
 )
 def test_a_process_that_still_imports_ends_with_its_cord(tmp_path: Path, while_importing, code):
-    """Whatever it is at, and whether or not it obeys SIGTERM."""
+    """Whatever it is doing, and whether or not it obeys SIGTERM."""
     text = f"{while_importing}\nprint('begun', flush=True)\nimport time; time.sleep(600)"
     (tmp_path / "slow.py").write_text(text)
     with subprocess.Popen(
@@ -68,10 +68,10 @@ time.sleep(600)
 
 
 def test_a_stopped_service_ends_with_its_keeper(tmp_path: Path):
-    """The kernel wakes it when its keeper is gone; nobody else could."""
+    """The kernel wakes it when its keeper is gone; nothing else could."""
     (tmp_path / "keeper.py").write_text(KEEPER)
     (tmp_path / "kept.py").write_text(KEPT)
-    # a session of its own, as farm up has in the background
+    # a separate session, as farm up has in the background
     with subprocess.Popen(
         [sys.executable, "keeper.py"],
         cwd=tmp_path,
@@ -112,7 +112,7 @@ for pid in (kept.pid, known):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has subreapers")
-def test_what_a_dead_child_has_started_is_found_unless_it_is_known():
-    """A host of which a killed provisioner left no note: nobody would ever end it."""
+def test_unknown_processes_of_a_dead_child_are_found():
+    """A host of which a killed provisioner left no record would never end."""
     done = subprocess.run([sys.executable, "-c", REAPER], env=python_path(Path.cwd()), timeout=60)
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""Calls shared by processes: the same results, in their places, and a clear end."""
+"""Calls shared by processes: the same results, in order, and a clear end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _shared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_processes_are_shared_by_all_calls_and_kept_for_the_next() -> None:
-    """Each result has the place of its call; the processes serve again."""
+    """Each result has the place of its call; the processes are reused."""
     here = os.getpid()
     with SharedWork() as work:
         assert sorted(work.done([partial(pow, 2, n) for n in range(4)])) == [
@@ -37,7 +37,7 @@ def test_a_killed_process_is_one_message() -> None:
         list(work.done(calls))
 
 
-def test_what_a_call_raises_is_raised() -> None:
-    """A mistake of the user's stays theirs."""
+def test_an_exception_in_a_call_is_raised() -> None:
+    """A user's mistake keeps its own message."""
     with SharedWork() as work, pytest.raises(InputError, match="pols"):
         list(work.done([partial(parse_scenario, {"pols": []})] * 2))

@@ -1,4 +1,4 @@
-"""What keeps a farm up: sleeping until something ends, starting it again, keeping logs small."""
+"""The supervisor: it sleeps until a service ends, restarts it, and keeps logs small."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def until_gone(supervisor: Supervisor, wakeups: Wakeups) -> None:
 
 @pytest.fixture
 def requests() -> list[int]:
-    """The requests to stop that came."""
+    """The received stop requests."""
     return []
 
 
@@ -77,7 +77,7 @@ def wakeups(requests: list[int]):
 
 
 def test_a_wait_ends_with_a_signal_also_one_that_came_before_it(wakeups, requests):
-    """Nothing is polled for: the end of a child and a request to stop wake the keeper."""
+    """There is no polling: the end of a child and a stop request wake the keeper."""
     os.kill(os.getpid(), signal.SIGTERM)
     wakeups.wait(FOREVER)
     assert requests == [signal.SIGTERM]
@@ -89,10 +89,8 @@ def test_a_wait_ends_with_a_signal_also_one_that_came_before_it(wakeups, request
     assert requests == [signal.SIGTERM, signal.SIGINT]
 
 
-def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
-    keep, wakeups, monkeypatch
-):
-    """And given up when that has happened too often in a row, with what it said."""
+def test_a_service_that_ends_is_restarted_after_a_pause_that_doubles(keep, wakeups, monkeypatch):
+    """And given up when that has happened too often in a row, with its last words."""
     monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.01)
     supervisor = keep(ends_with(1))
     pauses = []
@@ -108,8 +106,8 @@ def test_a_service_that_ends_is_started_again_after_a_pause_that_doubles(
         supervisor.check()
 
 
-def test_what_worked_for_a_while_is_started_again_at_once():
-    """However often that happens; only what ends soon after its start is given longer pauses."""
+def test_a_service_that_worked_for_a_while_is_restarted_at_once():
+    """However often that happens; only a service that ends soon after its start has to wait."""
     restarts = Restarts()
     begin = time.monotonic()
     pauses = [restarts.pause(begin + SOON * 1.5 * number) for number in range(1, 9)]
@@ -118,15 +116,15 @@ def test_what_worked_for_a_while_is_started_again_at_once():
 
 
 def test_pauses_stay_bounded_however_often_it_ends():
-    """A disk may be full for a day: what ends again and again is started again after a pause."""
+    """A disk may be full for a day: a service that ends repeatedly is restarted after a pause."""
     restarts, at = Restarts(), time.monotonic()
     for _ in range(2000):
         at += restarts.pause(at)
     assert restarts.pause(at) == LONGEST_PAUSE
 
 
-def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wakeups):
-    """Once it was, its server may just be away: that passes."""
+def test_a_permanent_error_ends_a_farm_that_never_was_up(keep, wakeups):
+    """Once it was up, its server may just be away temporarily."""
     for settled in (False, True):
         supervisor = keep(ends_with(2))
         supervisor.settled = settled
@@ -143,7 +141,7 @@ def test_what_a_service_calls_impossible_ends_a_farm_that_never_was_up(keep, wak
 def test_a_service_is_not_given_up_while_the_disk_is_full(
     keep, wakeups, monkeypatch, code: int, settled: bool
 ):
-    """It cannot work, also while the farm comes up; with room the next try succeeds."""
+    """It cannot work, also while the farm comes up; with space the next try succeeds."""
     monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.0)
     monkeypatch.setattr("farm.processes.supervisor.takes_writes", lambda _: False)
     supervisor = keep(ends_with(code))
@@ -161,8 +159,8 @@ def test_nothing_is_due_while_all_is_well(keep, wakeups):
     assert supervisor.check() == float("inf")
 
 
-def test_a_large_log_is_emptied_under_the_hands_of_its_writer(tmp_path: Path):
-    """Two of each are kept; the writer goes on at the beginning."""
+def test_a_large_log_is_truncated_while_its_writer_keeps_it_open(tmp_path: Path):
+    """Two of each are kept; the writer continues at the beginning."""
     path = tmp_path / "hosts" / "host-1.log"
     path.parent.mkdir()
     with path.open("ab", buffering=0) as writer:
@@ -177,8 +175,8 @@ def test_a_large_log_is_emptied_under_the_hands_of_its_writer(tmp_path: Path):
     assert log_files.last_line(path) == "the newest"
 
 
-def test_logs_of_hosts_that_are_gone_are_deleted_at_last(tmp_path: Path):
-    """The oldest first; those of hosts that live stay."""
+def test_logs_of_former_hosts_are_deleted_eventually(tmp_path: Path):
+    """The oldest first; those of live hosts stay."""
     hosts = tmp_path / "hosts"
     hosts.mkdir()
     for number in range(6):
@@ -193,7 +191,7 @@ def test_logs_of_hosts_that_are_gone_are_deleted_at_last(tmp_path: Path):
 
 
 def test_last_words_are_those_of_this_life(tmp_path: Path):
-    """A process that said nothing does not speak with the words of the one before it."""
+    """A process without output does not show the words of its predecessor."""
     path = tmp_path / "farm.log"
     path.write_bytes(b"error: of the last life\n")
     before = path.stat().st_size
@@ -204,8 +202,8 @@ def test_last_words_are_those_of_this_life(tmp_path: Path):
     assert log_files.last_line(tmp_path / "absent.log") == "nothing"
 
 
-def test_a_server_that_was_killed_comes_back_at_its_place_with_what_it_had(server, tmp_path):
-    """Whoever has its address need not know."""
+def test_a_killed_server_comes_back_at_its_address_with_its_data(server, tmp_path):
+    """Its clients need not notice."""
     with EmbeddedServer(server.binary, data=tmp_path / "data") as ours:
         assert not ours.revive()
         with closing(connect(ours.url, "test")) as client:

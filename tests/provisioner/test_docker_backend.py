@@ -1,4 +1,4 @@
-"""The docker backend against a fake Engine: labels, limits, removal, and an Engine that is ill."""
+"""The docker backend against a fake Engine: labels, limits, removal, and Engine failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memor
 PLAY = Play(builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
 
 
-#: what the SDK's containers.create takes, of what may be wanted here (a stop_timeout it does not)
+#: the parameters of the SDK's containers.create that may be used (there is no stop_timeout)
 TAKEN = {
     "name", "detach", "environment", "labels", "nano_cpus", "mem_limit", "pids_limit", "init",
     "read_only", "tmpfs", "cap_drop", "security_opt", "log_config", "network", "networking_config",
@@ -33,11 +33,11 @@ TAKEN = {
 
 
 class NotFound(OSError):  # noqa: N818 - the SDK's name
-    """As the SDK's error of that name (its own classes are not needed here)."""
+    """Like the SDK's error of that name (its own classes are not needed here)."""
 
 
 class ImageNotFound(NotFound):
-    """As the SDK's error of that name."""
+    """Like the SDK's error of that name."""
 
 
 class FakeEngine:
@@ -74,7 +74,7 @@ class FakeEngine:
         return [
             SimpleNamespace(
                 attrs={"Names": [f"/{name}"], "State": "running", **box},
-                logs=lambda tail: b"error: nobody is here\n" if tail == 1 else b"",
+                logs=lambda tail: b"error: no server\n" if tail == 1 else b"",
             )
             for name, box in self.boxes.items()
             if wanted.items() <= box["Labels"].items()
@@ -109,7 +109,7 @@ def backend(engine: FakeEngine) -> DockerBackend:
 
 
 def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
-    """Labels to find it again, limits, no privileges, and everything that it needs to know."""
+    """Labels to find it again, limits, no privileges, and all settings that it needs."""
     backend.launch(PLAY)
     ((name, box),) = engine.boxes.items()
     how = box["how"]
@@ -118,7 +118,7 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
         "farm.farm": "farm",
         "farm.pool": "linux",
         "farm.builder": "linux-7",
-        # not those of the image: builders are no containers of the service it was built for
+        # not those of the image: builders do not belong to the service that it was built for
         "com.docker.compose.project": "farm-builders",
         "com.docker.compose.service": "provisioner",
         "com.docker.compose.container-number": "7",
@@ -140,8 +140,8 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
     assert json.loads(environment["FARM_PLAY"])["speed"] == 10.0
 
 
-def test_builders_share_a_name_on_a_network_of_the_farms_own(engine, backend):
-    """One question about it finds them all; the Engine's own networks know no such names."""
+def test_builders_share_a_name_on_a_separate_network(engine, backend):
+    """One DNS query finds them all; the Engine's own networks have no such names."""
     backend.launch(PLAY)
     ((_, box),) = engine.boxes.items()
     assert box["how"]["networking_config"] == {"farm_default": {"aliases": ["builder"]}}
@@ -156,7 +156,7 @@ def test_builders_share_a_name_on_a_network_of_the_farms_own(engine, backend):
 
 
 def test_its_own_containers_are_found_again_and_only_those(engine, backend):
-    """A provisioner that starts again adopts what exists; another farm's is not its business."""
+    """A restarted provisioner adopts what exists; another farm's containers are ignored."""
     backend.launch(PLAY)
     other = DockerBackend(engine, SETTINGS, ContainerOptions(image="farm", farm="other"))
     assert other.instances() == []
@@ -164,17 +164,17 @@ def test_its_own_containers_are_found_again_and_only_those(engine, backend):
     assert (instance.builder, instance.pool, instance.running) == ("linux-7", "linux", True)
 
 
-def test_an_ended_container_is_told_apart(engine, backend):
-    """With what the Engine says of its end, and what it said itself: its log goes with it."""
+def test_an_ended_container_is_reported_with_its_reason(engine, backend):
+    """With the Engine's reason, and its own output: its log is removed with it."""
     backend.launch(PLAY)
     next(iter(engine.boxes.values())).update(State="exited", Status="Exited (2) 3 seconds ago")
     (instance,) = backend.instances()
     assert not instance.running
-    assert instance.detail == "Exited (2) 3 seconds ago; it said: error: nobody is here"
+    assert instance.detail == "Exited (2) 3 seconds ago; it said: error: no server"
 
 
 def test_a_container_is_removed_once(engine, backend):
-    """One that somebody else removed is no error."""
+    """One that was removed by hand is no error."""
     backend.launch(PLAY)
     (instance,) = backend.instances()
     backend.remove(Remove(instance, "retired"))
@@ -182,8 +182,8 @@ def test_a_container_is_removed_once(engine, backend):
     backend.remove(Remove(instance, "retired"))
 
 
-def test_closing_leaves_builders_at_work(engine, backend):
-    """A restart of the provisioner costs no attempt; an Engine that is away is no error then."""
+def test_closing_leaves_builders_running(engine, backend):
+    """A restart of the provisioner costs no attempt; an absent Engine is no error then."""
     backend.launch(PLAY)
     engine.is_away = True
     backend.close()
@@ -191,7 +191,7 @@ def test_closing_leaves_builders_at_work(engine, backend):
     assert (box["State"], engine.closed) == ("running", True)
 
 
-def test_who_is_stopped_may_finish_what_it_runs(engine, backend):
+def test_a_stopped_builder_may_finish_its_jobs(engine, backend):
     """`down`, or the Engine's own end: it drains first, and is given the time to."""
     backend.launch(PLAY)
     ((_, box),) = engine.boxes.items()
@@ -200,7 +200,7 @@ def test_who_is_stopped_may_finish_what_it_runs(engine, backend):
 
 
 def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):
-    """So that `docker compose down --remove-orphans` leaves none, whoever has died."""
+    """So that `docker compose down --remove-orphans` leaves none, whatever has died."""
     labels = {"com.docker.compose.project": "mine", "com.docker.compose.service": "provisioner"}
     engine.boxes[socket.gethostname()] = {"Labels": labels}
     backend.check()
@@ -212,14 +212,14 @@ def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine,
 
 
 def test_no_engine_is_one_clear_message(engine, backend):
-    """Said at the start, with what to do."""
+    """At the start, with instructions."""
     engine.is_away = True
     with pytest.raises(InputError, match=r"no Docker Engine answers .*DOCKER_HOST"):
         backend.check()
 
 
 def test_a_missing_image_is_one_clear_message(engine, backend, caplog):
-    """At the start, where it may yet come, and whenever a builder is to be started."""
+    """At the start, where it may still be built, and whenever a builder is started."""
     engine.has_image = False
     backend.check()
     assert re.search(r"image 'farm' is not there .*--image", caplog.text)
@@ -227,8 +227,8 @@ def test_a_missing_image_is_one_clear_message(engine, backend, caplog):
         backend.launch(PLAY)
 
 
-def test_an_engine_that_dies_is_an_error_that_may_pass(engine, backend):
-    """The service goes on looking; it knows nothing meanwhile, and does nothing."""
+def test_an_engine_that_dies_is_a_temporary_error(engine, backend):
+    """The service continues; without information it does nothing."""
     engine.is_away = True
     for action in (
         backend.instances,

@@ -1,4 +1,4 @@
-"""The keeper as a ledger: what is wanted, asked for and there; what is to be done about it."""
+"""The keeper as a ledger: wanted, requested and existing builders, and the resulting actions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import msgspec
 import pytest
 
 from farm.core.pools.algorithm import PoolSnapshot
+from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.taskcluster import Taskcluster
 from provisioner.keeper import (
-    GiveUp,
     Instance,
     Keeping,
     Launch,
     Patience,
     Remove,
-    Resize,
     decide,
     describe_trouble,
     failed,
@@ -30,7 +29,7 @@ PATIENCE = Patience(boot_timeout=60, first_pause=2, longest_pause=60, orphan_tim
 
 
 def report(at: float = 0.0, **more: Any) -> PoolReport:
-    """A pool at speed 1; counts follow from who is requested and joined unless they are given."""
+    """A pool at speed 1; counts follow from the requested and joined builders by default."""
     requested = more.pop("requested", {})
     joined = more.pop("joined", ())
     counts = {"booting": len(requested), "idle": len(joined)}
@@ -59,7 +58,7 @@ def brief(actions: list[Any]) -> list[str]:
                 lines.append(f"launch {builder}")
             case Remove(instance, why):
                 lines.append(f"remove {instance.name}: {why}")
-            case GiveUp(builder):
+            case GiveUpBuilder(builder):
                 lines.append(f"give up {builder}")
     return lines
 
@@ -70,14 +69,15 @@ def look(keeping: Keeping, seen: PoolReport, boxes: list[Instance] | None, now: 
     return following, brief(actions)
 
 
-# --- plan against what is there -----------------------------------------------------------------
+# --- plan against state -----------------------------------------------------------------
 
 
-def test_a_plan_is_sent_once_and_then_waits_until_it_is_seen_to_be_heard():
+def test_a_plan_is_sent_once_and_then_waits_for_its_effect():
     """A report from before the last decision would make the keeper ask twice."""
     algorithm = Taskcluster(max=5, interval=1)
     keeping, sent = decide(algorithm, Keeping(), report(waiting_jobs=3), 0)
-    assert sent == Resize(serial=1, desired=3, start=3, why="3 jobs beyond 0 idle slots")
+    why = "3 jobs beyond 0 idle slots"
+    assert sent == Plan(pool="p", serial=1, desired=3, start=3, waiting=3, why=why)
     assert decide(algorithm, keeping, report(at=1, waiting_jobs=3), 1) == (keeping, None)
     seen = report(at=1, waiting_jobs=3, heard=1, requested={"a": 0, "b": 0, "c": 0})
     keeping, sent = decide(algorithm, keeping, seen, 1)
@@ -86,7 +86,7 @@ def test_a_plan_is_sent_once_and_then_waits_until_it_is_seen_to_be_heard():
 
 
 def test_the_interval_is_kept_in_farm_time():
-    """Polling faster than the algorithm wants does not make it decide more often."""
+    """Polling faster than the algorithm's interval does not make it decide more often."""
     algorithm = Fixed(builders=1, interval=10)
     keeping, sent = decide(algorithm, Keeping(), report(at=0), 0)
     assert sent is not None
@@ -94,14 +94,14 @@ def test_the_interval_is_kept_in_farm_time():
     assert decide(algorithm, keeping, report(at=10, heard=1), 0)[0].next_at == 20
 
 
-def test_a_farm_that_began_anew_is_planned_at_once():
-    """Its time starts over: a next instant from the old farm must not block the new one."""
+def test_a_restarted_farm_is_planned_at_once():
+    """Its time starts over: the next instant of the old farm must not block the new one."""
     keeping = Keeping(next_at=5000.0)
     assert decide(Fixed(builders=1, interval=10), keeping, report(at=3), 0)[1] is not None
 
 
-def test_what_an_algorithm_remembers_goes_through_json():
-    """A provisioner that starts again goes on with its windows and cooldowns."""
+def test_an_algorithms_memory_is_stored_as_json():
+    """A restarted provisioner continues with its windows and cooldowns."""
     algorithm = Keda(max=10)
     keeping, _ = decide(algorithm, Keeping(), report(waiting_jobs=30), 0)
     again = msgspec.json.decode(msgspec.json.encode(keeping), type=Keeping)
@@ -117,7 +117,7 @@ def test_another_algorithm_does_not_inherit_the_memory():
     assert decide(Fixed(builders=2), keeping, report(), 0)[1].start == 2
 
 
-def test_while_boots_fail_one_at_a_time_is_asked_for_after_a_pause():
+def test_while_boots_fail_one_builder_at_a_time_is_requested_after_a_pause():
     """A broken image must not be started a thousand times."""
     keeping = failed(Keeping(), "no image", 100.0, PATIENCE)
     algorithm = Fixed(builders=5, interval=1)
@@ -131,7 +131,7 @@ def test_while_boots_fail_one_at_a_time_is_asked_for_after_a_pause():
 
 
 def test_the_pause_doubles_and_is_bounded():
-    """Bounded in both directions: neither a storm nor for ever."""
+    """Bounded in both directions: neither a storm nor forever."""
     keeping, pauses = Keeping(), []
     for _ in range(8):
         keeping = failed(keeping, "x", 0.0, PATIENCE)
@@ -153,8 +153,8 @@ def test_a_requested_builder_is_launched_until_there_is_an_instance():
     assert look(Keeping(), seen, [box("a"), box("b")], 0)[1] == []
 
 
-def test_without_instances_of_its_own_a_backend_launches_nothing():
-    """Hosts are told by the scheduler."""
+def test_a_backend_without_instances_launches_nothing():
+    """The scheduler assigns builders to hosts."""
     assert look(Keeping(), report(requested={"a": 0}), None, 0)[1] == []
 
 
@@ -177,22 +177,22 @@ def test_a_joined_builder_whose_instance_died_is_given_up_at_once():
 
 
 @pytest.mark.parametrize("boxes", [None, [box("a")]])
-def test_a_builder_that_never_joins_is_given_up_in_time(boxes):
-    """In both kinds of backend; its instance goes at the next look, and not in vain again."""
+def test_a_builder_that_never_joins_is_given_up_after_a_time_out(boxes):
+    """In both kinds of backend; its instance is removed next, and not twice."""
     first = report(at=59, requested={"a": 0})
     keeping, done = look(Keeping(), first, boxes, 0)
     assert done == []
     keeping, done = look(keeping, report(at=61, requested={"a": 0}), boxes, 2)
     removal = [] if boxes is None else ["remove c-a: boot time-out"]
     assert done == ["give up a", *removal]
-    # the report may be from before that was heard
+    # the report may be from before that was received
     keeping, done = look(keeping, report(at=62, requested={"a": 0}), boxes and [], 3)
     assert done == []
     assert keeping.failures == 1
     assert look(keeping, report(at=63), boxes and [], 4)[0].given_up == ()
 
 
-def test_boot_time_and_speed_are_allowed_for():
+def test_boot_time_and_speed_are_considered():
     """An emulated boot of two minutes at speed 10 takes 12 s, and then the time-out."""
     slow = msgspec.structs.replace(report(at=700, requested={"a": 0}), boot_time=120.0, speed=10.0)
     assert look(Keeping(), slow, None, 0)[1] == []
@@ -201,7 +201,7 @@ def test_boot_time_and_speed_are_allowed_for():
 
 
 def test_while_boots_fail_one_instance_at_a_time_is_tried():
-    """Ten requests and a missing image: one try a pause."""
+    """Ten requests and a missing image: one try per pause."""
     keeping = failed(Keeping(), "no image", 0.0, PATIENCE)
     seen = report(requested={"a": 0, "b": 0})
     assert look(keeping, seen, [], 1)[1] == []
@@ -210,20 +210,20 @@ def test_while_boots_fail_one_instance_at_a_time_is_tried():
 
 
 def test_a_builder_that_joins_ends_the_trouble():
-    """Whatever was wrong is mended."""
+    """The cause has been repaired."""
     keeping, _ = look(failed(Keeping(), "x", 0, PATIENCE), report(requested={"a": 0}), [], 3)
     keeping, _ = look(keeping, report(joined=["a"]), [box("a")], 4)
     assert (keeping.failures, keeping.not_before, keeping.trouble) == (0, 0.0, "")
 
 
 def test_a_retired_builder_s_instance_is_removed_at_once():
-    """Removed after use: it was there, and the scheduler let it go."""
+    """Removed after use: it existed, and the scheduler released it."""
     keeping, _ = look(Keeping(), report(joined=["a"]), [box("a")], 0)
     assert look(keeping, report(), [box("a")], 1)[1] == ["remove c-a: retired"]
 
 
-def test_an_unknown_instance_is_an_orphan_after_a_while():
-    """After a restart nobody knows it; a scheduler that is just coming up may get to know it."""
+def test_an_unknown_instance_is_an_orphan_after_a_time_out():
+    """After a restart it is unknown; a scheduler that is just starting may still learn of it."""
     keeping, done = look(Keeping(), report(), [box("a")], 0)
     assert done == []
     keeping, done = look(keeping, report(), [box("a")], 4)
@@ -242,7 +242,7 @@ def test_of_two_instances_of_one_builder_the_first_is_kept():
 
 
 def test_a_restarted_provisioner_adopts_what_exists():
-    """Nothing is launched twice, nothing is removed: it reads who is there."""
+    """Nothing is launched twice or removed: it reads the existing instances."""
     seen = report(at=5, requested={"b": 4}, joined=["a"], heard=0)
     keeping, done = look(Keeping(), seen, [box("a"), box("b")], 100)
     assert done == []

@@ -1,4 +1,4 @@
-"""The kubernetes backend against a stub API server: a pod a builder, and what may go wrong."""
+"""The kubernetes backend against a stub API server: a pod per builder, and failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTLE = 10.0
 
 
 class World:
-    """A cluster, what the scheduler says, and a backend that is called once a second."""
+    """A cluster, the scheduler's reports, and a backend that is called once a second."""
 
     def __init__(self, folder: Path) -> None:
         self.cluster = StubCluster()
@@ -65,8 +65,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 # --- up and down ------------------------------------------------------------------------------
 
 
-def test_it_grows_at_once_and_asks_seldom(world):
-    """A pod for every builder; while nothing changes it looks every few seconds."""
+def test_it_grows_at_once_and_polls_rarely(world):
+    """A pod for every builder; while nothing changes it polls every few seconds."""
     world.need["p"] = 3
     assert world.look() == {}
     assert world.cluster.deployments == {"builders-p": 3}
@@ -75,8 +75,8 @@ def test_it_grows_at_once_and_asks_seldom(world):
     assert world.gets <= 6
 
 
-def test_it_shrinks_when_that_was_enough_for_a_while(world):
-    """To what was enough all the time: who was emptied just now may still seem ready."""
+def test_it_shrinks_after_a_settling_time(world):
+    """To the size that was enough all the time: a builder just retired may still seem ready."""
     world.need["p"] = 5
     world.look(12)
     world.need["p"] = 3
@@ -94,8 +94,8 @@ def test_it_shrinks_when_that_was_enough_for_a_while(world):
     assert [size for _, size in world.patches] == [5, 3, 1, 0]
 
 
-def test_a_need_that_comes_and_goes_does_not_shrink_it(world):
-    """Up and down within the settling time: nobody is removed."""
+def test_a_brief_drop_in_demand_does_not_shrink_it(world):
+    """Up and down within the settling time: no pod is removed."""
     for _ in range(10):
         world.need["p"] = 2
         world.look(5)
@@ -104,8 +104,8 @@ def test_a_need_that_comes_and_goes_does_not_shrink_it(world):
     assert world.patches == [("builders-p", 2)]
 
 
-def test_a_restart_removes_nobody_before_it_knows(world):
-    """Who was emptied just before is not known to it."""
+def test_a_restart_removes_no_pod_before_it_knows_their_state(world):
+    """It does not know which builders were retired just before."""
     world.need["p"] = 3
     world.look(2)
     world.need["p"] = 1
@@ -116,8 +116,8 @@ def test_a_restart_removes_nobody_before_it_knows(world):
     assert world.cluster.deployments["builders-p"] == 1
 
 
-def test_what_somebody_else_scaled_is_put_right(world):
-    """``kubectl scale`` by hand lasts for some seconds."""
+def test_manual_scaling_is_corrected(world):
+    """A manual ``kubectl scale`` lasts for some seconds."""
     world.need["p"] = 2
     world.look(12)
     world.cluster.deployments["builders-p"] = 7
@@ -128,11 +128,11 @@ def test_what_somebody_else_scaled_is_put_right(world):
     assert world.cluster.deployments["builders-p"] == 2
 
 
-# --- what goes wrong ----------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------
 
 
-def test_a_missing_deployment_is_told_and_hinders_no_other_pool(world):
-    """It is asked for ever more rarely, and found when it is there."""
+def test_a_missing_deployment_is_reported_and_blocks_no_other_pool(world):
+    """It is retried with backoff, and found when it exists."""
     world.need = {"p": 2, "q": 1}
     message = "there is no Deployment builders-q in namespace farm: create it"
     for _ in range(60):
@@ -146,7 +146,7 @@ def test_a_missing_deployment_is_told_and_hinders_no_other_pool(world):
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
-def test_a_right_that_is_missing_is_told(world, method):
+def test_a_missing_permission_is_reported(world, method):
     """With what to grant."""
     world.cluster.allowed.discard(method)
     world.need["p"] = 2
@@ -165,14 +165,14 @@ def test_a_right_that_is_missing_is_told(world, method):
         ((500, b"boom"), "500 for Deployment builders-p in namespace farm: Internal Server Error"),
         ((429, b'{"kind": "Status", "message": "too many"}'), "429 for .*: too many"),
         ((401, b"\xff\xfe"), "401 for .*: Unauthorized"),
-        ((200, b"<html>"), "answers what is no Scale"),
-        ((200, b"{}"), "answers what is no Scale"),
-        ((200, b'{"kind": "Scale", "spec": {"replicas": "many"}}'), "answers what is no Scale"),
-        ((200, b""), "answers what is no Scale"),
+        ((200, b"<html>"), "does not answer with a Scale"),
+        ((200, b"{}"), "does not answer with a Scale"),
+        ((200, b'{"kind": "Scale", "spec": {"replicas": "many"}}'), "does not answer with a Scale"),
+        ((200, b""), "does not answer with a Scale"),
     ],
 )
-def test_nonsense_is_told_and_survived(world, answer, message):
-    """One trouble, a pause, and on."""
+def test_nonsense_is_reported_and_survived(world, answer, message):
+    """One message, a pause, and on."""
     world.cluster.answer = answer
     world.need["p"] = 2
     (trouble,) = world.look().values()
@@ -184,8 +184,8 @@ def test_nonsense_is_told_and_survived(world, answer, message):
     assert world.cluster.deployments["builders-p"] == 2
 
 
-def test_an_api_server_that_is_away_is_waited_for(world, tmp_path):
-    """Nobody listens there; then somebody does."""
+def test_an_absent_api_server_is_waited_for(world, tmp_path):
+    """At first nothing listens there; later the server does."""
     port = own_port()
     api = ScaleApi(f"http://127.0.0.1:{port}", world.account, timeout=1.0)
     world.backend = KubernetesBackend(api, {"p": "builders-p"}, clock=lambda: world.now)
@@ -196,7 +196,7 @@ def test_an_api_server_that_is_away_is_waited_for(world, tmp_path):
     assert world.cluster.deployments["builders-p"] == 2
 
 
-def test_an_api_server_that_hangs_is_left_after_a_while(world):
+def test_an_api_server_that_hangs_is_given_up_after_a_time_out(world):
     """Each call has a time limit."""
     over = threading.Event()
     world.cluster.handle = lambda *_: (over.wait(30), (200, b""))[1]  # type: ignore[method-assign]
@@ -207,21 +207,21 @@ def test_an_api_server_that_hangs_is_left_after_a_while(world):
 
 
 def test_a_changed_token_is_used(world):
-    """The cluster changes it while we run."""
+    """The cluster replaces it at run time."""
     (world.account / "token").write_text("an old one")
     assert "401" in world.look()["p"]
     account_in(world.account)
     assert world.look(5) == {}
 
 
-def test_a_token_that_vanished_is_told(world):
+def test_a_token_that_vanished_is_reported(world):
     """It does not end the provisioner."""
     (world.account / "token").unlink()
     assert "no account for the Kubernetes API" in world.look()["p"]
 
 
 def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool, tmp_path):
-    """A server with another certificate is not believed; the right one is."""
+    """A server with another certificate is refused; the right one is accepted."""
     openssl = tool("openssl")
     for name in ("right", "wrong"):
         subprocess.run(
@@ -252,7 +252,7 @@ def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool,
 
 
 def test_no_account_is_one_clear_message(tmp_path):
-    """Outside a cluster, say."""
+    """Outside a cluster, for example."""
     with pytest.raises(InputError, match=r"no account for the Kubernetes API .*service account"):
         ScaleApi(account=tmp_path / "nowhere")
 
@@ -264,14 +264,14 @@ def test_an_account_without_an_authority_is_one_clear_message(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["kubernetes", "file:///etc/passwd", ""])
-def test_an_address_that_is_none_is_one_clear_message(url, tmp_path):
-    """Only http(s) is spoken."""
+def test_an_invalid_address_is_one_clear_message(url, tmp_path):
+    """Only http(s) is supported."""
     with pytest.raises(InputError, match=r"--kubernetes-api: found .*allowed: https://"):
         ScaleApi(url, account_in(tmp_path / "account"))
 
 
-def test_deployments_have_names_that_kubernetes_takes():
-    """One a pool, told with the pool that makes trouble."""
+def test_deployments_have_valid_kubernetes_names():
+    """One per pool, in a message with the pool's name."""
     assert deployments_of(["p", "q"], "x-{pool}") == {"p": "x-p", "q": "x-q"}
     assert deployments_of(["p"], "the-builders") == {"p": "the-builders"}
     with pytest.raises(InputError, match=r"makes 'x-Big_One' of pool Big_One; allowed: small"):

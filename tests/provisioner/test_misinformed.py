@@ -1,4 +1,4 @@
-"""Provisioners that get late or wrong figures, and stop busy builders; boots that take long."""
+"""Provisioners that get late or wrong figures, and stop busy builders; long boots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from provisioner.misinformed import Misinformed
 
 
 def desired(algorithm: Misinformed, waiting: list[int]) -> list[int]:
-    """Return what is wanted every 10 s, with so many jobs waiting then; memory goes by JSON."""
+    """Return the desired numbers every 10 s, by the number of waiting jobs."""
     memory, found = algorithm.start(), []
     for place, jobs in enumerate(waiting):
         snapshot = PoolSnapshot(pool="p", at=10.0 * place, waiting_jobs=jobs)
@@ -24,14 +24,14 @@ def desired(algorithm: Misinformed, waiting: list[int]) -> list[int]:
     return found
 
 
-def test_what_it_is_told_is_so_much_older() -> None:
-    """Nothing older than the first look is known; a restart loses none of it."""
+def test_figures_are_delayed() -> None:
+    """Nothing before the first look is known; a restart loses none of it."""
     queue = [0, 5, 9, 0, 0, 0]
     assert desired(Misinformed(Arc(max=50), 20.0, 0.0, "s"), queue) == [0, 0, 0, 5, 9, 0]
 
 
 class Watcher(Arc):
-    """Wants nothing, and repeats the figures that it gets."""
+    """Wants nothing, and records the figures that it gets."""
 
     def plan(self, snapshot: PoolSnapshot, memory: Any) -> tuple[ScalingPlan, Any]:
         found = (snapshot.waiting_jobs, snapshot.oldest_wait_time, snapshot.next_slot_time)
@@ -40,7 +40,7 @@ class Watcher(Arc):
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0])
 @pytest.mark.parametrize(("idle", "free"), [(0, None), (1, 0.0)])
-def test_all_figures_of_the_queue_are_as_old_and_as_wrong(
+def test_all_figures_of_the_queue_are_delayed_and_wrong_alike(
     wrong: float, idle: int, free: float | None
 ) -> None:
     """Waits and slots agree with the number of jobs: nothing waits, so nothing has waited."""
@@ -54,8 +54,8 @@ def test_all_figures_of_the_queue_are_as_old_and_as_wrong(
     assert first.why == second.why == repr((0, 0.0, free))
 
 
-def test_wrong_looks_are_as_frequent_as_said_and_the_same_again() -> None:
-    """A tenth of the looks says that nothing waits; the seed decides which."""
+def test_wrong_looks_have_the_given_frequency_and_are_reproducible() -> None:
+    """A tenth of the looks reports an empty queue; the seed decides which."""
     first, again = (desired(Misinformed(Arc(max=50), 0.0, 0.1, "s"), [7] * 500) for _ in "ab")
     assert first == again
     assert set(first) == {0, 7}

@@ -1,4 +1,4 @@
-"""Provisioning algorithms of the user's own: by function or class, and never a crash."""
+"""Users' provisioning algorithms: by function or class, and never a crash."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Each(Memoryless, frozen=True, kw_only=True):
     interval: Seconds = 5.0
 
     def decide(self, snapshot):
-        return self.towards(snapshot, self.of, "so many")
+        return self.towards(snapshot, self.of, "as told")
 """
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of the user's stands in the working directory."""
+    """A module of the user in the working directory."""
     (tmp_path / "sizing_of_mine.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -65,7 +65,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sized(name: str, **options: Any) -> farm.Result:
-    """Play ten jobs on a pool that the user's algorithm sizes, from 1 to 4 builders."""
+    """Simulate ten jobs on a pool that the user's algorithm sizes, from 1 to 4 builders."""
     rule = {"algorithm": f"sizing_of_mine:{name}", "min": 1, "max": 4, "interval": "1s", **options}
     jobs = {"every": "1s", "count": 10, "service_time": "30s"}
     return farm.simulate(
@@ -88,7 +88,7 @@ def sized(name: str, **options: Any) -> farm.Result:
     ],
 )
 def test_an_algorithm_that_fails_leaves_its_pool_as_it_is(own: None, name: str, said: str) -> None:
-    """The run goes on with the builders that are there, and its end says what went wrong."""
+    """The run continues with the existing builders, and its end reports what went wrong."""
     found = sized(name)
     assert found.summary["jobs"]["succeeded"] == 10
     assert found.summary["builders"]["max_running"] == 1
@@ -99,7 +99,7 @@ def test_an_algorithm_that_fails_leaves_its_pool_as_it_is(own: None, name: str, 
 
 @pytest.mark.parametrize(("name", "options"), [("two", {}), ("Each", {"of": 2})])
 def test_an_algorithm_by_function_or_class(own: None, name: str, options: dict[str, Any]) -> None:
-    """A function says how many builders are wanted; a class has options, too."""
+    """A function returns how many builders are wanted; a class has options, too."""
     assert sized(name, **options).summary["builders"]["max_running"] == 2
 
 
@@ -112,7 +112,7 @@ def test_an_algorithm_by_function_or_class(own: None, name: str, options: dict[s
         ("three", {}, "has no attribute 'three'"),
     ],
 )
-def test_what_is_no_algorithm_is_told_before_the_run(
+def test_an_invalid_algorithm_is_reported_before_the_run(
     own: None, name: str, options: dict[str, Any], said: str
 ) -> None:
     """One message with the key."""
@@ -122,7 +122,7 @@ def test_what_is_no_algorithm_is_told_before_the_run(
 
 
 def test_a_snapshot_without_a_size_is_kept_within_the_limits() -> None:
-    """What is there counts, and never less than the pool's minimum."""
+    """Existing builders count, and never less than the pool's minimum."""
     from provisioner.from_scenario import algorithms_of
 
     scenario = farm.load_scenario(

@@ -14,18 +14,18 @@ from tests.fixtures.prepared_world import ReadTimeout, Refused, World, report
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """Four prepared containers and a pool that needs nobody yet."""
+    """Four prepared containers and a pool without demand."""
     found = World()
     found.engine.prepare(4)
     yield found
     found.backend._threads.shutdown()
 
 
-# --- who needs a host -------------------------------------------------------------------------
+# --- which builders need a host -----------------------------------------------------------------
 
 
 def test_builders_with_a_host_of_their_own_need_none():
-    """Nor do those whose host leaves: another host for them would come to nothing."""
+    """Nor do those whose host leaves: another host for them would be useless."""
     reports = {
         "p": report("p", 3, requested={"a": 0.0, "b": 0.0}, elsewhere=1),
         "q": report("q", 2, elsewhere=2),
@@ -34,7 +34,7 @@ def test_builders_with_a_host_of_their_own_need_none():
 
 
 def test_a_pool_is_given_its_own_containers_first():
-    """Those of any pool are left for whom no other container can play."""
+    """Those of any pool are left for builders that no other container can play."""
     boxes = [Box(name=name, host=name, pool=name[:-1].strip("*")) for name in ("*1", "p1", "q1")]
     needed, short = share_out({"p": 1, "q": 2, "r": 1}, boxes)
     assert ({box.name for box in needed}, short) == ({"p1", "q1", "*1"}, {"r": 1})
@@ -56,15 +56,15 @@ def test_a_pause_doubles_and_ends():
 
 
 def test_as_many_run_as_builders_need(world):
-    """Grow at once; each start once."""
+    """Grow at once; each is started once."""
     world.need["p"] = 3
     world.look(5)
     assert world.engine.running == ["box-1", "box-2", "box-3"]
     assert world.engine.calls == ["start box-1", "start box-2", "start box-3"]
 
 
-def test_those_that_play_nobody_are_stopped_after_a_while(world):
-    """And only those: whoever plays somebody is needed first, whatever its place in the list."""
+def test_containers_without_builders_are_stopped_after_a_while(world):
+    """And only those: containers with builders are kept first, whatever their place in the list."""
     world.need["p"] = 3
     world.look(2)
     world.need["p"], world.playing = 1, {"box-2": 1}
@@ -76,8 +76,8 @@ def test_those_that_play_nobody_are_stopped_after_a_while(world):
     assert world.engine.running == ["box-2"]
 
 
-def test_one_that_plays_a_builder_is_never_stopped(world):
-    """Even if the pools' reports have not heard of that builder yet."""
+def test_a_container_that_plays_a_builder_is_never_stopped(world):
+    """Even if the pools' reports do not have that builder yet."""
     world.need["p"] = 2
     world.look(2)
     world.need["p"], world.playing = 0, {"box-1": 1, "box-2": 1}
@@ -106,7 +106,7 @@ def test_only_this_farms_containers_are_touched(world):
 
 
 def test_a_restart_adopts_what_runs(world):
-    """It starts nobody twice and stops nobody who plays."""
+    """It starts none twice and stops none that plays."""
     world.need["p"], world.playing = 2, {"box-1": 1, "box-2": 1}
     world.look(2)
     again = world.begin()
@@ -115,8 +115,8 @@ def test_a_restart_adopts_what_runs(world):
     again._threads.shutdown()
 
 
-def test_closing_leaves_them_at_work(world):
-    """A restart of the provisioner costs no attempt; ``down`` stops containers of Compose's."""
+def test_closing_leaves_them_running(world):
+    """A restart of the provisioner costs no attempt; ``down`` stops Compose's containers."""
     world.need["p"] = 2
     world.look(2)
     world.backend.close()
@@ -124,10 +124,10 @@ def test_closing_leaves_them_at_work(world):
     assert world.engine.calls[-2:] == ["read close", "write close"]
 
 
-# --- what goes wrong with a container -----------------------------------------------------------
+# --- failures of a container -----------------------------------------------------------------
 
 
-def test_one_that_is_killed_is_replaced_at_once_and_tried_again_later(world):
+def test_a_killed_container_is_replaced_at_once_and_retried_later(world):
     """A spare one takes over; the killed one is started when it is needed, after a pause."""
     world.need["p"] = 1
     world.look(2)
@@ -139,8 +139,8 @@ def test_one_that_is_killed_is_replaced_at_once_and_tried_again_later(world):
     assert len(world.engine.running) == 4
 
 
-def test_one_that_ends_again_and_again_is_started_ever_more_rarely(world, caplog):
-    """Bounded, said once each, and told to operators."""
+def test_a_container_that_ends_repeatedly_is_started_with_backoff(world, caplog):
+    """Bounded, logged once each, and shown to operators."""
     world.engine.boxes = {name: box for name, box in world.engine.boxes.items() if name == "box-1"}
     world.need["p"] = 1
     told = set()
@@ -157,8 +157,8 @@ def test_one_that_ends_again_and_again_is_started_ever_more_rarely(world, caplog
     assert sum("ended by itself" in r.message for r in caplog.records) <= 12
 
 
-def test_one_that_says_nothing_is_stopped_and_another_one_tried(world):
-    """It runs, but no host comes of it."""
+def test_a_silent_container_is_stopped_and_another_one_tried(world):
+    """It runs, but its host never joins."""
     world.silent = {"box-1"}
     world.need["p"] = 1
     world.look(30)
@@ -169,7 +169,7 @@ def test_one_that_says_nothing_is_stopped_and_another_one_tried(world):
     assert world.engine.calls == ["start box-1", "stop box-1", "start box-2"]
 
 
-def test_one_that_cannot_be_started_does_not_keep_others_from_it(world):
+def test_a_container_that_cannot_be_started_does_not_block_others(world):
     """The Engine says why: its network is gone, it was removed just now."""
     world.engine.bad["box-1"] = Refused(404, "network gone")
     world.need["p"] = 3
@@ -180,8 +180,8 @@ def test_one_that_cannot_be_started_does_not_keep_others_from_it(world):
     assert "box-1: Docker API (write) cannot start box-1: 404: network gone" in world.look()["p"]
 
 
-def test_one_that_is_slow_to_stop_is_not_used_and_not_stopped_twice(world):
-    """It finishes what it runs: its host says that it leaves."""
+def test_a_container_that_is_slow_to_stop_is_not_used_and_not_stopped_twice(world):
+    """It finishes its jobs: its host reports that it leaves."""
     world.need["p"] = 2
     world.look(2)
     world.engine.bad["box-2"] = ReadTimeout("read timed out")
@@ -194,7 +194,7 @@ def test_one_that_is_slow_to_stop_is_not_used_and_not_stopped_twice(world):
     assert world.engine.running == ["box-1", "box-2", "box-3"]
 
 
-def test_too_few_are_told_with_what_to_do(world):
+def test_too_few_are_reported_with_instructions(world):
     """None prepared at all, or all of them in use."""
     world.need["p"] = 6
     assert world.look(2) == {
@@ -205,7 +205,7 @@ def test_too_few_are_told_with_what_to_do(world):
     assert "there is none (labels farm.role=prepared, farm.farm=farm)" in world.look()["p"]
 
 
-# --- what goes wrong with the API ---------------------------------------------------------------
+# --- failures of the API ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_too_few_are_told_with_what_to_do(world):
         ("write", Refused(503, "Service Unavailable"), r"cannot start box-1: 503"),
     ],
 )
-def test_an_api_that_is_away_or_refuses_is_one_message(world, way, error, message):
-    """With what is missing; and it goes on by itself when that is mended."""
+def test_an_absent_or_refusing_api_is_one_message(world, way, error, message):
+    """With what is missing; it continues by itself when that is repaired."""
     world.engine.broken[way] = error
     world.need["p"] = 1
     with pytest.raises(BackendError, match=message):
@@ -242,21 +242,21 @@ def test_an_api_that_is_away_or_refuses_is_one_message(world, way, error, messag
     "answer", ["<html>", {"message": "page not found"}, [{"Id": 7}], [{"Id": "x", "Names": []}]]
 )
 def test_an_answer_that_is_no_list_is_an_error(world, answer):
-    """Something else answers at that address; nothing is done."""
+    """Another service answers at that address; nothing is done."""
     world.engine.garbage = answer
-    with pytest.raises(BackendError, match=r"Docker API \(read\) answers what is no list"):
+    with pytest.raises(BackendError, match=r"Docker API \(read\) does not answer with containers"):
         world.look()
 
 
 def test_an_answer_that_is_no_json_is_an_error(world):
-    """A login page of some proxy."""
+    """For example the login page of a proxy."""
     world.engine.broken["read"] = ValueError("Expecting value: line 1 column 1")
     with pytest.raises(BackendError, match="cannot list containers: Expecting value"):
         world.look()
 
 
-def test_a_stop_that_is_refused_is_told(world):
-    """At the next look, for it is waited for elsewhere."""
+def test_a_refused_stop_is_reported(world):
+    """At the next look, because it is awaited in a thread."""
     world.need["p"] = 1
     world.look(2)
     world.need["p"] = 0

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.app.staying_up.pool_troubles import trouble_of
+from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
 from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
@@ -21,7 +21,7 @@ from provisioner.service import Provisioner
 
 
 class FakeFarm:
-    """An operator's view of a farm with one pool, which obeys what it is told."""
+    """An operator's view of a farm with one pool, which carries out requests."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -81,7 +81,7 @@ def play(name: str) -> Play:
 
 
 class FakeBackend:
-    """Containers in a dict; ``broken`` is what it answers while something is wrong."""
+    """Containers in a dict; ``broken`` is the error that it raises."""
 
     outside = True
     acts = True
@@ -108,14 +108,14 @@ class FakeBackend:
         self.boxes.pop(command.instance.builder)
 
     def tend(self, *_: object) -> dict[str, str]:
-        """Return what stands in the way of its hosts."""
+        """Return what blocks its hosts."""
         self.tended += 1
         if self.no_hosts:
             raise BackendError(self.no_hosts)
         return self.troubles
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class World:
@@ -144,12 +144,12 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    """A pool that is to have two builders, with nobody there yet."""
+    """A pool that is to have two builders, and has none."""
     return World()
 
 
-def test_it_introduces_itself_plans_launches_and_rests(world):
-    """The whole way, and then nothing more."""
+def test_it_registers_plans_launches_and_rests(world):
+    """All steps, and then no more actions."""
     world.looks(4)
     assert isinstance(world.farm.told[0], Watch)
     assert world.farm.plans == [(2, 2, 0)]
@@ -161,7 +161,7 @@ def test_it_introduces_itself_plans_launches_and_rests(world):
 
 
 def test_a_restart_adopts_what_exists(world):
-    """SIGKILL between any two looks: the next one asks for nobody and removes nobody."""
+    """SIGKILL between any two looks: the next one requests and removes none."""
     world.looks(4)
     world.farm.all_join()
     again = world.start()
@@ -172,8 +172,8 @@ def test_a_restart_adopts_what_exists(world):
     assert world.backend.launches == 2
 
 
-def test_a_scheduler_that_began_anew_is_introduced_to_it(world):
-    """It forgot who looks after the pool, and that it heard anything."""
+def test_a_restarted_scheduler_gets_a_new_registration(world):
+    """It forgot which provisioner sizes the pool, and that it received anything."""
     world.looks(4)
     world.farm.all_join()
     world.farm.watcher, world.farm.heard, world.farm.at = "", 0, 0.0
@@ -182,8 +182,8 @@ def test_a_scheduler_that_began_anew_is_introduced_to_it(world):
     assert world.farm.plans[-1] == (2, 0, 0)
 
 
-def test_a_fixed_pool_is_given_the_builders_that_the_scheduler_asks_for(world):
-    """Nobody sizes it, and nobody else would start them where each has an instance of its own."""
+def test_a_fixed_pool_gets_the_builders_that_the_scheduler_requests(world):
+    """It has no algorithm, but its instances have to be started."""
     farm: Any = world.farm
     service = Provisioner(farm, {}, world.backend, wall=lambda: world.now)
     world.farm.asked = {"b1": 0.0, "b2": 0.0}
@@ -191,7 +191,7 @@ def test_a_fixed_pool_is_given_the_builders_that_the_scheduler_asks_for(world):
     assert [report.outside for report in world.farm.told if isinstance(report, Watch)] == [True]
     assert sorted(world.backend.boxes) == ["b1", "b2"]
     world.farm.all_join()
-    # one is lost: the scheduler asks for its successor
+    # one is lost: the scheduler requests its successor
     world.farm.there.remove("b1")
     world.farm.asked["b3"] = world.farm.at
     world.looks(4, service)
@@ -199,7 +199,7 @@ def test_a_fixed_pool_is_given_the_builders_that_the_scheduler_asks_for(world):
     assert world.farm.plans == []
 
 
-def test_a_fixed_pool_is_the_hosts_where_they_play_many_builders(world):
+def test_a_fixed_pool_is_left_to_hosts_that_play_many_builders(world):
     """There the scheduler finds a host with room itself."""
     world.backend.outside = False
     farm: Any = world.farm
@@ -210,15 +210,15 @@ def test_a_fixed_pool_is_the_hosts_where_they_play_many_builders(world):
 
 
 def test_orphans_are_found_and_removed(world):
-    """Left by a farm that is no more, or of a pool that the scenario does not have."""
+    """Left by a former farm, or of a pool that the scenario does not have."""
     world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="p")
     world.backend.boxes["y"] = Instance(name="c-y", builder="y", pool="gone")
     world.looks(9)
     assert sorted(world.backend.boxes) == ["b1", "b2"]
 
 
-def test_a_missing_image_is_tried_again_ever_more_rarely(world):
-    """Bounded: in ten minutes a dozen tries, one builder each; and it recovers by itself."""
+def test_a_missing_image_is_retried_with_backoff(world):
+    """Bounded: in ten minutes a dozen tries, one builder each; it recovers by itself."""
     world.backend.broken = "no image"
     world.looks(600)
     assert 5 <= world.backend.launches <= 15
@@ -233,8 +233,8 @@ def test_a_missing_image_is_tried_again_ever_more_rarely(world):
     assert len(world.backend.boxes) == 2
 
 
-def test_an_image_that_never_joins_is_given_up_and_tried_ever_more_rarely(world):
-    """It starts and says nothing: the boot time-out, again and again, bounded."""
+def test_an_image_that_never_joins_is_given_up_and_retried_with_backoff(world):
+    """It starts and never joins: the boot time-out, repeatedly, bounded."""
     world.looks(600)
     given_up = [r for r in world.farm.told if isinstance(r, GiveUpBuilder)]
     assert 4 <= len(given_up) <= 20
@@ -243,7 +243,7 @@ def test_an_image_that_never_joins_is_given_up_and_tried_ever_more_rarely(world)
 
 
 def test_an_engine_that_does_not_answer_changes_nothing(world):
-    """No knowledge, no action: builders are neither removed nor asked for twice."""
+    """Without information there is no action: builders are neither removed nor requested twice."""
     world.looks(4)
     world.farm.all_join()
 
@@ -261,8 +261,8 @@ def test_an_engine_that_does_not_answer_changes_nothing(world):
     assert len(world.backend.boxes) == 2
 
 
-def test_an_instance_that_cannot_be_removed_is_told_once(world, caplog):
-    """It is tried at every look; neither that nor the looks between fill the log."""
+def test_an_instance_that_cannot_be_removed_is_reported_once(world, caplog):
+    """It is retried at every look, but logged once."""
     world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="gone")
     remove, tries = world.backend.remove, []
 
@@ -282,7 +282,7 @@ def test_an_instance_that_cannot_be_removed_is_told_once(world, caplog):
     assert _remembered(world).backend == ""
 
 
-def test_a_dry_run_tells_nobody_anything(world):
+def test_a_dry_run_sends_nothing(world):
     """It only writes its log."""
     world.looks(5, world.start(DryRun()))
     assert world.farm.told == []
@@ -290,14 +290,14 @@ def test_a_dry_run_tells_nobody_anything(world):
 
 
 def test_a_farm_that_sizes_its_pools_itself_is_left_alone(world):
-    """The provisioner is inside ``farm run``; two would fight."""
+    """The provisioner is inside ``farm run``; two would conflict."""
     world.farm.watcher = "embedded"
     with pytest.raises(RunError, match="farm run itself"):
         world.looks(1)
 
 
-def test_a_backend_that_can_do_nothing_is_tried_ever_more_rarely(world, caplog):
-    """An API that refuses: one line in the log, told to operators, and over by itself."""
+def test_a_backend_that_fails_is_retried_with_backoff(world, caplog):
+    """An API that refuses: one line in the log, shown to operators, and over by itself."""
     world.backend.no_hosts = "the API refuses (403)"
     world.looks(120)
     assert world.backend.tended <= 10
@@ -311,8 +311,8 @@ def test_a_backend_that_can_do_nothing_is_tried_ever_more_rarely(world, caplog):
     assert world.backend.tended > 5
 
 
-def test_what_stands_in_one_pools_way_is_told_of_that_pool(world, caplog):
-    """A pool without a problem says nothing."""
+def test_a_problem_of_one_pool_is_reported_for_that_pool(world, caplog):
+    """A pool without a problem reports nothing."""
     world.backend.troubles = {"p": "no room for 2 builders", "other": "something else"}
     world.looks(5)
     assert _remembered(world).backend == "no room for 2 builders"
@@ -322,8 +322,8 @@ def test_what_stands_in_one_pools_way_is_told_of_that_pool(world, caplog):
     ]
 
 
-def test_an_algorithm_of_the_users_that_fails_is_told(world, caplog):
-    """The service goes on, the pool keeps its builders, and operators see why nothing is sized."""
+def test_an_algorithm_of_the_user_that_fails_is_reported(world, caplog):
+    """The service continues, the pool keeps its builders, and operators see the reason."""
     farm: Any = world.farm
 
     class Torn(Fixed, frozen=True, kw_only=True):
@@ -338,8 +338,8 @@ def test_an_algorithm_of_the_users_that_fails_is_told(world, caplog):
     assert "LookupError: no rule" in trouble_of(world.farm.memory["p"])
 
 
-def test_a_provisioner_that_starts_again_forgets_what_was_wrong(world):
-    """It is well now: what the last one said of its backend does not stay."""
+def test_a_restarted_provisioner_forgets_old_trouble(world):
+    """Messages of the last provisioner about its backend do not stay."""
     world.backend.troubles = {"p": "no room"}
     world.looks(2)
     world.backend.troubles = {}
@@ -349,7 +349,7 @@ def test_a_provisioner_that_starts_again_forgets_what_was_wrong(world):
     assert _remembered(world).backend == ""
 
 
-def test_operators_see_what_stands_in_the_way():
+def test_operators_see_all_trouble():
     """``farm pools``: the backend's trouble, and that of boots, if there are both."""
     both = Keeping(failures=2, trouble="no image", backend="the API refuses")
     assert trouble_of(msgspec.json.encode(both)) == (

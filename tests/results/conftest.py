@@ -1,4 +1,4 @@
-"""Hand-made histories: what a scheduler was told, and what it ordered."""
+"""Hand-made histories: events and commands."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def history() -> History:
 
 @pytest.fixture
 def tell() -> Callable[[Any, History], Any]:
-    """Hand a history to an observer, which is returned."""
+    """Play a history to an observer, which is returned."""
 
     def told(observer: Any, history: History) -> Any:
         for event, commands in history:

@@ -1,4 +1,4 @@
-"""Runs side by side: differences, verdicts and agreement, on runs made by hand."""
+"""Runs side by side: differences, verdicts and agreement, on hand-made runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
-from farm.results.comparison.statistics import inverted_share, paired_interval, welch_interval
+from farm.results.comparison.statistics import (
+    Interval,
+    inverted_share,
+    paired_interval,
+    welch_interval,
+)
+from farm.results.comparison.sweep_table import difference_cells
 from farm.results.comparison.table import render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
 from farm.results.summary.records import Recorder
@@ -36,7 +42,7 @@ def leave(
     service_time: float = 10.0,
     policy: str = "fifo",
 ) -> Run:
-    """Leave a run whose i-th job arrives at 10·i, waits so long, and runs 10 s."""
+    """Write a run whose i-th job arrives at 10·i, waits this long, and runs 10 s."""
     recorder = Recorder()
     for number, wait in enumerate(waits):
         job = Job(id=f"{prefix}{number}", service_time=service_time)
@@ -102,7 +108,7 @@ def test_a_difference_within_the_interval_is_noise(tmp_path: Path) -> None:
     assert metric(pair(one, two), "waiting_time mean").verdict == "noise"
 
 
-def test_runs_without_common_jobs_say_so(tmp_path: Path) -> None:
+def test_runs_without_common_jobs_are_reported(tmp_path: Path) -> None:
     """Different workloads are compared as samples, never job by job."""
     one = leave(tmp_path / "a", [1.0, 2.0] * 20)
     found = pair(one, leave(tmp_path / "b", [8.0, 9.0] * 20, prefix="k"))
@@ -114,7 +120,7 @@ def test_runs_without_common_jobs_say_so(tmp_path: Path) -> None:
     assert waiting.interval.method == "Welch"
 
 
-def test_jobs_that_ended_otherwise_are_counted(tmp_path: Path) -> None:
+def test_jobs_with_other_outcomes_are_counted(tmp_path: Path) -> None:
     """Agreement includes how jobs ended; a cancelled job has no response time to compare."""
     one = leave(tmp_path / "a", [1.0] * 20)
     found = pair(one, leave(tmp_path / "b", [1.0] * 22, cancelled=3))
@@ -126,7 +132,7 @@ def test_jobs_that_ended_otherwise_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
-    """The bootstrap's dice are the caller's."""
+    """The caller seeds the bootstrap."""
     one = leave(tmp_path / "a", [float(n % 5) for n in range(50)])
     two = leave(tmp_path / "b", [float(n % 3) for n in range(50)])
     told = [compare([one, two, one]).to_json() for _ in range(2)]
@@ -147,7 +153,7 @@ def test_empty_runs_can_be_compared(tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_readable(tmp_path: Path) -> None:
-    """People see both numbers, the verdict and the agreement."""
+    """Readers see both numbers, the verdict and the agreement."""
     one = leave(tmp_path / "a", [5.0] * 40)
     console = Console(width=160)
     with console.capture() as shown:
@@ -172,8 +178,8 @@ def test_order_of_nothing() -> None:
     assert inverted_share(np.array([0])) == 0.0
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    """Neighbouring jobs go together; the interval must not take them for independent."""
+def test_intervals_have_their_stated_coverage() -> None:
+    """Neighbouring jobs are correlated; the interval must not treat them as independent."""
     rng = np.random.default_rng(11)
     covered = 0
     for _ in range(200):
@@ -196,7 +202,7 @@ def test_few_values_are_not_judged() -> None:
 
 
 def seeds_of(path: Path, policy: str, waits: list[float]) -> list[Run]:
-    """Leave a run for each seed, whose jobs all wait so long."""
+    """Write a run for each seed, whose jobs all wait this long."""
     return [
         leave(path / f"{policy}{seed}", [wait] * 12, seed=seed, policy=policy)
         for seed, wait in enumerate(waits)
@@ -219,7 +225,7 @@ def test_the_seeds_of_a_setting_are_pooled(tmp_path: Path) -> None:
 
 
 def test_only_what_is_relevant_is_better(tmp_path: Path) -> None:
-    """A certain difference of a tenth is small to whom a fifth is the least that counts."""
+    """A certain difference of a tenth is small if a fifth is the least that counts."""
     fifo = seeds_of(tmp_path, "fifo", [10.0, 20.0, 30.0])
     sjf = seeds_of(tmp_path, "sjf", [8.0, 18.0, 28.0])
     verdicts = [
@@ -230,7 +236,7 @@ def test_only_what_is_relevant_is_better(tmp_path: Path) -> None:
 
 
 def test_an_interval_does_not_depend_on_the_others(tmp_path: Path) -> None:
-    """The same two runs are told apart by the same interval whatever stands beside them."""
+    """The same two runs have the same interval whatever stands beside them."""
     rng = np.random.default_rng(5)
     waits = rng.exponential(20.0, (3, 60)).tolist()
     one, two, three = (leave(tmp_path / str(n), waits[n]) for n in range(3))
@@ -238,8 +244,8 @@ def test_an_interval_does_not_depend_on_the_others(tmp_path: Path) -> None:
     assert alone == beside
 
 
-def test_different_jobs_with_the_same_ids_are_told_apart(tmp_path: Path) -> None:
-    """Two workloads number their jobs alike: pairing them would compare unlike with unlike."""
+def test_different_jobs_with_the_same_ids_are_distinguished(tmp_path: Path) -> None:
+    """Two workloads number their jobs alike: pairing them would be meaningless."""
     one = leave(tmp_path / "a", [1.0] * 20)
     found = pair(one, leave(tmp_path / "b", [1.0] * 20, service_time=30.0))
     assert found.jobs is None
@@ -248,8 +254,25 @@ def test_different_jobs_with_the_same_ids_are_told_apart(tmp_path: Path) -> None
     assert waiting.interval is None or waiting.interval.method == "Welch"
 
 
-def test_one_run_says_nothing_of_the_noise_of_a_maximum(tmp_path: Path) -> None:
+def test_a_maximum_of_one_run_has_no_interval(tmp_path: Path) -> None:
     """Without an interval nothing is called better."""
     one = leave(tmp_path / "a", [5.0] * 40)
     found = metric(pair(one, leave(tmp_path / "b", [1.0] * 40)), "waiting_time max")
     assert (found.interval, found.verdict) == (None, "differs")
+
+
+@pytest.mark.parametrize(
+    ("difference", "relative", "shown"),
+    [
+        (5.0, 0.25, ["+25.0 %", "+10.0 %", "+40.0 %"]),
+        (-5.0, -0.25, ["-25.0 %", "+10.0 %", "+40.0 %"]),
+        (5.0, 50.0, ["5s", "2s", "8s"]),
+        (5.0, None, ["5s", "2s", "8s"]),
+        (0.0, 0.0, ["0s", "2s", "8s"]),
+    ],
+)
+def test_a_difference_and_its_interval_are_in_one_unit(difference, relative, shown):
+    """Shares of the base, all three, or none of them."""
+    interval = Interval(2.0, 8.0, "a test")
+    assert difference_cells(difference, relative, interval, "s") == shown
+    assert difference_cells(difference, relative, None, "s")[1:] == ["", ""]

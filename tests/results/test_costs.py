@@ -1,4 +1,4 @@
-"""Costs: boots and billing units are paid, and shared among those who used the builders."""
+"""Costs: boots and billing units are paid, and shared among the users of the builders."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_a_boot_is_billed_and_idle_time_too() -> None:
     assert summary["idle_share"] == pytest.approx(1 - 400 / paid)
 
 
-def test_a_billing_unit_is_paid_whole() -> None:
-    """An hour that was begun is an hour."""
+def test_a_billing_unit_is_billed_whole() -> None:
+    """A started hour is billed whole."""
     summary = farm.simulate(two_platforms(price=2.0, billing_unit="1h")).summary
     assert summary["cost"] == pytest.approx(2.0)
 
 
-def test_a_pool_is_paid_by_those_who_used_it() -> None:
+def test_a_pools_users_pay_for_it() -> None:
     """Three quarters of the work pay three quarters, and the parts add up to the whole."""
     summary = farm.simulate(two_platforms()).summary
     for parts, names in (("platforms", ("amd64/virtual", "i386/virtual")), ("invocations", "ab")):

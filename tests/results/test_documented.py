@@ -23,13 +23,13 @@ def missing(names: set[str]) -> set[str]:
 
 
 def test_every_kind_of_line_is_documented() -> None:
-    """Whoever meets a line in the log finds it on the page."""
+    """A reader of the log finds every line on the page."""
     kinds = {log_name(struct) for struct in (*EVENTS, *COMMANDS)} - {"job-ended"}
     assert not missing(kinds)
 
 
 def test_every_key_of_a_line_is_documented() -> None:
-    """No key needs a look into the source."""
+    """No key requires reading the source."""
     from farm.results.log import lines as log_lines
 
     lines = [
@@ -47,7 +47,7 @@ def test_every_key_of_a_line_is_documented() -> None:
 
 
 def test_every_column_and_summary_key_is_documented() -> None:
-    """Tables and summaries are read by people who never see the code."""
+    """Readers of tables and summaries never see the code."""
     structs = (Summary, JobCounts, BuilderCounts, Spread, Meta)
     keys = {field.encode_name for kind in structs for field in msgspec.structs.fields(kind)}
     assert not missing({*keys, *COLUMNS} - {"builders"})  # its keys are listed one by one

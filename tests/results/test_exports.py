@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from farm.cli.main import app
+from farm.workload import read_trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +39,7 @@ def export(farm, run: Path) -> Callable[..., Any]:
 
 
 def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tmp_path: Path):
-    """Both are traces that a scenario may name: as many jobs, the same service times."""
+    """Both are traces that a scenario may use: as many jobs, the same service times."""
     for kind, exact in (("csv", 1e-6), ("swf", 0.5)):
         file, again = tmp_path / f"run.{kind}", tmp_path / f"{kind}-again.csv"
         assert export(kind, file).code == 0
@@ -49,7 +50,7 @@ def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tm
         assert back == pytest.approx(there, abs=exact)
 
 
-def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
+def test_batsim_has_its_files(export, run: Path, tmp_path: Path):
     """A job a line, states that change, means that agree with the summary."""
     out = tmp_path / "batsim"
     assert export("batsim", out).code == 0
@@ -65,9 +66,13 @@ def test_batsim_has_its_three_files(export, run: Path, tmp_path: Path):
     with (out / "machine_states.csv").open() as file:
         states = list(csv.DictReader(file))
     assert max(int(state["nb_computing"]) for state in states) == 4
+    again = read_trace(out / "workload.json")
+    assert {job.id: (job.kind, job.service_time) for job in again} == {
+        row["job_id"]: (row["profile"], float(row["execution_time"])) for row in rows
+    }
 
 
-#: what evalys makes of the files, as JSON
+#: evalys' results from the files, as JSON
 EVALYS = """
 import sys, json
 from pathlib import Path
@@ -81,7 +86,7 @@ print(json.dumps({
     "queue": float(jobs.queue.load.max()), "computing": int(states.nb_computing.max()),
 }))
 """
-#: a Python that has evalys; read here, for the fixture `farm` hides such names from the farm
+#: a Python with evalys; read here, because the fixture `farm` hides such names
 PYTHON = os.environ.get("FARM_EVALYS", sys.executable)
 
 
@@ -95,8 +100,8 @@ def elastic(farm, tmp_path: Path) -> Path:
     return out
 
 
-def test_builders_that_are_not_there_sleep(elastic: Path):
-    """Readers of machine states want the same sum in each row, however large the pool is then."""
+def test_absent_builders_sleep(elastic: Path):
+    """Readers of machine states expect the same sum in each row, whatever the pool's size."""
     with (elastic / "machine_states.csv").open() as file:
         states = [
             {k: int(v) for k, v in row.items() if k != "time"} for row in csv.DictReader(file)
@@ -120,8 +125,8 @@ def test_evalys_reads_the_batsim_export(elastic: Path, tmp_path: Path):
     assert found["queue"] >= 1
 
 
-def test_what_is_one_stream_can_go_to_standard_output(export, run: Path, tmp_path: Path):
-    """For a pipe: the same bytes as a file, and nothing else beside them."""
+def test_a_single_stream_can_go_to_standard_output(export, run: Path, tmp_path: Path):
+    """For a pipe: the same bytes as a file, and nothing else."""
     for kind in ("csv", "swf", "openmetrics"):
         file = tmp_path / kind
         assert export(kind, file).code == 0
@@ -136,8 +141,8 @@ def test_what_is_one_stream_can_go_to_standard_output(export, run: Path, tmp_pat
     assert piped.stdout.endswith("# EOF\n")
 
 
-def test_a_run_is_put_where_no_live_metrics_are_in_danger(export, run: Path, tmp_path: Path):
-    """From a midnight on, and over three hours before it was made; told otherwise, with a note."""
+def test_a_run_is_placed_away_from_live_metrics(export, run: Path, tmp_path: Path):
+    """From a midnight on, and over three hours before it was made; otherwise with a note."""
     said = export("openmetrics", tmp_path / "text").err
     found = re.search(r"samples, (\S+ \S+) to (\S+ \S+) UTC", said)
     assert found is not None
@@ -157,7 +162,7 @@ def test_a_run_is_put_where_no_live_metrics_are_in_danger(export, run: Path, tmp
     [("pdf", "allowed: csv, swf, batsim, taskcluster, openmetrics"), ("csv", "exists already")],
 )
 def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str):
-    """An unknown format; a file that is there."""
+    """An unknown format; an existing file."""
     out = tmp_path / "there"
     out.touch()
     done = export(kind, out)
@@ -171,7 +176,7 @@ def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str)
         (["csv"], "-o, --into: found neither"),
         (["openmetrics", "-o", "new", "--into", "data"], "-o, --into: found both"),
         (["csv", "--into", "data"], "--into: found with --format csv; allowed: with openmetrics"),
-        (["batsim", "-o", "-"], "-o -: batsim is three files"),
+        (["batsim", "-o", "-"], "-o -: batsim is four files"),
         (["openmetrics", "--into", "file"], "file: is no directory"),
         (["openmetrics", "-o", "new", "--start", "noon"], "--start: "),
         (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),

@@ -16,7 +16,7 @@ from farm.results.summary.records import RunRecords
 
 
 def records(*waits: float, service: float = 10.0) -> RunRecords:
-    """Jobs that arrived at 0 and waited so long; infinite: given up."""
+    """Return jobs that arrived at 0 and waited this long; infinite: never dispatched."""
     ends = [
         EndJob(
             Job(id=str(n), service_time=service),
@@ -55,14 +55,14 @@ def test_terms_are_read() -> None:
         ("p95(waiting_time) < 5m and", "allowed: STATISTIC"),
     ],
 )
-def test_what_is_no_objective_is_refused(text: str, says: str) -> None:
+def test_an_invalid_objective_is_refused(text: str, says: str) -> None:
     """One message that says what was found and what is allowed."""
     with pytest.raises(InputError, match=says.replace("(", r"\(")):
         parse_objective(text)
 
 
 def test_statistics_are_of_the_jobs_that_count() -> None:
-    """Percentiles by the one rule; a job that was given up waits for ever."""
+    """Percentiles by the one rule; a job that was given up waits forever."""
     (p50,) = parse_objective("p50(waiting_time) < 1")
     (stretch,) = parse_objective("mean(stretch) < 1")
     assert measure(records(0.0, 10.0, 20.0), Window(), p50) == 10.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: plays a small farm, restarts its scheduler from Redis and from a snapshot, and writes its tables
+#: runs a small farm, restarts its scheduler from Redis and from a snapshot, and writes its tables
 STORY = """
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
-from farm.live.mirror import Mirror
+from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
@@ -35,7 +35,8 @@ from farm.results.summary.records import Recorder
 out = Path(sys.argv[1])
 rules, estimator = SchedulingRules(), make_estimator("declared")
 scheduler, recorder = Scheduler(rules, estimator), Recorder()
-mirror, batch, store = Mirror(scheduler), Batch(), Store(fakeredis.FakeRedis(protocol=2), Keys())
+writer, batch = StateWriter(scheduler), Batch()
+store = Store(fakeredis.FakeRedis(protocol=2), Keys())
 store.open(1.0)
 red = Job(id="a", service_time=5.0, colour="red")
 blue = Job(id="b", service_time=5.0, colour="blue")
@@ -46,15 +47,15 @@ with EventLogWriter(out / "events.jsonl") as log:
         JobFinished(5.0, "a", 1, "one", "succeeded"),
     ):
         commands = scheduler.handle(event)
-        mirror.touch(event)
+        writer.touch(event)
         for command in commands:
-            mirror.note(command, event.at, batch)
+            writer.note(command, event.at, batch)
         recorder(event, commands)
         log(event, commands)
 
 scheduler.jobs["b"].mood = "glad"
-mirror.touch_job("b")
-mirror.write(batch)
+writer.touch_job("b")
+writer.write(batch)
 batch.counts = Counts()
 store.commit(batch, {}, 5.0)
 image = msgspec.json.encode(snapshot_of(scheduler, 5.0))
@@ -70,7 +71,7 @@ colours = [job.colour for entry in read_log(out / "events.jsonl")
 assert colours == ["red", "blue"]
 write_jobs(out / "jobs.csv", job_rows(recorder.records()))
 assert (out / "jobs.csv").read_text().splitlines()[0].endswith(",colour")
-from farm.app.result import JobTable
+from farm.app.recorded.result import JobTable
 assert list(JobTable.of(list(read_jobs(out / "jobs.csv")))["colour"]) == ["red", "blue"]
 assert [row.more for row in read_jobs(out / "jobs.csv")] == [("red",), ("blue",)]
 """
@@ -84,7 +85,7 @@ def add(path: Path, after: str, line: str) -> None:
 
 
 def test_a_new_field_of_a_job_is_one_edit(tmp_path: Path) -> None:
-    """It reaches the event log, jobs.csv, the snapshot, and a scheduler that starts again."""
+    """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
     shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
     add(tmp_path / "farm/core/model.py", "    threads: int = 1", 'colour: Column[str] = ""')
     add(tmp_path / "farm/core/state.py", "    losses: int = 0", 'mood: str = ""')

@@ -1,4 +1,4 @@
-"""jobs.csv and the run directory: whole, readable back, and refused clearly where damaged."""
+"""jobs.csv and the run directory: complete, readable, and refused clearly if damaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def begin(path: Path) -> RunDirectory:
 
 @pytest.fixture
 def run(tmp_path: Path, history: Any, tell: Any) -> Path:
-    """Leave a whole run of the history."""
+    """Write a whole run of the history."""
     directory = begin(tmp_path / "run")
     with EventLogWriter(directory.events_path) as writer:
         tell(writer, history)
@@ -75,7 +75,7 @@ def test_the_columns_are_the_promised_ones(run: Path) -> None:
 
 
 def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None:
-    """Nothing is rounded on the way through the file; awkward names survive."""
+    """Nothing is rounded in the file; awkward names survive."""
     odd = Job(id='a,"b"\nc', service_time=0.0, attributes={"user": "ü", "build": "7"})
     history.append((JobsSubmitted(41.0, (odd,)), NO_COMMANDS))
     rows = list(job_rows(tell(Recorder(), history).records(), ("user", "build")))
@@ -101,7 +101,7 @@ def test_garbled_jobs_are_refused(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_a_run_reads_back(run: Path, history: Any) -> None:
-    """Everything a run left can be had again from its directory."""
+    """A run can be read back completely from its directory."""
     back = load_run(run)
     assert back.finished
     assert back.name == "run"
@@ -116,7 +116,7 @@ def test_a_run_reads_back(run: Path, history: Any) -> None:
 
 
 def test_an_existing_directory_is_refused(run: Path) -> None:
-    """A run never writes over another."""
+    """A run never overwrites another."""
     with pytest.raises(InputError, match="exists already"):
         begin(run)
 
@@ -129,7 +129,7 @@ def test_a_place_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> None:
-    """A run without its last words has no results, but its log can be read on request."""
+    """A run without its end has no results, but its log can be read on request."""
     directory = begin(tmp_path / "run")
     with EventLogWriter(directory.events_path) as writer:
         tell(writer, history)
@@ -143,7 +143,7 @@ def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> 
 
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
-    """A wrong path is told apart from a wrong directory."""
+    """A wrong path and a wrong directory have different messages."""
     with pytest.raises(InputError, match="no such directory"):
         load_run(tmp_path / "none")
     with pytest.raises(InputError, match=r"not a run: it has no meta\.json"):
@@ -152,7 +152,7 @@ def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["scenario.yaml", "events.jsonl", "jobs.csv", "summary.json"])
 def test_a_missing_file_is_named(run: Path, name: str) -> None:
-    """A run that lost a file is not a whole run."""
+    """A run that lost a file is incomplete."""
     (run / name).unlink()
     with pytest.raises(InputError, match=f"{name} is missing"):
         load_run(run)
@@ -174,7 +174,7 @@ def test_files_that_do_not_belong_together_are_refused(run: Path) -> None:
 
 
 def test_another_format_and_garbage_are_refused(run: Path) -> None:
-    """A directory of a later version says so; a damaged file is named."""
+    """A directory of a later version is reported as such; a damaged file is named."""
     change(run / "meta.json", format=99)
     with pytest.raises(InputError, match="format 99"):
         load_run(run)

@@ -12,13 +12,13 @@ from farm.results.scoring import score
 
 
 def told(at, job, dispatch_at, waiting, quantiles=()):
-    """An estimate of the formula."""
+    """Return an estimate of the formula."""
     made = EstimateMade(at, job, "launchpad", dispatch_at, "last-3", waiting, None, quantiles)
     return Entry(made, [], 1)
 
 
 def dispatched(at, *names):
-    """Jobs that go to a builder at this instant."""
+    """Return jobs dispatched to a builder at this instant."""
     jobs = [Job(id=name, service_time=1.0) for name in names]
     return Entry(JobsSubmitted(at, ()), [StartJob(job, 1, "b", 0) for job in jobs], 1)
 
@@ -49,15 +49,15 @@ def test_errors_are_estimate_less_truth() -> None:
     assert [(one.low, one.count) for one in found.by_horizon] == [(0.0, 3)]
 
 
-def test_an_estimate_that_came_later_counts_from_its_question() -> None:
+def test_a_late_estimate_counts_from_its_request() -> None:
     """A live farm needs some time to estimate: the wait is the job's, not the estimator's."""
     made = EstimateMade(4.0, "a", "launchpad", 20.0, "last-3", 3, asked_at=0.0)
     (found,) = score([Entry(made, [], 1), dispatched(10.0, "a")])
     assert found.relative_error == pytest.approx(10 / 10)
 
 
-def test_what_cannot_be_scored_is_counted_apart() -> None:
-    """No estimate, dispatched at once, never dispatched; only a first dispatch is the truth."""
+def test_unscorable_estimates_are_counted_apart() -> None:
+    """No estimate, dispatched at once, never dispatched; only the first dispatch is the truth."""
     (found,) = score(
         [
             told(0.0, "a", None, 3),

@@ -1,4 +1,4 @@
-"""Records, the summary and its numbers, checked against a history worked out by hand."""
+"""Records, the summary and its numbers, checked against a history calculated by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_jobs_and_attempts(summary: Summary) -> None:
 
 
 def test_times_count_from_the_intended_arrival(summary: Summary) -> None:
-    """C arrived at 5, though it was taken in at 6: its response time is 35, not 34."""
+    """C arrived at 5, though it was submitted at 6: its response time is 35, not 34."""
     assert summary.waiting_time.count == 3
     assert summary.waiting_time.mean == pytest.approx((0 + 10 + 25) / 3)
     assert summary.response_time.mean == pytest.approx((10 + 30 + 35) / 3)
@@ -80,7 +80,7 @@ def test_builders_and_their_time(summary: Summary) -> None:
     assert summary.utilization == pytest.approx((40 + 6) / 78)
 
 
-def test_busy_time_includes_attempts_that_came_to_nothing(history: Any, tell: Any) -> None:
+def test_busy_time_includes_void_attempts(history: Any, tell: Any) -> None:
     """A lost builder was busy until it was lost."""
     records = tell(Recorder(), history).records()
     assert builder_times(records.columns(), Window()).busy == 6.0 + 40.0
@@ -107,7 +107,7 @@ def test_fairness_is_over_the_teams_mean_stretch(summary: Summary) -> None:
 
 
 def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
-    """Ramp-up and ramp-down warm the farm up; they must not colour its numbers."""
+    """Ramp-up and ramp-down warm the farm up; they must not affect its numbers."""
     records = tell(Recorder(), history).records()
     info = msgspec.structs.replace(INFO, window=Window(5.0, 35.0))
     summary = summarise(records, info, 0.0)
@@ -119,7 +119,7 @@ def test_only_the_run_phase_counts(history: Any, tell: Any) -> None:
     assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary).window == info.window
 
 
-def test_how_the_farm_stood_at_the_end_of_its_phases(history: Any, tell: Any) -> None:
+def test_the_state_of_the_farm_at_the_end_of_its_phases(history: Any, tell: Any) -> None:
     """At 15 s b runs on b1, c and d wait and b3 idles; the last job ends 25 s later."""
     records = tell(Recorder(), history).records()
     found = summarise(records, msgspec.structs.replace(INFO, ends_at=15.0), 0.0).quiescence
@@ -129,8 +129,10 @@ def test_how_the_farm_stood_at_the_end_of_its_phases(history: Any, tell: Any) ->
     assert (later.open_jobs, later.busy_builders, later.beyond_time) == (0, 0, 0.0)
 
 
-def test_counting_as_taskcluster_keeps_whatever_was_there(history: Any, tell: Any) -> None:
-    """What ended before the phase is forgotten, what began before it counts with its whole life."""
+def test_counting_as_taskcluster_keeps_everything_present_in_the_phase(
+    history: Any, tell: Any
+) -> None:
+    """What ended before the phase is ignored, what began before it counts with its whole life."""
     records = tell(Recorder(), history).records()
     info = msgspec.structs.replace(INFO, window=Window(15.0, 39.0), as_taskcluster=True)
     summary = summarise(records, info, 0.0)
@@ -158,7 +160,7 @@ def test_nothing_at_all_can_be_summarised() -> None:
 
 
 def test_jobs_without_an_end_are_lost(history: Any, tell: Any) -> None:
-    """A run cut short says how many jobs it never ended, and a matrix with one has no time."""
+    """A truncated run reports how many jobs it never ended, and a matrix with one has no time."""
     summary = summarise(tell(Recorder(), history[:14]).records(), INFO, 0.0)
     assert (summary.jobs.submitted, summary.jobs.lost) == (4, 2)
     assert summary.matrix_response_time.count == 0
@@ -182,7 +184,7 @@ def test_summary_json_has_the_promised_keys(summary: Summary) -> None:
 
 
 def test_a_summary_is_readable(summary: Summary) -> None:
-    """People get units and few digits."""
+    """Readers get units and few digits."""
     console = Console(width=100, record=True, quiet=False, file=None, force_terminal=False)
     with console.capture() as shown:
         console.print(render_summary(summary))
@@ -202,14 +204,14 @@ def test_records_can_be_made_from_the_log(tmp_path: Path, history: Any, tell: An
 
 
 def test_the_first_estimate_counts(tell: Any) -> None:
-    """An estimate is judged as it was given at first; later ones know more."""
+    """An estimate is judged as it was given first; later ones know more."""
     events = [(EstimateMade(at, "a", "page", at + 5), []) for at in (0.0, 3.0)]
     assert tell(Recorder(), events).records().estimates == {"a": 5.0}
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=50))
 def test_percentiles_are_type_seven(values: list[float]) -> None:
-    """The stated rule is the one that is computed: Python's inclusive quantiles are type 7."""
+    """The stated rule is the one used: Python's inclusive quantiles are type 7."""
     spread = spread_of(values)
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     assert spread.p50 == pytest.approx(cuts[49])

@@ -1,4 +1,4 @@
-"""What `farm export --format taskcluster` writes, held against the simulator that it is for."""
+"""The output of `farm export --format taskcluster`, compared with the original simulator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import farm
-from farm.results.event_store import METRICS
+from farm.results.taskcluster_event_store import METRICS
 
 SOURCE = "https://github.com/taskcluster/taskcluster-provisioning-simulator"
-#: read here, for the fixture `farm` hides such names from the farm
+#: read here, because the fixture `farm` hides such names
 CHECKOUT = Path(os.environ.get("FARM_TASKCLUSTER", ""))
-#: builders that come, go and are lost; jobs that are repeated, and some that fail for good
+#: builders that come, go and are lost; jobs that are repeated, and some that fail permanently
 SCENARIO = {
     "seed": 1,
     "phases": {"ramp_up": "10m", "run": "1h", "ramp_down": "20m"},
@@ -65,7 +65,7 @@ console.log(JSON.stringify({store: store.asSerializable(), samples}));
 
 @pytest.fixture(scope="module")
 def result() -> farm.Result:
-    """A run in which everything happens that the six events tell."""
+    """A run with everything that the six events describe."""
     result = farm.simulate(SCENARIO, keep_events=True)
     assert result.summary["jobs"]["failed"] > 0
     assert result.summary["builders"]["lost"] > 0
@@ -84,7 +84,7 @@ def exported(result: farm.Result, farm: Callable[..., Any], tmp_path: Path) -> P
 
 @pytest.fixture
 def original() -> Path:
-    """Return a checkout of the simulator; its licence is not ours, so it is not kept here."""
+    """Return a checkout of the simulator; its licence forbids keeping it here."""
     folder = CHECKOUT.absolute()
     if not (folder / "src/datastore.js").is_file():
         pytest.skip(f"needs `git clone {SOURCE}`, with FARM_TASKCLUSTER=<that folder>")
@@ -94,7 +94,7 @@ def original() -> Path:
 def test_the_original_reads_it(
     original: Path, exported: Path, result: farm.Result, tool: Callable[[str], str]
 ) -> None:
-    """`fromSerializable` and `asSerializable` lose nothing, and its samples are ours."""
+    """`fromSerializable` and `asSerializable` lose nothing, and its samples are the farm's."""
     words = [tool("node"), "-e", READ, str(original), str(exported), *METRICS]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Random runs of the real scheduler: audited, logged, replayed, and told the same by everybody."""
+"""Random runs of the real scheduler: audited, logged, replayed, with the same result everywhere."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new_scheduler() -> Scheduler:
 
 
 class RestlessWorld:
-    """Builders that come, go and get lost; reports late and twice; then everything is finished."""
+    """Builders that come, go and get lost; late and repeated reports; then everything finishes."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -63,7 +63,7 @@ class RestlessWorld:
         self.past: list[Event] = []
 
     def execute(self, command: Command) -> None:
-        """Remember what is to be carried out."""
+        """Remember the pending commands."""
         if isinstance(command, StartJob):
             self.running.append(command)
         elif isinstance(command, RetireBuilder):
@@ -88,7 +88,7 @@ class RestlessWorld:
             yield self.finish() if self.running else self.clean()
 
     def anything(self) -> Event:
-        """Return some event."""
+        """Return a random event."""
         kinds = [self.submit] * 4 + [self.finish] * 4 + [self.start, self.late, self.clean]
         kinds += [self.join, self.lose, self.lose_attempt, self.cancel, self.drain, self.idle]
         return self.dice.choice(kinds)()
@@ -203,7 +203,7 @@ class RestlessWorld:
 
 
 def machine_states_of(scheduler: Scheduler) -> Counter[str]:
-    """Count the scheduler's builders by the state that they have for Batsim."""
+    """Count the scheduler's builders by their Batsim state."""
     found: Counter[str] = Counter()
     for builder in scheduler.builders.values():
         running = any(slot.running is not None for slot in builder.slots)
@@ -215,7 +215,7 @@ def machine_states_of(scheduler: Scheduler) -> Counter[str]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_watcher_tells_the_same(seed: int) -> None:
+def test_all_observers_agree(seed: int) -> None:
     """Auditor, log, machine states, records and replay agree on any run of the real scheduler."""
     world, scheduler = RestlessWorld(seed), new_scheduler()
     auditor, machines = Auditor(), MachineStates()

@@ -192,7 +192,7 @@ def test_overrides_that_cannot_be(write: Write, override: str, message: str) -> 
 
 
 def test_unrunnable_jobs_can_be_allowed(write: Write) -> None:
-    """Somebody may want to see jobs wait for ever."""
+    """Users may want to see jobs wait forever."""
     sets = ["workload.0.platform={processor: sparc}", "allow_unrunnable=true"]
     assert load_scenario(write(), sets).allow_unrunnable
 
@@ -221,7 +221,7 @@ PATHS = [
 
 @given(st.sampled_from(PATHS), VALUES)
 @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
-def test_any_value_anywhere_is_taken_or_refused_clearly(path: str, value: object) -> None:
+def test_any_value_anywhere_is_accepted_or_refused_clearly(path: str, value: object) -> None:
     """Whatever stands at a key, the answer is a scenario or one message."""
     document = parse_document(SMALL, "text")
     place: object = document
@@ -248,10 +248,20 @@ def test_any_override_is_applied_or_refused_clearly(text: str) -> None:
 
 
 def test_all_problems_are_listed(write: Write) -> None:
-    """A line each, so that none has to be found by mending another."""
-    text = SMALL.replace("slots: 2", "slots: 1.5").replace("policy: sjf", "policy: 3")
+    """One line each, so that a file can be corrected in one pass; unknown keys hide nothing."""
+    text = SMALL.replace("slots: 2", "slots: 1.5\n    slot: 2").replace("policy: sjf", "policy: 3")
     with pytest.raises(ScenarioError) as caught:
-        load_scenario(write(text))
-    first, second = str(caught.value).splitlines()
-    assert "pools.linux.slots: found 1.5" in first
-    assert "scheduling.policy: found 3" in second
+        load_scenario(write(f"nam: x\n{text}"))
+    listed = str(caught.value).splitlines()
+    assert len(listed) == 4
+    for line, part in zip(
+        listed,
+        (
+            "nam: unknown key; did you mean name?",
+            "pools.linux.slot: unknown key; did you mean slots?",
+            "pools.linux.slots: found 1.5",
+            "scheduling.policy: found 3",
+        ),
+        strict=True,
+    ):
+        assert part in line

@@ -1,4 +1,4 @@
-"""``contention: {calibration: FILE}``: found beside the scenario, read, told when wrong."""
+"""``contention: {calibration: FILE}``: found beside the scenario, read, reported when wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ workload:
   - arrivals: {every: 1s, count: 2, service_time: 1s, heavy: true}
 """
 FILE = "format: farm-calibration\nversion: 1\nslowdown: [1, 1.5, 2.5]\nmachine: {cores: 2}\n"
-#: a few hundred bytes that stand for a thousand million values
+#: a few hundred bytes that expand to a thousand million values
 BOMB = "e0: &e0 x\n" + "".join(
     f"e{n}: &e{n} [{', '.join([f'*e{n - 1}'] * 9)}]\n" for n in range(1, 10)
 )
@@ -38,7 +38,7 @@ def write(folder: Path, text: str = FILE, name: str = "here.yaml") -> Path:
 
 @pytest.mark.parametrize("text", [FILE, '{"slowdown": [1, 1.5, 2.5], "threads": 4}'])
 def test_the_table_is_taken_from_the_file(tmp_path: Path, text: str):
-    """YAML or JSON; what a run keeps of the scenario has the table and needs no file."""
+    """YAML or JSON; a run's saved scenario has the table and needs no file."""
     scenario = load_scenario(write(tmp_path, text))
     assert scenario.pools[0].contention.slowdown == (1.0, 1.5, 2.5)
     kept = scenario.to_yaml()
@@ -86,7 +86,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
     ],
 )
 def test_mistakes_are_one_message(tmp_path: Path, text: str | None, message: str):
-    """Scenario file and line, the key, the file that it names, what is wrong with it."""
+    """Scenario file and line, the key, the file that it names, the problem."""
     path = write(tmp_path, text or FILE)
     if text is None:
         (tmp_path / "here.yaml").unlink()
@@ -122,8 +122,8 @@ def test_one_law_for_the_processor(tmp_path: Path):
         load_scenario(path, ["pools.linux.contention.slowdown=[1]"])
 
 
-def test_what_is_no_file_is_not_read(tmp_path: Path):
-    """A folder, a pipe that nobody writes to: told at once."""
+def test_special_files_are_not_read(tmp_path: Path):
+    """A folder, or a pipe without a writer: reported at once."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name, message in (("pipe", "allowed: a file"), ("folder", "cannot be read: Is a dir")):

@@ -35,7 +35,7 @@ def law_of(options: Any) -> ContentionLaw:
     ],
 )
 def test_factor_by_number_of_heavy_jobs(options: dict[str, Any], factors: list[float]) -> None:
-    """Protects each form of a law, and the linear way on beyond a table's end."""
+    """Protects each form of a law, and the linear extrapolation beyond a table's end."""
     law = law_of(options)
     found = [
         law.slowdown(Load(k, k, 0, k * law.threads_of(1, heavy=True))) for k in range(len(factors))
@@ -43,7 +43,7 @@ def test_factor_by_number_of_heavy_jobs(options: dict[str, Any], factors: list[f
     assert found == pytest.approx(factors)
 
 
-def test_the_memory_bus_has_a_law_of_its_own() -> None:
+def test_the_memory_bus_has_its_own_law() -> None:
     """Protects the second resource: a table or a line, and how the two are combined."""
     law = law_of({"slowdown": [1, 2], "memory": [1, 3], "combine": "max"})
     assert law == ContentionLaw(SlowdownTable((1, 2)), SlowdownTable((1, 3)), "max")

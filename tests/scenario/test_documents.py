@@ -1,4 +1,4 @@
-"""The examples and the documentation of scenarios are true."""
+"""The examples and the documentation of scenarios are correct."""
 
 import re
 from itertools import islice
@@ -36,7 +36,7 @@ def test_the_quickstart_ends_within_a_minute() -> None:
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_documented_scenarios_run(text: str) -> None:
-    """Whoever copies an example from the page gets jobs."""
+    """An example copied from the page makes jobs."""
     assert len(EXAMPLES) >= 3
     assert next(iter(build_jobs(parse_scenario(parse_document(text, "example"))))).service_time > 0
 

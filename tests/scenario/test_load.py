@@ -1,4 +1,4 @@
-"""Scenario files that are right: what they mean, extends, --set, and back to YAML."""
+"""Valid scenario files: their meaning, extends, --set, and back to YAML."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +13,8 @@ from farm.scenario.section import Section
 Write = Callable[..., Path]
 
 
-def test_what_a_file_says(write: Write) -> None:
-    """Keys arrive with their values in seconds, defaults where nothing is said."""
+def test_the_meaning_of_a_file(write: Write) -> None:
+    """Keys arrive with their values in seconds, and defaults for missing ones."""
     scenario = load_scenario(write())
     linux, old = scenario.pools
     assert (linux.slots, linux.builders, linux.boot_time) == (2, 4, 30.0)

@@ -1,4 +1,4 @@
-"""Durations and rates at the door."""
+"""Durations and rates as users write them."""
 
 import math
 import re
@@ -32,7 +32,7 @@ from farm.units import format_rate, format_time, parse_rate, parse_time
         ("1e3", 1000.0),
     ],
 )
-def test_durations(written: object, seconds: float) -> None:
+def test_spans(written: object, seconds: float) -> None:
     """Every documented way of writing a duration means what it says."""
     assert parse_time(written) == seconds
 
@@ -42,7 +42,7 @@ def test_durations(written: object, seconds: float) -> None:
     ["", "5 parsecs", "m", "-5s", "5m-3s", -1, math.nan, math.inf, "nan", "1e999", True, None, [],
      "0.5/s", "5m,3s", "٣s", "9" * 400 + "s", 10**400],
 )  # fmt: skip
-def test_what_is_no_duration_is_refused(written: object) -> None:
+def test_an_invalid_span_is_refused(written: object) -> None:
     """Wrong units, negative and non-finite numbers say what was found and what is allowed."""
     with pytest.raises(ValueError, match=r"(?s)found .*; allowed: seconds"):
         parse_time(written)
@@ -58,7 +58,7 @@ def test_rates(written: object, rate: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["5m", "1/parsec", "-1/s", "nan/s", "/s", True, None, -2])
-def test_what_is_no_rate_is_refused(written: object) -> None:
+def test_an_invalid_rate_is_refused(written: object) -> None:
     """A duration is no rate, and neither is anything negative."""
     with pytest.raises(ValueError, match=r"found .*; allowed: a number per second"):
         parse_rate(written)
@@ -72,7 +72,7 @@ def test_what_is_written_reads_back_exactly(number: float) -> None:
 
 
 def test_spans_are_written_in_one_way() -> None:
-    """No message puts a number and `s` or `ms` together with a blank: that is not how one types."""
+    """Every message writes spans in the form that users type, without a blank before the unit."""
     root = Path(farm.__file__).parents[1]
     rooms = ("farm", "workers", "provisioner")
     sources = [path for room in rooms for path in root.glob(f"{room}/**/*.py")]
@@ -86,7 +86,7 @@ def test_spans_are_written_in_one_way() -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_duration_or_a_clear_error(text: str) -> None:
+def test_any_text_is_a_span_or_a_clear_error(text: str) -> None:
     """No text makes the parsers raise anything but ValueError."""
     for parse in (parse_time, parse_rate):
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""A small simulated farm: pools and jobs in, the audited story out."""
+"""A small simulated farm: pools and jobs in, the audited events out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from farm.workload import batches
 
 
 class Story:
-    """What happened on a simulated farm: every event with its orders."""
+    """The events of a simulated farm, with their commands."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Event, list[Command]]] = []
         self.auditor = Auditor()
-        #: called after each event: to lose a builder, say
+        #: called after each event: to lose a builder, for example
         self.then: Callable[[Event, SimulatedWorld], None] = lambda _event, _world: None
 
     def play(self, pools: Sequence[PoolSpec], jobs: Iterable[Job], **rules: Any) -> Story:
@@ -46,7 +46,7 @@ class Story:
         return self
 
     def of(self, kind: type) -> list[Any]:
-        """Return the events or orders of one kind, in order."""
+        """Return the events or commands of one kind, in order."""
         values = [value for event, orders in self.told for value in (event, *orders)]
         return [value for value in values if type(value) is kind]
 
@@ -74,7 +74,7 @@ class Story:
 
 @pytest.fixture
 def story() -> Story:
-    """A story yet to be played: ``story.play([pool(builders=2)], jobs((0, 5), (1, 5)))``."""
+    """A farm that has not run yet: ``story.play([pool(builders=2)], jobs((0, 5), (1, 5)))``."""
     return Story()
 
 

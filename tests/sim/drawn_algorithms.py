@@ -67,7 +67,7 @@ OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "jenkins": {"margin": shares, "margin0": shares, "initial_delay": spans},
 }
-#: those that some scenario must spare some ticks
+#: those that skip some ticks in some scenario
 SPARED = ("fixed", "manual", "taskcluster", "target-wait", "arc", "buildkite", "gitlab")
 
 

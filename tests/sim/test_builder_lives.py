@@ -27,7 +27,7 @@ def test_boot_time(story, pool, jobs):
 
 
 def test_cleaning(story, pool, jobs):
-    """A slot takes its next job only when it is clean; the other slots go on."""
+    """A slot gets its next job only when it is clean; the other slots continue."""
     story.play([pool(builders=1, slots=2, inter_job_time=3.0)], jobs((0, 5), (0, 20), (1, 5)))
     assert story.times() == {"a": (0.0, 5.0), "b": (0.0, 20.0), "c": (8.0, 13.0)}
     assert [(f.at, f.slot) for f in story.of(SlotCleaned)][:2] == [(8.0, 0), (16.0, 0)]
@@ -53,13 +53,13 @@ def test_idle_timeout_and_successor(story, pool, jobs):
 
 
 def test_work_in_between_restarts_the_idle_clock(story, pool, jobs):
-    """Not the first idleness counts, but the last."""
+    """The last idle period counts, not the first."""
     story.play([pool(builders=1, idle_timeout=10.0)], jobs((0, 1), (8, 1), (18, 1), (40, 1)))
     assert [at for at, _, _ in story.shape(RetireBuilder)][:1] == [29.0]
 
 
 def test_a_job_at_the_instant_of_the_time_out(story, pool, jobs):
-    """The builder goes first, arrivals come last: the successor takes the job."""
+    """The builder goes first, arrivals come last: the successor gets the job."""
     story.play([pool(builders=1, idle_timeout=10.0, shutdown_time=1.0)], jobs((10, 1)))
     assert story.where() == {"a": "p-2"}
     assert story.times() == {"a": (11.0, 12.0)}
@@ -72,7 +72,7 @@ def test_idleness_counts_from_the_cleaning(story, pool, jobs):
 
 
 def test_broken_boots(story, pool, jobs):
-    """A builder that never takes a job is there all the same; the others do the work."""
+    """A builder that never accepts a job exists all the same; the others do the work."""
     life = pool(builders=3, fails_to_boot=lambda number: number != 2)
     story.play([life], jobs((0, 5), (0, 5)))
     assert story.where() == {"a": "p-2", "b": "p-2"}
@@ -86,7 +86,7 @@ def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
         if isinstance(event, JobStarted) and event.attempt == 1:
             world.execute(LoseBuilder("p-1"))
             world.execute(LoseBuilder("p-1"))
-            world.execute(LoseBuilder("nobody"))
+            world.execute(LoseBuilder("unknown"))
 
     story.then = lose_it
     story.play([pool(builders=1, boot_time=7.0)], jobs((10, 5)))
@@ -99,7 +99,7 @@ def test_a_lost_builder_is_replaced_and_its_job_runs_again(story, pool, jobs):
     ("kind", "at"), [(JobsSubmitted, 0.0), (SlotCleaned, 8.0), (JobsSubmitted, 20.0)]
 )
 def test_builders_lost_at_odd_moments(story, pool, jobs, kind, at):
-    """Booting, cleaning, shutting down: whatever its timers say later is void."""
+    """Booting, cleaning, shutting down: its later timers are void."""
     lost = []
 
     def lose_it(event, world):
@@ -117,7 +117,7 @@ def test_builders_lost_at_odd_moments(story, pool, jobs, kind, at):
 
 
 def test_builders_are_lost_when_their_life_is_over(story, pool, jobs):
-    """Counted from the joining; a fixed pool replaces them, a lost job begins anew."""
+    """Counted from joining; a fixed pool replaces them, a lost job begins anew."""
     lives = {1: 8.0, 2: 100.0}
     pools = [pool(builders=1, boot_time=2.0, lifetime=lives.get)]
     story.play(pools, jobs((0, 5), (0, 5)))
@@ -131,7 +131,7 @@ def test_builders_are_lost_when_their_life_is_over(story, pool, jobs):
 
 
 def test_a_pool_loses_builders_at_stated_instants(story, pool, jobs):
-    """After what builders do at that instant, before its arrivals."""
+    """After the events of builders at that instant, before its arrivals."""
     story.play([pool(builders=2, lost_at=(5.0,))], jobs((0, 5), (0, 9), (5, 1)))
     assert story.shape(BuilderLost, LoseBuilder) == [
         (5.0, "builder-loss-sent", "p-1"),
@@ -156,7 +156,7 @@ def test_fail_fast_stops_running_jobs_at_once(story, pool, jobs):
 
 
 def test_jobs_that_no_builder_can_run_end_cancelled(story, pool, jobs):
-    """Said at the end of the run, with the reason; the rest is not harmed."""
+    """Reported at the end of the run, with the reason; the other jobs are not affected."""
     made = [*jobs((0, 5)), *jobs((1, 5), platform=Platform("s390x"))]
     import msgspec
 
@@ -181,7 +181,7 @@ def test_builders_that_come_and_go_do_not_make_a_run_endless(story, pool, jobs, 
 
 
 def test_a_long_job_is_not_given_up(story, pool, jobs):
-    """Builders come and go for weeks while one works: it still ends in its own time."""
+    """Builders come and go for weeks while one works: the job still ends in its own time."""
     life = pool(builders=2, idle_timeout=86_400.0)
     story.play([life], jobs((0, 3e6), (0, 3e6), (1, 5)))
     assert {end.outcome for end in story.ends().values()} == {"succeeded"}

@@ -1,4 +1,4 @@
-"""What happens at one instant happens in a stated order, and the same again every time."""
+"""Simultaneous events happen in a stated, reproducible order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ BUSY = {
 
 
 def test_finishes_before_lives_before_arrivals(story, pool, jobs):
-    """At 10 s all happens at once: jobs end by builder and slot, a builder joins, a job arrives."""
+    """At 10 s jobs end by builder and slot, a builder joins, a job arrives."""
     late = pool(name="late", builders=1, boot_time=10.0)
     made = jobs((0, 10), (0, 10), (0, 10), (10, 1))
     story.play([pool(builders=2, slots=2), late], made)
@@ -84,8 +84,8 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
     assert story.where() == {"a": "p-1", "b": "p-2", "c": "p-1", "d": "p-1"}
 
 
-def test_a_start_is_told_before_anything_else_of_its_instant(story, pool, jobs):
-    """A job of no length at all still starts, then ends, at the instant of its dispatch."""
+def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
+    """A job without length still starts, then ends, at the instant of its dispatch."""
     story.play([pool(builders=1)], jobs((3, 0), (3, 0)))
     kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.told[2:]]
     assert kinds == [
@@ -119,7 +119,7 @@ def test_contention_moves_the_finishes_of_neighbours(story, pool, jobs):
 
 
 def test_contention_with_a_stopped_neighbour(story, pool, jobs):
-    """A cancelled job weighs no more, from that instant on."""
+    """A cancelled job no longer counts, from that instant on."""
     import msgspec
 
     law = ContentionLaw(SlowdownTable((1.0, 1.0, 2.0)))
@@ -142,7 +142,7 @@ def test_equal_finishes_under_contention_come_in_slot_order(story, pool, jobs):
 
 
 def test_the_same_seed_gives_the_same_log_byte_for_byte(tmp_path: Path):
-    """Contention, cleaning, broken boots, fail-fast, fair share and all; another seed differs."""
+    """With contention, cleaning, broken boots, fail-fast and fair share; another seed differs."""
     logs = []
     for number, seed in enumerate([1, 1, 2]):
         scenario = parse_scenario({**BUSY, "seed": seed})
@@ -170,7 +170,7 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
 
 
 def test_phases_count_only_the_run(tmp_path: Path):
-    """Arrivals go on through the ramp-down, the summary is of the run phase alone."""
+    """Arrivals continue through the ramp-down, the summary is of the run phase alone."""
     from farm.assembly import run_info
     from farm.results.summary.records import Recorder
     from farm.results.summary.summary import summarise

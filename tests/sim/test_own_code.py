@@ -1,4 +1,4 @@
-"""docs/how-to/taskcluster.md, run: analysis, and load, provisioners and builders of one's own."""
+"""docs/how-to/taskcluster.md, run: users' analysis, load, provisioners and builders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's files in a folder of their own, which is the working directory."""
+    """The page's files in a new folder, which is the working directory."""
     text = (ROOT / "docs/how-to/taskcluster.md").read_text("utf-8")
     for name, code in BLOCK.findall(text):
         (tmp_path / name).write_text(code, "utf-8")
@@ -46,7 +46,7 @@ def test_the_pages_load_and_provisioner(page: Path) -> None:
 
 
 def test_the_pages_builders(page: Path) -> None:
-    """A class warms its builders up and lets them go; a function makes big jobs longer."""
+    """A class lets its builders warm up and leave; a function makes big jobs longer."""
     pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
     load = {"arrivals": {"every": "1m", "count": 6, "service_time": 4, "kind": "big"}}
     document = {"pools": [pool | {"behaviour": "builders:Warming"}], "workload": [load]}
@@ -77,7 +77,7 @@ FUNCTIONS = [
 def test_the_page_on_a_live_farm(
     page: Path, changes: list[str], jobs: int, builders: set[int]
 ) -> None:
-    """`farm run` takes load, provisioner and builders of the user's own, functions and classes."""
+    """`farm run` accepts the user's load, provisioner and builders, functions and classes."""
     words = [sys.executable, "-m", "farm", "run", "mine.yaml", "--out", "run"]
     words += [word for change in SHORT + changes for word in ("--set", change)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -120,7 +120,7 @@ def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> No
     assert said in warnings[0]
 
 
-def test_a_builder_that_leaves_takes_no_more_jobs(page: Path) -> None:
+def test_a_leaving_builder_gets_no_more_jobs(page: Path) -> None:
     """Its free slots get none while it is busy or shuts down; no attempt is void."""
     (page / "mine.py").write_text(
         "from farm.emulation.behaviour import BuilderBehaviour\n\n"
@@ -140,8 +140,8 @@ def test_a_builder_that_leaves_takes_no_more_jobs(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["boot_time", "shutdown_time"])
-def test_a_time_that_is_none_is_the_pools_own(page: Path, name: str) -> None:
-    """Only a rest may be None; a boot or a shutdown without a time has the pool's; it is told."""
+def test_an_invalid_time_is_replaced_by_the_pools(page: Path, name: str) -> None:
+    """Only a rest may be None; a boot or a shutdown without a time has the pool's, and warns."""
     (page / "mine.py").write_text(
         "from farm.emulation.behaviour import BuilderBehaviour\n\n"
         f"class own(BuilderBehaviour):\n    def {name}(self):\n        return None\n"
@@ -158,7 +158,7 @@ def test_a_time_that_is_none_is_the_pools_own(page: Path, name: str) -> None:
 
 
 def test_the_pages_analysis(page: Path) -> None:
-    """It runs as it stands there."""
+    """The page's code runs unchanged."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "analysis.py"]
     done = subprocess.run(command, cwd=page, env=environment, capture_output=True, text=True)

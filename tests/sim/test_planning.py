@@ -1,4 +1,4 @@
-"""Plans: the smallest pools are really the smallest, and what cannot be is said."""
+"""Plans: the smallest pools are really the smallest, and impossible ones are reported."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ OPTIONS = PlanOptions(replications=4)
 
 
 def evaluator_of(wanted, terms, options=OPTIONS):
-    """Return what tries sizes of the scenario's pools."""
+    """Return an evaluator of sizes of the scenario's pools."""
     return Evaluator(partial(sized, wanted), wanted.seed, terms, options, SharedWork())
 
 
 @pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
 @pytest.mark.parametrize("slo", ["p95(waiting_time) < 30s", "mean(stretch) <= 1.5"])
 def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
-    """Against trying every size from 1 on."""
+    """Compared with trying every size from 1 on."""
     wanted, terms = scenario(rate), parse_objective(slo)
     found = plan(wanted, terms, OPTIONS)
     evaluator = evaluator_of(wanted, terms)
@@ -61,7 +61,7 @@ def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
 
 
 def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
-    """A local optimum: no pool can lose a builder; the dearest was shrunk first."""
+    """A local optimum: no pool can lose a builder; the most expensive was shrunk first."""
     wanted, terms = scenario("0.1/s", "0.3/s"), parse_objective("p95(waiting_time) < 30s")
     found = plan(wanted, terms, OPTIONS)
     assert found.best is not None
@@ -73,7 +73,7 @@ def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
 
 
 def test_no_size_can_make_a_job_shorter() -> None:
-    """An objective below the service time itself is found hopeless, and said to be."""
+    """An objective below the service time itself is reported as impossible."""
     wanted = scenario("0.2/s", service={"constant": "60s"})
     found = plan(wanted, parse_objective("mean(response_time) < 59s"), OPTIONS)
     assert found.best is None
@@ -81,8 +81,8 @@ def test_no_size_can_make_a_job_shorter() -> None:
     assert len(found.points) < 12
 
 
-def test_the_limit_of_the_search_is_said() -> None:
-    """With too few builders allowed, that is the reason."""
+def test_the_limit_of_the_search_is_reported() -> None:
+    """If too few builders are allowed, that is the reason."""
     options = PlanOptions(replications=2, most=2)
     found = plan(scenario("0.4/s"), parse_objective("p95(waiting_time) < 1s"), options)
     assert found.best is None
@@ -104,7 +104,7 @@ def test_replications_are_common_and_costs_are_counted() -> None:
 
 
 def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
-    """Only the fixed pool is sized; what the provisioned one does shows in cost and waits."""
+    """Only the fixed pool is sized; the provisioned one shows in cost and waits."""
     mixed = scenario("0.1/s", "0.2/s")
     sizing = {"algorithm": "taskcluster", "max": 20, "interval": "5s"}
     plain = mixed.model_dump(mode="json", exclude_none=True)
@@ -122,7 +122,7 @@ def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
 
 
 def test_where_every_pool_has_a_provisioner_all_are_sized() -> None:
-    """As if they were fixed: there would be nothing to plan otherwise."""
+    """As if they were fixed: otherwise there would be nothing to plan."""
     plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
     del plain["pools"][0]["builders"]
     plain["pools"][0]["provisioner"] = {"algorithm": "taskcluster", "max": 20}

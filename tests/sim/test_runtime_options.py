@@ -25,7 +25,7 @@ SCENARIO: dict[str, Any] = {
 
 
 def estimate_after(count: int, **scheduling: Any) -> float:
-    """Return what a waiting job is estimated to need after so many successes."""
+    """Return a waiting job's estimate after a number of successes."""
     source = {"arrivals": SCENARIO["workload"][0]["arrivals"] | {"count": count}}
     given = {"runtime_estimates": "boinc", **scheduling}
     scheduler = simulate(load_scenario(SCENARIO | {"scheduling": given, "workload": [source]}))

@@ -24,7 +24,7 @@ from provisioner.from_scenario import algorithms_of
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "taskcluster.json"
 GOLDEN = json.loads(CASES.read_text(encoding="utf-8"))
 POOLS = GOLDEN["pools"]
-#: pools whose play takes a few seconds at most
+#: pools that simulate in a few seconds at most
 SMALL = ("mobile-3-decision", "mobile-3-b-linux-large")
 ENGINES = ("reference", pytest.param("fast", marks=pytest.mark.slow))
 HOUR = 3600.0
@@ -32,7 +32,7 @@ HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
 
 
 def firefox(trace: Path, provisioner: dict[str, Any]) -> Scenario:
-    """The original's sims ``firefox`` and ``firefox-manual``, as a scenario of ours."""
+    """Return the original's sims ``firefox`` and ``firefox-manual`` as a scenario."""
     return parse_scenario(
         {
             "phases": {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"},
@@ -84,7 +84,7 @@ ESTIMATE = {"algorithm": "taskcluster"}
 
 
 def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Columns]:
-    """Play it; return the summary, and the columns of what the original counts."""
+    """Simulate it; return the summary, and the columns that the original counts."""
     algorithms = algorithms_of(scenario)
     if engine == "fast":
         pytest.importorskip("numba")
@@ -138,7 +138,7 @@ def test_the_originals_numbers_come_out(case: dict[str, Any], engine: str, trace
 def test_by_default_over_provisioned_builders_are_those_that_never_worked(
     case: dict[str, Any], traces: Path
 ) -> None:
-    """Protects the right count, which the original gets wrong, as the default."""
+    """Protects the correct count, which the original gets wrong, as the default."""
     scenario = firefox(recorded(traces, case["name"]), ESTIMATE)
     scheduling = scenario.scheduling.model_copy(update={"compatibility": None})
     summary, _ = play(scenario.model_copy(update={"scheduling": scheduling}))
@@ -156,7 +156,7 @@ def test_a_manual_pool_under_an_even_load(case: dict[str, Any], engine: str) -> 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", GOLDEN["ties"], ids=lambda case: case["name"])
 def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any], engine: str) -> None:
-    """Where plans and time-outs coincide, we give what the original does without its heap's order.
+    """Simultaneous plans and time-outs give the original's result without its heap's order.
 
     Its priority queue takes equal entries in an order of its own making, which nothing in the
     model decides; with a queue that is first in, first out it makes these counts.
@@ -180,7 +180,7 @@ def test_an_overloaded_manual_pool(traces: Path) -> None:
 
 
 def check_manual(summary: Summary, case: dict[str, Any]) -> None:
-    """Compare what the original says of its manual pools."""
+    """Compare with the original's counts of its manual pools."""
     assert summary.jobs.submitted == case["tasks"]
     assert summary.waiting_time.count == case["resolved"]
     assert summary.builders.requested == case["workers"]
@@ -191,7 +191,7 @@ def check_manual(summary: Summary, case: dict[str, Any]) -> None:
 
 
 def recorded(traces: Path, pool: str) -> Path:
-    """Return a pool's trace; skip where it is not among the recorded ones."""
+    """Return a pool's trace; skip if it was not recorded."""
     path = traces / "firefox-ci" / f"{pool}.dat"
     if not path.is_file():
         pytest.skip(f"no {path.name} among the recorded traces (FARM_TRACES)")
@@ -199,7 +199,7 @@ def recorded(traces: Path, pool: str) -> Path:
 
 
 def events_kept(columns: Columns) -> int:
-    """Count the instants in the lives of tasks and workers, which the original writes down."""
+    """Count the instants in the lives of tasks and workers that the original records."""
     ends, spans = columns.ends, columns.spans
     instants = (ends.arrived_at, ends.started_at, ends.finished_at)
     lives = (spans.requested_at, spans.joined_at, spans.gone_at)

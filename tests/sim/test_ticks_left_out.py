@@ -1,4 +1,4 @@
-"""Provisioners are not asked where their plan cannot differ, and nothing else changes by that."""
+"""Ticks at which no plan can differ are skipped, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Story = list[tuple[Any, list[Any]]]
 
 
 class LongEnoughError(Exception):
-    """Nobody wants to know what happens later: jobs may wait forever for a builder."""
+    """The rest does not matter: jobs may wait forever for a builder."""
 
 
 class Asked:
-    """An algorithm that counts how often it is asked, and says nothing of when it need not be."""
+    """An algorithm that counts its calls, and never lets ticks be skipped."""
 
     def __init__(self, algorithm: AnyAlgorithm, until: float = 7200.0) -> None:
         self.algorithm, self.plans, self.until = algorithm, 0, until
 
     def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
-        """Pass it on."""
+        """Forward the call."""
         self.plans += 1
         if snapshot.at > self.until:
             raise LongEnoughError
@@ -52,17 +52,17 @@ class Asked:
 
 
 class AskedWhenItMatters(Asked):
-    """The same, but it passes on what the algorithm says."""
+    """The same, but it lets the algorithm skip ticks."""
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
-        """Pass it on."""
+        """Forward the call."""
         return self.algorithm.stays_until(snapshot, memory)
 
 
 def played(
     pools: list[PoolSpec], algorithms: list[Algorithm[Any]], jobs: list[Job], ends_at: float
 ) -> Story:
-    """Play the jobs on provisioned pools; return every event with its commands."""
+    """Simulate the jobs on provisioned pools; return every event with its commands."""
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
     world = SimulatedWorld(pools, batches(jobs), ends_at=ends_at)
     order = sorted(zip(pools, algorithms, strict=True), key=lambda pair: -pair[1].interval)
@@ -109,7 +109,7 @@ def loads(draw: st.DrawFn) -> list[Job]:
 @given(data=st.data())
 @examples(15)
 def test_the_same_happens_as_with_every_tick(name: str, data: st.DataObject) -> None:
-    """Protects every algorithm's word on when its plan cannot differ, beside another pool's."""
+    """Protects every algorithm's declaration of when its plan cannot differ."""
     other = data.draw(st.sampled_from(sorted(ALGORITHMS)))
     algorithms = [data.draw(algorithms_named(kind)) for kind in (name, other)]
     pools = [data.draw(provisioned_pools(pool)) for pool in ("p", "q")]
@@ -125,7 +125,7 @@ def test_the_same_happens_as_with_every_tick(name: str, data: st.DataObject) -> 
 
 @pytest.mark.parametrize("name", SPARED)
 def test_ticks_are_left_out(name: str) -> None:
-    """Protects the point of it: in a quiet hour most ticks are not taken."""
+    """Protects the purpose: in a quiet hour most ticks are skipped."""
     needed = {"fixed": {"builders": 1}, "manual": {"capacity": {0: 1, 1: 2}}}
     options = {"max": 3, "interval": 1, "min": 1, **needed.get(name, {})}
     if name == "target-wait":
@@ -169,7 +169,7 @@ def test_windows_and_cooldowns_end_in_time(name: str, options: dict[str, Any]) -
     assert 100 <= stopped <= 110
 
 
-def test_what_a_class_says_does_not_hold_for_its_subclasses() -> None:
+def test_a_declaration_does_not_hold_for_subclasses() -> None:
     """Protects a user's algorithm that inherits the declaration but plans by the clock."""
     asked: list[float] = []
 
@@ -185,8 +185,8 @@ def test_what_a_class_says_does_not_hold_for_its_subclasses() -> None:
 
 
 @pytest.mark.parametrize("interval", [0.1, 1.0, 2.5])
-def test_ticks_stand_where_they_always_stood(interval: float) -> None:
-    """Protects the instants of ticks after some were left out: sums of the interval, rounded."""
+def test_ticks_keep_their_instants(interval: float) -> None:
+    """Protects the instants of ticks after skipped ones: sums of the interval, rounded."""
     ticks: dict[str, set[float]] = {}
 
     def seen(kind: Callable[[AnyAlgorithm], Any], name: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that do not say whether they want virtual builders: Launchpad's null, from word to end."""
+"""Jobs without a virtualization: Launchpad's null, from the scenario to the log."""
 
 import farm
 from farm.core.model import Job, Platform
@@ -35,7 +35,7 @@ def test_a_scenario_can_leave_it_unspecified() -> None:
 
 
 def test_such_jobs_go_to_virtual_builders() -> None:
-    """As Launchpad dispatches them, in one queue with those that say so."""
+    """As Launchpad dispatches them, in one queue with explicitly virtual ones."""
     jobs = farm.simulate(SCENARIO).jobs
     assert {str(name) for name in jobs["builder"]} == {"virtual-1"}
 

@@ -1,4 +1,4 @@
-"""Whole recorded traces and a million jobs through the simulated farm, the auditor looking on."""
+"""Whole recorded traces and a million jobs through the simulated farm, with the auditor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUILDERS = 800
 
 
 class Counter:
-    """Count how jobs ended, and the worst that was waiting; remember nothing else."""
+    """Count how jobs ended, and the longest queue; remember nothing else."""
 
     def __init__(self) -> None:
         self.ended: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Counter:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 def test_every_job_of_a_trace_succeeds_once(path: Path):
-    """A fixed pool works off the whole trace; no promise is broken on the way."""
+    """A fixed pool completes the whole trace; no promise is broken."""
     scenario = parse_scenario(
         {
             "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": BUILDERS}],

@@ -1,4 +1,4 @@
-"""What farm.testing hands out: a farm on fakeredis in virtual time, simulations with assertions."""
+"""The fixtures of farm.testing: a farm on fakeredis in virtual time, simulations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCENARIO = {
 
 
 def job(name: str, time: float = 60.0) -> Job:
-    """A job of so many seconds."""
+    """Return a job of this many seconds."""
     return Job(id=name, service_time=time, declared_time=time)
 
 
@@ -57,7 +57,7 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
 
 
 def test_the_same_farm_again_does_the_same() -> None:
-    """Virtual time has no luck in it."""
+    """Virtual time is deterministic."""
 
     def played() -> list[tuple[str, float]]:
         farm = VirtualFarm(SCENARIO)
@@ -69,7 +69,7 @@ def test_the_same_farm_again_does_the_same() -> None:
     assert played() == played()
 
 
-def test_idle_at_last_or_told() -> None:
+def test_waiting_for_an_idle_farm_is_bounded() -> None:
     """A farm that never gets idle fails the test, with what is left."""
     farm = VirtualFarm(SCENARIO)
     farm.submit(job("endless", 1e7))
@@ -78,7 +78,7 @@ def test_idle_at_last_or_told() -> None:
 
 
 def test_assertions_on_a_simulation() -> None:
-    """Objectives are as in `farm plan`; a missed one says what was found."""
+    """Objectives are as in `farm plan`; a missed one reports what was found."""
     run = simulated(SCENARIO, pools__linux__provisioner__max=5)
     assert run.measured("max(waiting_time)") < 60.0
     run.assert_that("p95(waiting_time) < 5m and max(response_time) <= 2m")

@@ -1,4 +1,4 @@
-"""docs/how-to/testing.md: the tests that a user would write, copied from the page and run."""
+"""docs/how-to/testing.md: a user's tests, copied from the page and run."""
 
 from __future__ import annotations
 

@@ -86,12 +86,12 @@ MODELS = {
 
 @pytest.mark.parametrize("model", MODELS)
 def test_mean_waiting_time(model):
-    """The whole chain, from named streams to dispatch, gives what theory says."""
+    """The whole chain, from named streams to dispatch, agrees with theory."""
     settings, theory = MODELS[model]
     assert_mean([fmean(waiting(ends_of(farm(seed, **settings)))) for seed in SEEDS], theory)
 
 
-def test_levels_wait_as_cobham_says():
+def test_levels_wait_by_cobhams_formula():
     """Static levels are non-preemptive priorities: W0/(1 - rho_h) and W0/((1 - rho_h)(1 - rho))."""
     high, low = [], []
     for seed in SEEDS:
@@ -165,7 +165,7 @@ def test_work_is_conserved_whatever_the_order():
 
 
 def test_short_jobs_first_waits_least():
-    """The mean wait is smallest under sjf and largest under ljf: what the policies are for."""
+    """The mean wait is smallest under sjf and largest under ljf: the purpose of the policies."""
     mean = {
         policy: fmean(fmean(waiting(ends_of(farm(s, rate=0.8, policy=policy)))) for s in (1, 2, 3))
         for policy in ("sjf", "fifo", "ljf")

@@ -91,12 +91,12 @@ def test_a_job_that_succeeded_is_only_dequeued():
 
 
 def test_isolation_error_condemns_both():
-    """A worker that is not what it should be: builder and job fail at once."""
+    """A wrong worker: builder and job fail at once."""
     assert judge_failure(1, 1, isolation_error=True) == Judgement("fail", "fail", 0)
 
 
 def test_endless_reset_is_bounded_on_request():
-    """One job and one builder that break each other: for ever upstream, `max_resets` times here."""
+    """One job and one builder that break each other: forever upstream, `max_resets` times here."""
 
     def resets(bound, tries=50):
         for failures in range(1, tries):

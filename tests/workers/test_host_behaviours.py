@@ -1,4 +1,4 @@
-"""Which of the user's own behaviours a host's builders have."""
+"""Which of the user's behaviours a host's builders have."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Host(BuilderHost):
-    """A host that speaks to a server which is away, so nobody gives it orders but the test."""
+    """A host whose server is away, so that only the test gives it commands."""
 
     def begin(self, name: str, service_time: float, **more) -> None:
         job = Job(id=name, service_time=service_time, **more)
@@ -60,7 +60,7 @@ def assert_no_thread_is_left(before: set[threading.Thread]) -> None:
 @pytest.fixture
 def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
     """Make a host that plays one builder; it leaves after the test."""
-    monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.05)  # what it says is heard by nobody
+    monkeypatch.setattr(module, "CLOSE_TIMEOUT", 0.05)  # its reports are not read
     made: list[Host] = []
 
     def make(**settings: str) -> Host:
@@ -87,7 +87,7 @@ def hosted(monkeypatch) -> Iterator[Callable[..., Host]]:
 
 
 def test_a_host_counts_what_it_holds_and_how_it_ended(hosted):
-    """By mode while it runs, by result when it is over; what was dropped is lost."""
+    """By mode while it runs, by result when it has ended; dropped ones are lost."""
     host = hosted(metrics_port="0")
     host.until(1, "farm_host_builders")
     for name in ("a", "b", "c"):
@@ -105,7 +105,7 @@ def test_a_host_counts_what_it_holds_and_how_it_ended(hosted):
     assert host.value("farm_host_attempts_total", result="lost") == 2
 
 
-def test_a_host_tells_how_late_it_is_and_what_it_cannot_send(hosted):
+def test_a_host_reports_its_delay_and_its_unsent_reports(hosted):
     """Every beat is due at an instant; with the server away reports pile up, tries are counted."""
     host = hosted(metrics_port="0")
     host.begin("a", 0.0)
@@ -119,7 +119,7 @@ def test_a_host_tells_how_late_it_is_and_what_it_cannot_send(hosted):
         time.sleep(0.02)
 
 
-def test_a_burning_job_is_measured_against_the_calibration(hosted):
+def test_a_burning_job_is_compared_with_the_calibration(hosted):
     """Its time, its processor time, and what its work takes on idle cores, times its threads."""
     host = hosted(metrics_port="0")
     host.begin("hot", 0.25, mode="stress", threads=2)
@@ -134,7 +134,7 @@ def test_a_burning_job_is_measured_against_the_calibration(hosted):
 
 
 def test_a_host_without_the_setting_serves_nothing(hosted):
-    """It counts all the same; nobody listens."""
+    """It counts all the same, but opens no port."""
     before = set(threading.enumerate())
     host = hosted()
     assert host.metering.url is None
@@ -143,7 +143,7 @@ def test_a_host_without_the_setting_serves_nothing(hosted):
 
 
 def test_a_host_leaves_no_thread_no_port_and_no_file(hosted, tmp_path: Path):
-    """With a folder to say where, any port does; the file is there as long as the port is."""
+    """With a target folder any port will do; the file exists as long as the port is open."""
     before = set(threading.enumerate())
     host = hosted(metrics_targets=str(tmp_path / "targets"))
     (path,) = (tmp_path / "targets").iterdir()
@@ -161,7 +161,7 @@ def test_a_host_leaves_no_thread_no_port_and_no_file(hosted, tmp_path: Path):
 
 
 @pytest.mark.parametrize("port", ["taken", "many", "70000"])
-def test_a_port_that_cannot_be_had_is_one_line_and_the_host_plays_on(hosted, caplog, port):
+def test_an_unavailable_port_is_one_line_and_the_host_continues(hosted, caplog, port):
     """Metrics are not worth a job."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         if port == "taken":
@@ -191,8 +191,8 @@ def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_
     assert_no_thread_is_left(before)
 
 
-def test_a_host_is_never_given_the_port_of_whoever_starts_it():
-    """What the settings do not say is written over what the environment says."""
+def test_a_host_never_gets_the_port_of_its_parent():
+    """Missing settings override those of the environment."""
     told = host_environment(LiveSettings())
     assert {told[f"FARM_METRICS_{name}"] for name in ("PORT", "ADDRESS", "TARGETS")} == {""}
     given = LiveSettings(

@@ -76,7 +76,7 @@ def test_a_cycle_with_fixed_intervals() -> None:
     st.floats(0, 86400),
 )
 def test_instants_ascend(factors: list[float], start: float, cycle_start: float) -> None:
-    """Whatever the cycle, instants never go back and never come before the start."""
+    """Whatever the cycle, instants never decrease and never precede the start."""
     times = made(
         poisson={"rate": "10/h"}, count=50, daily_cycle=factors, start=start,
         cycle_start=cycle_start,

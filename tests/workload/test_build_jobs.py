@@ -1,4 +1,4 @@
-"""build_jobs: order, ids, traits, streams that leave each other alone, batches."""
+"""build_jobs: order, ids, traits, independent streams, batches."""
 
 from collections import Counter
 from itertools import islice
@@ -33,7 +33,7 @@ def test_a_seed_gives_the_same_jobs(scenario_of: ScenarioOf) -> None:
 
 
 def test_the_first_draws_of_a_stream_are_fixed() -> None:
-    """A recorded run stays reproducible: streams do not change with our versions."""
+    """A recorded run stays reproducible: streams do not change with new versions."""
     assert stream(1, "a").random() == 0.5728746054585846
     assert stream(1, "workload", 0).random() != stream(1, "workload", "0").random()
     assert stream(1, "ab", "c").random() != stream(1, "a", "bc").random()
@@ -72,7 +72,7 @@ def test_changing_one_part_reshuffles_no_other(
     assert different == changed
 
 
-def test_named_sources_do_not_disturb_each_other(scenario_of: ScenarioOf) -> None:
+def test_named_sources_are_independent(scenario_of: ScenarioOf) -> None:
     """A source put before a named one leaves its jobs as they were."""
     alone = list(build_jobs(scenario_of(arrivals(name="web"))))
     both = build_jobs(scenario_of(arrivals(name="infra"), arrivals(name="web")))
@@ -123,7 +123,7 @@ def test_batches_are_the_jobs_of_one_instant(scenario_of: ScenarioOf) -> None:
 
 
 def test_phases_end_the_arrivals(scenario_of: ScenarioOf) -> None:
-    """With phases a generator needs no limit: it goes on until the last one ends."""
+    """With phases a generator needs no limit: it continues until the last one ends."""
     scenario = scenario_of(
         {"arrivals": {"every": 10, "service_time": 1}},
         phases={"ramp_up": 20, "run": 60, "ramp_down": 20},
@@ -132,7 +132,7 @@ def test_phases_end_the_arrivals(scenario_of: ScenarioOf) -> None:
 
 
 def test_an_empty_workload_is_refused(scenario_of: ScenarioOf) -> None:
-    """Limits that leave nothing are said before the run starts."""
+    """Limits that leave no jobs are reported before the run starts."""
     with pytest.raises(ScenarioError, match="workload: found no job at all"):
         build_jobs(scenario_of({"arrivals": {"poisson": {"rate": "1/d"}, "duration": "1ms",
                                              "service_time": 1}}))  # fmt: skip
@@ -207,7 +207,7 @@ def test_repeated_actions_are_the_same_work(scenario_of: ScenarioOf) -> None:
 
 
 def test_weights_of_platforms_and_sizes(scenario_of: ScenarioOf) -> None:
-    """Platforms and matrix sizes come in proportion to their weights."""
+    """Platforms and matrix sizes are drawn in proportion to their weights."""
     platforms = [{"processor": "amd64", "weight": 3}, {"weight": 1}]
     jobs = list(build_jobs(scenario_of(arrivals(platform=platforms))))
     counts = Counter(job.platform for job in jobs)

@@ -90,14 +90,14 @@ BELOW_ONE = st.floats(min_value=0, max_value=1, exclude_max=True)
 
 @given(FORMS, BELOW_ONE, BELOW_ONE)
 def test_quantiles_ascend(given: Any, one: float, other: float) -> None:
-    """More luck never gives less, and every value is finite and not negative."""
+    """A larger random number never gives less, and every value is finite and not negative."""
     quantile = quantile_function(Distribution.model_validate(given))
     low, high = quantile(min(one, other)), quantile(max(one, other))
     assert 0 <= low <= high < math.inf
 
 
 def test_weighted_choice() -> None:
-    """Values come in proportion to their weights; weight 0 never; one value draws nothing."""
+    """Values are drawn in proportion to their weights; weight 0 never; one value draws nothing."""
     rng = stream(1, "choice")
     draw = chooser({"a": 3, "never": 0, "b": 1}, rng)
     found = [draw() for _ in range(DRAWS)]

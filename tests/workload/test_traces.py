@@ -1,4 +1,4 @@
-"""Traces: what is read, selected, refused; and our own table there and back."""
+"""Traces: what is read, selected, refused; and the project's table, written and read."""
 
 import gzip
 import struct
@@ -84,7 +84,7 @@ def test_firefox_ci(write: Write) -> None:
         ({"window": ["2m", "2d"]}, []),
     ],
 )
-def test_what_is_selected(write: Write, options: dict[str, Any], arrivals: list[float]) -> None:
+def test_selection(write: Write, options: dict[str, Any], arrivals: list[float]) -> None:
     """First the window, moved to 0; then the first jobs; then arrivals are stretched."""
     assert [job.arrived_at for job in read(write("a.dat", dat(*DAT)), **options)] == arrivals
 
@@ -108,7 +108,7 @@ def test_swf(write: Write) -> None:
     assert (last.declared_time, last.platform) == (30.0, Platform())
 
 
-def test_swf_fields_are_mapped_as_asked(write: Write) -> None:
+def test_swf_fields_are_mapped_as_configured(write: Write) -> None:
     """A scenario says which field becomes which part of the job."""
     fields = {
         "platform": "partition", "level": "queue", "threads": "processors", "team": "group",
@@ -124,8 +124,8 @@ def test_swf_fields_are_mapped_as_asked(write: Write) -> None:
     assert {job.platform for job in forced} == {Platform("x")}
 
 
-def test_swf_may_be_packed_and_unsorted(write: Write) -> None:
-    """Gzip is told by its first bytes; jobs come by arrival, the file's order among equals."""
+def test_swf_may_be_compressed_and_unsorted(write: Write) -> None:
+    """Gzip is recognised by its first bytes; jobs come by arrival, ties in the file's order."""
     lines = [f"{n} {at} -1 1 1" + " -1" * 13 for n, at in ((1, 50), (2, 3), (3, 3))]
     packed = gzip.compress("\r\n".join(lines).encode())
     for name, format_ in (("log.swf.gz", None), ("log", "swf")):
@@ -155,8 +155,8 @@ JOBS = [
 ]  # fmt: skip
 
 
-def test_our_table_there_and_back(tmp_path: Path) -> None:
-    """What is written reads back as the same jobs, to the last bit."""
+def test_the_table_round_trips(tmp_path: Path) -> None:
+    """Written jobs read back the same, to the last bit."""
     assert write_csv(JOBS, tmp_path / "t.csv") == 2
     assert list(read_trace(tmp_path / "t.csv")) == JOBS
 
@@ -180,14 +180,14 @@ def test_our_table_there_and_back(tmp_path: Path) -> None:
     )
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_jobs_survive_our_table(tmp_path: Path, jobs: list[Job]) -> None:
+def test_any_jobs_survive_the_table(tmp_path: Path, jobs: list[Job]) -> None:
     """Whatever texts and numbers jobs carry, the table keeps them."""
     write_csv(jobs, tmp_path / "t.csv")
     assert list(read_trace(tmp_path / "t.csv")) == sorted(jobs, key=lambda job: job.arrived_at or 0)
 
 
 def test_a_runs_jobs_are_a_trace(write: Write) -> None:
-    """jobs.csv of a run can be played again; cancelled jobs that never ran are left out."""
+    """jobs.csv of a run can be run again; cancelled jobs that never ran are left out."""
     path = write(
         "jobs.csv",
         "job_id,matrix,invocation,platform,submitted_at_s,outcome,builder,service_time_s,new\n"
@@ -211,7 +211,7 @@ BAD = [
     ("a.swf.gz", gzip.compress(SWF.encode())[:-9], "a.swf.gz: damaged or truncated gzip"),
     ("a.csv", "", "a.csv:1: found no column submitted_at_s; required: submitted_at_s, service"),
     ("a.csv", "submitted_at_s,service_time_s\n", "a.csv: found no jobs"),
-    ("a.csv", "submitted_at_s,service_time\n1,2", "a.csv:1: column 'service_time': did you mean s"),
+    ("a.csv", "submitted_at_s,service_time\n1,2", "a.csv:1: found no column service_time_s; did"),
     ("a.csv", "submitted_at_s,service_time_s\n1,2\n1", "a.csv:3: found 1 values; the header has 2"),
     ("a.csv", "submitted_at_s,service_time_s\n1,x", "a.csv:2: service_time_s: found 'x'; allowed"),
     ("a.csv", "submitted_at_s,service_time_s\n-1,2", "a.csv:2: submitted_at_s: found '-1'; allowe"),
@@ -238,7 +238,7 @@ def test_garbled_traces_name_record_or_line(
     assert str(caught.value).startswith(f"{path.parent}/{message}")
 
 
-def test_what_cannot_be_opened(tmp_path: Path, write: Write) -> None:
+def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
     """No such file, a folder, an unknown format, an unknown field."""
     with pytest.raises(TraceError, match=r"no\.dat: no such file"):
         read(tmp_path / "no.dat")
@@ -270,7 +270,7 @@ def test_any_bytes_are_a_trace_or_a_clear_error(
 def test_any_text_is_a_trace_or_a_clear_error(
     tmp_path: Path, format_: str, text: str, headed: bool
 ) -> None:
-    """Nearly right text neither."""
+    """The same for nearly valid text."""
     head = {"csv": "submitted_at_s,service_time_s,level,platform\n", "swf": SWF}[format_]
     (tmp_path / "any").write_text(head * headed + text)
     with suppress(FarmError):
@@ -304,7 +304,7 @@ def test_the_only_table_keeps_its_ids(scenario_of: ScenarioOf, write: Write) -> 
 
 
 def test_platforms_in_a_trace_are_checked(scenario_of: ScenarioOf, write: Write) -> None:
-    """A job that no pool could run is said before the run starts, also when a trace asks for it."""
+    """A job that no pool could run is reported before the run starts, also from a trace."""
     write("t.csv", "submitted_at_s,service_time_s,platform\n1,2,sparc/virtual\n")
     with pytest.raises(ScenarioError, match="found jobs for sparc/virtual that no pool could ever"):
         build_jobs(scenario_of({"trace": {"path": "t.csv"}}))
@@ -324,7 +324,7 @@ def test_platforms_in_a_trace_are_checked(scenario_of: ScenarioOf, write: Write)
     ],
 )
 def test_recorded_traces(traces: Path, name: str, count: int, mean: float | None) -> None:
-    """The real traces are read whole."""
+    """The real traces are read completely."""
     jobs = list(read_trace(traces / name))
     assert len(jobs) == len({job.id for job in jobs}) == count
     if mean is not None:
@@ -338,7 +338,7 @@ BATSIM = """{"nb_res": 8, "jobs": [
 
 
 def test_a_batsim_workload_is_read(write: Write) -> None:
-    """By arrival; the profile says how long and is the kind, the walltime is declared."""
+    """By arrival; the profile gives the length and is the kind, the walltime is declared."""
     jobs = list(read_trace(write("w.json", BATSIM)))
     assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
         ("7", 1.5, 9.0), ("a", 5.0, 20.5),
@@ -364,7 +364,7 @@ def test_a_wrong_batsim_workload_is_one_message(
 
 
 def test_jobs_of_several_processors_are_one_split_or_refused(write: Write) -> None:
-    """As told; the parts of a job are a matrix of its name. What took one is never changed."""
+    """As configured; the parts of a job are a matrix of its name. Other jobs are never changed."""
     batsim, swf = write("w.json", BATSIM), write("log.swf", SWF)
     assert [job.id for job in read_trace(batsim)] == ["7", "a"]
     split = list(read_trace(batsim, options=TraceOptions(parallel="split")))

@@ -19,16 +19,16 @@ import msgspec
 import psutil
 
 from farm.core.errors import RunError
-from workers.burn.burners import Burners, BurnSettings, Burnt
+from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
 from workers.burn.rates import HASTY
 
 Reference = Literal["pi", "burn"]
-#: real seconds for burners to fall silent, or to get going
+#: real seconds for burners to stop, or to start
 SETTLE = 0.05
 #: processors that others may keep busy without a measurement being disturbed
 QUIET = 0.25
-#: what a processor does when it does not wait
+#: /proc/stat's columns of processor time that is used
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
@@ -41,18 +41,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     #: of each heavy job
     threads: int = 4
     reference: Reference = "pi"
-    #: what the reference job takes alone, about
+    #: about how long the reference job takes alone
     alone: float = 0.25
     #: processors, as of a builder with this many; None: all
     cores: int | None = None
-    #: after it no measurement begins, and what runs is given up
+    #: after it no measurement begins, and a running one is given up
     limit: float = 60.0
-    #: in all, for waiting until others are quiet and repeating what they disturbed
+    #: in all, for waiting until others are quiet and repeating disturbed rounds
     patience: float = 0.0
-    burner: str = "own"
     #: units of work per second, by kernel; those left out are measured
     rates: dict[str, float] = {}
-    nice: int = 0
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -71,7 +69,7 @@ def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> li
     Raises RunError when there was no time for that, InputError for a burner that is not there.
     """
     timings: list[Timing] = []
-    settings = BurnSettings(burner=plan.burner, nice=plan.nice, rates=plan.rates)
+    settings = BurnSettings(burner="own", nice=0, rates=plan.rates)
     with contextlib.closing(Burners(settings)) as burners:
         bench = _Bench(plan, burners)
         for number, heavy in _turns(plan):
@@ -118,7 +116,7 @@ def never_falling(factors: list[float]) -> list[float]:
 
 
 def busy_with_others(watch: float = 2 * SETTLE) -> float:
-    """Return how many processors are busy while nothing of ours runs, over a short while."""
+    """Return how many processors are busy without this measurement, over a short while."""
     before, began = _busy_seconds(), time.monotonic()
     time.sleep(watch)
     return max(0.0, (_busy_seconds() - before) / (time.monotonic() - began))
@@ -147,7 +145,7 @@ def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
 
 
 class _Bench:
-    """The reference job of a plan, and the heavy jobs that stand beside it."""
+    """The reference job of a plan, and the heavy jobs beside it."""
 
     def __init__(self, plan: Plan, burners: Burners) -> None:
         self._plan = plan

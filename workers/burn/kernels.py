@@ -1,10 +1,11 @@
 """The kernels of burning processes: given amounts of computation, without a clock.
 
-``cpu`` hashes one block of 16 KiB again and again (MD5). It lives in registers and the first-level
+``cpu`` hashes one block of 16 KiB repeatedly (MD5). It lives in registers and the first-level
 cache, allocates nothing, is compiled C that is the same on every Python, uses no instruction that
 some processors lack, and takes the same time for any data. Each of its steps waits for the one
-before, so that half of a core is idle all the time: who shares the core with us, in another virtual
-machine perhaps, changes its speed by a twentieth. What fills a core (BLAKE2b) loses a third.
+before, so that half of a core is idle all the time: another load on the same core, perhaps in
+another virtual machine, changes its speed by a twentieth. A kernel that fills a core (BLAKE2b)
+loses a third.
 
 ``pi`` is the reference job of a calibration, 5000 digits of π a unit, by Machin's formula
 (π/4 = 4 arccot 5 - arccot 239) in whole numbers: no floating point, a few kilobytes of memory.
@@ -26,11 +27,11 @@ KIB, MIB = 1024, 1024 * 1024
 BLOCK = bytes(16 * KIB)
 BLOCKS_PER_UNIT = MIB // len(BLOCK)
 
-#: a bus is not found out with less, and no machine shall be filled with more
+#: a bus cannot be saturated with less, and more might exhaust the memory
 MIN_BUFFER, MAX_BUFFER = 32 * MIB, 256 * MIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
-#: what burns processors, with or without stress-ng, and memory: the kernels that a user may rate
+#: the kernels that a user may rate: of processors (with or without stress-ng), and of memory
 KERNELS = ("cpu", "memory", "stress_ng")
 DIGITS, GUARD = 5000, 10
 
@@ -81,7 +82,7 @@ def _arccot(x: int, unit: int) -> int:
 
 
 def memory_kernel(size: int) -> Kernel:
-    """Return what keeps the memory bus busy, with a buffer of this many bytes of its own."""
+    """Return the memory bus kernel, with its own buffer of this many bytes."""
     half = max(MIB, size // 2 // MIB * MIB)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
     buffer = memoryview(mmap.mmap(-1, 2 * half, flags=flags))
@@ -99,10 +100,10 @@ def memory_kernel(size: int) -> Kernel:
 
 
 def buffer_size(caches: Path = CACHES, room: int | None = None) -> int:
-    """Return how large the memory kernel's buffer has to be, bytes.
+    """Return the size of the memory kernel's buffer, bytes.
 
     Twice the largest cache that the kernel reports, within 32 and 256 MiB, and at most a
-    sixteenth of the memory that is left (``room``): several walk at once.
+    sixteenth of the free memory (``room``): several walk at once.
     """
     largest = max((_cache_size(path) for path in caches.glob("index*/size")), default=0)
     wanted = min(max(2 * largest, MIN_BUFFER), MAX_BUFFER)

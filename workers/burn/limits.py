@@ -16,7 +16,7 @@ from workers.burn.kernels import MIB
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 MEMORY = Path("/proc/meminfo")
-#: what a burning process takes beside its buffer
+#: memory of a burning process beside its buffer
 OVERHEAD = 3 * MIB // 2
 #: a walk through less would not leave the caches of any processor
 MIN_WALK = 2 * MIB
@@ -39,7 +39,7 @@ def usable_cores(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> floa
 
 
 def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
-    """Return the tightest quota of our cgroup and those above it, in processors; None: no limit."""
+    """Return the tightest quota of the cgroup and those above it, in processors; None: none."""
     found = [_quota(folder) for folder in _folders(cgroups, membership, "cpu")]
     return min((quota for quota in found if quota is not None), default=None)
 
@@ -47,7 +47,7 @@ def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float |
 def memory_room(
     cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP, memory: Path = MEMORY
 ) -> int | None:
-    """Return the bytes that may still be taken: the machine's, or our cgroup's if that is less."""
+    """Return the free bytes: the machine's, or the cgroup's if that is less."""
     rooms = [_memory_left(folder) for folder in _folders(cgroups, membership, "memory")]
     left = re.search(r"^MemAvailable: +(\d+) kB$", _text(memory), re.MULTILINE)
     rooms.append(int(left[1]) * 1024 if left else None)
@@ -70,7 +70,7 @@ class NoMemoryError(Exception):
 
 
 class MemoryBudget:
-    """Most of the memory that was left at first, and never more than most of what is left now.
+    """Most of the memory that was free at first, and never more than most of what is free now.
 
     Args:
         wanted: bytes of a walk's buffer where there is plenty.
@@ -113,7 +113,7 @@ class MemoryBudget:
 
 
 def _folders(cgroups: Path, membership: Path, controller: str) -> Iterator[Path]:
-    """Yield our cgroup's folder and those above it, for one controller, of either version."""
+    """Yield this cgroup's folder and those above it, for one controller, of either version."""
     for line in _text(membership).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         names = controllers.split(",")
@@ -125,7 +125,7 @@ def _folders(cgroups: Path, membership: Path, controller: str) -> Iterator[Path]
             continue
         for top in tops:
             folder = top / path.lstrip("/")
-            # in a container the path may be the one outside; the mount is then our own cgroup
+            # in a container the path may be the one outside; the mount is then its own cgroup
             yield from (one for one in (folder, *folder.parents) if one.is_relative_to(top))
 
 
@@ -158,7 +158,7 @@ def _idle_files(folder: Path) -> int:
 
 
 def _number(text: str) -> int | None:
-    """Return a whole number; None for ``max``, ``-1`` (no limit) and whatever is none."""
+    """Return a whole number; None for ``max``, ``-1`` (no limit) and other text."""
     try:
         number = int(text)
     except ValueError:

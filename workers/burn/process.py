@@ -15,7 +15,7 @@ from workers.burn.kernels import Kernel, kernel_of
 #: seconds of work between two looks at the parent
 BIT = 0.01
 WRONG_CORES, NO_MEMORY = 101, 102
-#: what our own exit codes mean
+#: the meaning of this process's exit codes
 REASONS = {
     WRONG_CORES: "may not run on its builder's processors",
     NO_MEMORY: "found no memory for its buffer",
@@ -55,7 +55,7 @@ class Work(NamedTuple):
 def burn(work: Work, leader: int, parent: int) -> NoReturn:
     """Run as a burning process; reports on standard output when it begins to burn.
 
-    What it takes to begin (the buffer is filled) counts as part of the work.
+    The start (filling the buffer) counts as part of the work.
     """
     code = 1
     try:
@@ -99,7 +99,7 @@ def steps(kernels: list[Kernel], parts: tuple[Part, ...], parent: int) -> Iterat
 
 
 def _less(parts: tuple[Part, ...], spent: float) -> tuple[Part, ...]:
-    """Take what is done already off the last part: it is the one that has a buffer to fill."""
+    """Subtract finished work from the last part: it is the one that has a buffer to fill."""
     *others, last = parts
     if last.seconds is None:
         return parts

@@ -27,7 +27,7 @@ HASTY, CAREFUL = 3, 10
 
 
 def bursts_of(name: str, buffer: int) -> Burst:
-    """Return the bursts of a kernel of our own; ``buffer``: bytes for a walk through memory."""
+    """Return the bursts of a built-in kernel; ``buffer``: bytes for a walk through memory."""
     kernel, (units, count) = kernel_of(name, buffer), SLICES[name]
     return lambda: slices_of(kernel, units, count)
 

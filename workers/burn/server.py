@@ -15,8 +15,8 @@ job whose rates are not known measures them first.
 When standard input closes, the host is gone: everything is killed and the program ends. Linux also
 kills the program when the host ends, and the burning processes when the program ends; each of them
 may be stopped at the time. The program has one thread and few imports, so that a fork is safe, and
-quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are: else
-it would wait behind all that burns before it could cancel anything.
+quick: a job begins to burn within a few milliseconds. It is not niced, as the processes are:
+otherwise it would wait behind the burning processes before it could cancel one.
 """
 
 from __future__ import annotations
@@ -200,15 +200,13 @@ class BurnServer:
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                group = self._owner.pop(pid, None)
-                if group is not None:
-                    group.ended(pid, status, usage.ru_utime + usage.ru_stime)
-                    if not group.alive:
-                        self._end(group)
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                pid, status, usage = ended
+                if (group := self._owner.pop(pid, None)) is None:
+                    continue
+                group.ended(pid, status, usage.ru_utime + usage.ru_stime)
+                if not group.alive:
+                    self._end(group)
 
     def _end(self, group: Group) -> None:
         self._budget.give_back(group.number)
@@ -221,7 +219,7 @@ class BurnServer:
             "rates": self._rates,
             "own": self._program is None,
         }
-        with contextlib.suppress(BrokenPipeError):  # the host is gone: standard input tells us
+        with contextlib.suppress(BrokenPipeError):  # the host is gone: standard input will show it
             os.write(1, json.dumps(answer).encode() + b"\n")
 
 

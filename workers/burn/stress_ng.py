@@ -1,8 +1,8 @@
 """stress-ng as the kernel of stress jobs, with bounded operations.
 
 Only for the processor: its walks through memory (``--stream``) come in operations of a tenth of a
-second with as much set-up, too coarse for an amount of work; ``memory`` and ``mixed`` jobs
-have our own kernel.
+second with as much set-up, too coarse for an amount of work; ``memory`` and ``mixed`` jobs use the
+built-in kernel.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workers.burn.kernels import MIB
 METHOD = "int64"
 #: operations of a trial run: some tenths of a second
 TRIAL = 300
-#: processor seconds that no processor needs less for
+#: processor seconds that every processor needs at least
 MIN_TRIAL = 0.005
-#: real seconds that a trial may take: a program that hangs does not hang us
+#: real seconds that a trial may take: a program that hangs is given up
 PATIENCE = 20.0
-#: more it refuses: some fifteen hours
+#: it refuses more: some fifteen hours
 MAX_OPERATIONS = 100_000_000
 #: bytes that one burning process and its helper take
 OVERHEAD = 3 * MIB

@@ -21,7 +21,7 @@ SPENT = re.compile(
 
 
 class BurntWatch:
-    """Asks the hosts again and again, in a thread, while the ``with`` block runs.
+    """Polls the hosts, in a thread, while the ``with`` block runs.
 
     They are gone when a run has ended, so what the last jobs cost is not seen; the ratio is that
     of all the others. ``targets`` is the folder in which the hosts are to say where they serve.
@@ -60,7 +60,7 @@ class BurntWatch:
 def _spent(file: Path) -> dict[str, float]:
     """Return a host's seconds of work and of processor time, over all modes."""
     (entry,) = msgspec.json.decode(file.read_bytes())
-    # the address is one that a host of ours wrote there: this machine, over HTTP
+    # a host of this farm wrote the address: this machine, over HTTP
     with urlopen(f"http://{entry['targets'][0]}/metrics", timeout=INTERVAL) as answer:
         text = answer.read().decode()
     spent = {"work": 0.0, "cpu": 0.0}

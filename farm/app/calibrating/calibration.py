@@ -13,7 +13,7 @@ import msgspec
 
 from farm.app.calibrating.work_rates import burn_settings, work_rates
 from farm.scenario.calibration import Calibration, Machine, Measurement
-from workers.burn.burners import rates_text
+from workers.burn.burning_jobs import rates_text
 from workers.burn.calibration import (
     QUIET,
     Plan,

@@ -21,7 +21,7 @@ from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
-from workers.burn.burners import MODES, parse_rates
+from workers.burn.burning_jobs import MODES, parse_rates
 from workers.burn.calibration import busy_with_others
 from workers.burn.limits import usable_cores
 

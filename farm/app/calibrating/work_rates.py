@@ -9,7 +9,7 @@ import msgspec
 
 from farm.live.settings import from_environment
 from farm.scenario import Scenario
-from workers.burn.burners import MODES, Burners, BurnSettings, rates_text
+from workers.burn.burning_jobs import MODES, Burners, BurnSettings, rates_text
 
 
 def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:

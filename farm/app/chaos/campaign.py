@@ -133,36 +133,24 @@ class Link:
 
     def __init__(self, farm: ChaosFarm) -> None:
         self._farm = farm
-        self._url = ""
-        self._operator: Operator | None = None
-        self._saboteur: Saboteur | None = None
+        self._connections = contextlib.ExitStack()
+        self._server: Saboteur | None = None
 
     def close(self) -> None:
         """Let go of the server."""
-        if self._operator is not None and self._saboteur is not None:
-            self._saboteur.close()
-            self._operator.__exit__(None, None, None)
-        self._url, self._operator, self._saboteur = "", None, None
+        self._server = None
+        self._connections.close()
 
-    def operator(self) -> Operator:
-        """Return an operator of the farm; raises what ``AWAY`` lists while there is none."""
+    def server(self) -> Saboteur:
+        """Return the way to hurt the farm; raises what ``AWAY`` lists while there is none."""
         place = self._farm.place()
         if place is None:
             raise RunError("the farm is coming up")
-        if self._operator is None or place.redis_url != self._url:
+        if self._server is None or place.redis_url != self._server.operator.url:
             self.close()
-            operator = Operator(place.redis_url, place.prefix)
-            operator.__enter__()
-            saboteur = Saboteur(operator)
-            self._url, self._operator, self._saboteur = place.redis_url, operator, saboteur
-        return self._operator
-
-    def server(self) -> Saboteur:
-        """Return the way to hurt the farm; raises like ``operator``."""
-        self.operator()
-        if self._saboteur is None:
-            raise RunError("the farm is coming up")
-        return self._saboteur
+            operator = self._connections.enter_context(Operator(place.redis_url, place.prefix))
+            self._server = self._connections.enter_context(contextlib.closing(Saboteur(operator)))
+        return self._server
 
     def has_ended(self, job: str) -> bool:
         """Whether it is known that the job has ended."""
@@ -212,7 +200,7 @@ class Feeder:
             while not self._stop.is_set():
                 # jobs submitted by an attempt that failed are known, and skipped
                 with contextlib.suppress(*AWAY):
-                    self._link.operator().submit(jobs)
+                    self._link.server().operator.submit(jobs)
                     break
                 self._stop.wait(STEP)
             self._queue.task_done()

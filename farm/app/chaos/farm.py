@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from farm.app.chaos.machine import Machine
-from farm.app.staying_up.farm_place import FarmPlace, read_place
+from farm.app.long_running.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.operating.sabotage import Saboteur
 from farm.live.redis.server import EmbeddedServer, choose_server
@@ -175,7 +175,7 @@ class ChaosFarm:
         return (pid, began) if began else None
 
     def doom(self) -> None:
-        """The keeper ends: everybody that it kept is to be gone soon."""
+        """The keeper ends: all its processes have to end soon."""
         deadline = time.monotonic() + GONE_WITHIN
         doomed = {pid: began_at(pid) for pid in self.processes()}
         self._doomed += [(deadline, (pid, began)) for pid, began in doomed.items() if began]

@@ -1,8 +1,8 @@
 """The machine that the farm sees: slow syncs, a full disk, a wall clock that is set.
 
-A small library stands before the C library of each process of the farm (``LD_PRELOAD``) and reads
-three dials from a file that all of them have mapped. So one process's trouble is everybody's, as
-on a real machine, and no right of root is needed; a C compiler is.
+A small library is preloaded before the C library in each process of the farm (``LD_PRELOAD``) and
+reads three settings from a file that all of them have mapped. So all processes have the same
+trouble, as on a real machine. Root is not needed, but a C compiler is.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Machine:
 
 
 def can_be_faked() -> bool:
-    """Whether this machine can preload a library of ours into processes that wait correctly then.
+    """Whether this machine can preload the library into processes that wait correctly then.
 
     A Python that waits by the wall clock would be misled by another one than the kernel's.
     """

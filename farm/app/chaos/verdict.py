@@ -21,7 +21,7 @@ from farm.app.recorded.run_audit import audit_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause
-from farm.live.redis.append_only import hash_writes
+from farm.live.redis.append_only_reader import hash_writes
 from farm.live.redis.keys import Keys
 from workers.journal import Entry, read_journals
 

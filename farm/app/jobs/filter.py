@@ -45,7 +45,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_some(self) -> bool:
-        """Whether anything but a state is asked for."""
+        """Whether there are other criteria than a state."""
         return bool(self._texts() or self.attribute)
 
     def words(self) -> str:

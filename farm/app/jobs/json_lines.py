@@ -12,7 +12,7 @@ import msgspec
 
 from farm.core.errors import InputError, TraceError, did_you_mean
 from farm.core.model import Job, Platform
-from farm.live.wire.bounds import flaw_of
+from farm.live.wire.report_checks import flaw_of
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from farm.live.operating.answers import Answer
 from farm.live.operating.operator import Operator
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.live.wire.bounds import flaw_of
+from farm.live.wire.report_checks import flaw_of
 from farm.terminal.console import FarmConsole
 
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)

@@ -13,8 +13,8 @@ import msgspec
 from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
-from farm.live.wire.bounds import flaw_of
 from farm.live.wire.pool_report import PoolReport
+from farm.live.wire.report_checks import flaw_of
 from farm.scenario import TraceOptions
 from farm.scenario.quantities import MODES
 from farm.terminal.options import seconds_of

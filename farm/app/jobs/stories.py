@@ -87,5 +87,5 @@ def reason_of(decision: Decision) -> str:
 
 
 def tried(one: Try) -> str:
-    """Say what became of an attempt that came to nothing."""
-    return f"on {one.builder}, came to nothing at {format_roughly(one.at)}: {one.reason}"
+    """Describe a void attempt."""
+    return f"on {one.builder}, lost at {format_roughly(one.at)}: {one.reason}"

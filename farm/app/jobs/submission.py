@@ -55,7 +55,7 @@ class Submission:
         self._last = ""
 
     def begin(self, operator: Operator) -> None:
-        """Hand in to this operator's farm from now on; raises ServerError if it cannot sync."""
+        """Submit to this operator's farm from now on; raises ServerError if it cannot sync."""
         self._operator = operator
         if self._sync:
             operator.check_sync()
@@ -76,13 +76,13 @@ class Submission:
         with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
             for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
                 last = first + AT_ONCE >= len(jobs)
-                self._hand_in(jobs[first : first + AT_ONCE], sync=self._sync and last)
+                self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
         for together in in_gusts(jobs):
             self._refuse_twins(together)
-            self._hand_in(self._new(together), sync=self._sync)
+            self._submit(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
         """Each at its own time."""
@@ -91,7 +91,7 @@ class Submission:
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
-            self._hand_in(self._new(list(together)), sync=self._sync)
+            self._submit(self._new(list(together)), sync=self._sync)
 
     def outcome(self) -> dict[str, object]:
         """Return the outcome as plain values."""
@@ -109,7 +109,7 @@ class Submission:
         now = ", all of them now: --speed keeps their arrival times" if self._at_once else ""
         return f"{many(self.submitted, 'job')} submitted{known}{now}"
 
-    def _hand_in(self, jobs: list[Job], *, sync: bool) -> None:
+    def _submit(self, jobs: list[Job], *, sync: bool) -> None:
         # the farm's clock says when they arrive, not the file's
         jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
         self._operator.check_room(len(jobs))
@@ -139,12 +139,12 @@ class Submission:
         return [job for job in jobs if job.id not in known]
 
 
-def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
+def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield what comes together as lists: as soon as there is one, with all that follow at once.
 
     What the source raises is raised after the items that came before it.
     """
-    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=most)
+    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=AT_ONCE)
 
     def read() -> None:
         error: BaseException | None = None
@@ -156,19 +156,14 @@ def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
         arrived.put(_End(error))
 
     threading.Thread(target=read, daemon=True).start()
-    end: _End | None = None
-    while end is None:
-        gust: list[T] = []
-        following = arrived.get()
-        while not isinstance(following, _End):
-            gust.append(following)
-            if len(gust) == most or arrived.empty():
-                break
-            following = arrived.get()
-        else:
-            end = following
-        if gust:
+    end: T | _End | None = None
+    while not isinstance(end, _End):
+        together = [arrived.get()]
+        while len(together) < AT_ONCE and not arrived.empty():
+            together.append(arrived.get())
+        if gust := [item for item in together if not isinstance(item, _End)]:
             yield gust
+        end = together[-1]
     if end.error is not None:
         raise end.error
 

@@ -1,16 +1,19 @@
-"""What a submitter is told of the time that a job will take, as soon as it is submitted."""
+"""The estimate of a job's times that a submitter gets at submission."""
 
 from __future__ import annotations
 
 import msgspec
 
-from farm.core.errors import ServerError
+from farm.core.errors import FarmError, ServerError
+from farm.live.operating.answers import Waiting
 from farm.live.operating.operator import Operator
 from farm.terminal.console import many
 from farm.units import format_roughly
 
 #: real seconds after which a busy scheduler is not waited for
 ANSWERED_WITHIN = 3.0
+#: with more jobs waiting, a simulation takes longer than a command should
+MAX_SIMULATED = 10_000
 
 
 class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +56,7 @@ def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
         return None
     if found is None:
         return None
+    found = with_provisioner(operator, job_id, found)
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
     return ToldEstimate(
@@ -64,6 +68,26 @@ def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
         may_grow=found.may_grow,
         why=found.why,
     )
+
+
+def with_provisioner(operator: Operator, job_id: str, found: Waiting) -> Waiting:
+    """Return what the scheduler knows of a job, with an estimate that plays the provisioner.
+
+    The scheduler's own estimate counts the builders that are there. Where more may come, the farm
+    is simulated from its present state. A farm that is too large for it, or uses functions that
+    are not installed here, leaves the scheduler's, and ``may_grow``.
+    """
+    if not found.may_grow or found.ahead is None:
+        return found
+    try:
+        if operator.status().waiting > MAX_SIMULATED:
+            return found
+        from farm.app.forecasts.what_if import dispatch_in  # noqa: PLC0415 - the simulator
+
+        at = dispatch_in(operator.image(), job_id)
+    except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
+        return found
+    return msgspec.structs.replace(found, may_grow=False, dispatch_in_time=at)
 
 
 def _time(seconds: float) -> str:

@@ -40,7 +40,7 @@ class RecordedRun:
 
     @property
     def has_events(self) -> bool:
-        """Whether the event log can be asked for."""
+        """Whether there is an event log."""
         return self._log is not None
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from farm.app.recorded.recorded_run import RecordedRun, now
-from farm.app.result import Result
+from farm.app.recorded.result import Result
 from farm.assembly import run_info
 from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter

@@ -1,6 +1,6 @@
-"""What each provisioning algorithm would have done with the same week of jobs.
+"""Compares the provisioning algorithms on the same week of jobs.
 
-Each plays the week twice: on a farm where all goes well, and on one with ``TROUBLES``.
+Each runs the week twice: on a farm without faults, and on one with ``TROUBLES``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from farm.units import format_time
 
 WEEK = Path(__file__).with_name("firefox_week.yaml")
 POOL = "pools.linux"
-#: what each begins with beside min 0 and max; elsewhere the algorithm's own defaults
+#: options of each beside min 0 and max; otherwise the algorithm's defaults
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "fixed": {"builders": 45},
     "manual": {"capacity": {0: 25, 8: 45, 13: 60, 19: 40, 22: 25}},
@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "jenkins": {},
     "predictive": {},
 }
-#: they stop no builder themselves: an idle one goes after so long
+#: they stop no builder themselves: an idle one is retired after this time
 IDLE_TIMEOUT = {"taskcluster": "15m", "jenkins": "15m"}
 TICKS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36000.0)
 #: builders that never take a job, boot slowly, are lost (spot), and signals that are late and wrong
@@ -59,7 +59,7 @@ TITLE = "Every autoscaler on one week"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an algorithm made of the week; times in seconds."""
+    """An algorithm's results for the week; times in seconds."""
 
     algorithm: str
     troubles: bool
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     p95_wait: float
     cost: float
     idle_share: float
-    #: builders that joined, for each hundred jobs
+    #: builders that joined, per hundred jobs
     churn: float
     #: attempts that were lost with their builder
     lost_attempts: int
@@ -78,9 +78,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def play(
     trace: Path | None = None, progress: Callable[[int, int], None] = lambda *_: None
 ) -> list[Outcome]:
-    """Play the week, or a trace, under every algorithm, on all processors.
+    """Simulate the week, or a trace, with every algorithm, on all processors.
 
-    A trace is played from its first job on, for as long as it lasts, on the pool of the week.
+    A trace is simulated completely, on the pool of the week.
     """
     names = [(name, troubles) for name in OPTIONS for troubles in (False, True)]
     runs = [SeededRun(one, one.seed) for one in (_scenario(*name, trace) for name in names)]
@@ -119,7 +119,7 @@ def _outcome(name: str, troubles: bool, summary: Summary) -> Outcome:
 
 
 def chart(outcomes: Sequence[Outcome]) -> Chart:
-    """Return wait against cost: a dot where all goes well, from it a line to the troubled farm."""
+    """Return wait against cost: a dot without faults, and a line to the farm with troubles."""
     found = Chart("Mean wait against cost", "mean wait", "cost", height=5.0)
     by_name = {(one.algorithm, one.troubles): one for one in outcomes}
     for name in dict.fromkeys(one.algorithm for one in outcomes):

@@ -28,16 +28,16 @@ class Axis(NamedTuple):
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis that ``--vary KEY=V1,V2`` says; raises InputError."""
+    """Return the axis of ``--vary KEY=V1,V2``; raises InputError."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
-        raise InputError(f"--vary {text}: allowed: KEY=V1,V2, as scheduling.policy=fifo,sjf")
+        raise InputError(f"--vary {text}: allowed: KEY=V1,V2, such as scheduling.policy=fifo,sjf")
     written = _split(values)
     return _axis(key.strip(), {one: _value(one, f"--vary {key}={one}", key) for one in written})
 
 
 def axis_of(key: str, values: Sequence[Any]) -> Axis:
-    """Return the axis of a key as Python code says it; ``__`` stands for a dot."""
+    """Return the axis of a key in the form of Python code; ``__`` stands for a dot."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(f"vary: {key}: found {values!r:.60}; allowed: a list of values")
     named = {
@@ -56,7 +56,7 @@ def _axis(key: str, values: dict[str, Any]) -> Axis:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts between commas that stand outside brackets and quotes."""
+    """Return the parts between commas outside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:
@@ -83,7 +83,7 @@ def _value(text: str, source: str, key: str) -> Any:
 
 
 def _section(path: str, key: str) -> MarkedDict:
-    """Return what a file says of a section: its keys, or the section's name above them."""
+    """Return a section from a file: its keys, or the section's name above them."""
     document = read_document(Path(path))
     last = key.replace("__", ".").rpartition(".")[2]
     inner = document.get(last)
@@ -94,13 +94,18 @@ class Grid:
     """The settings of a sweep, each with its scenario.
 
     Raises ScenarioError for a key that does not exist, a pattern that matches nothing, and values
-    that are not allowed: everything is checked before anything is played.
+    that are not allowed: everything is checked before the first run.
     """
 
     def __init__(self, base: Scenario, axes: Sequence[Axis]) -> None:
         keys = [axis.key for axis in axes]
         if twice := [key for key in keys if keys.count(key) > 1]:
             raise InputError(f"vary: found {twice[0]} twice; allowed: each key once")
+        if "seed" in keys:
+            raise InputError(
+                "vary: found seed; allowed: other keys, because every setting runs with the same "
+                "seeds (--replications of them, starting at the scenario's seed)"
+            )
         self.base = base
         self._axes = axes
         document = parse_document(base.to_yaml(), base.name)
@@ -134,7 +139,7 @@ class Grid:
         return {place.removesuffix(".algorithm"): {"algorithm": value, **kept}}
 
     def baseline(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return by axis what others are compared with; nothing given: each axis's first value."""
+        """Return by axis the value that others are compared with; default: its first value."""
         for key, value in given.items():
             if key not in self.axes:
                 hint = did_you_mean(key, self.axes)
@@ -167,7 +172,7 @@ def _is_pattern(step: str) -> bool:
 
 
 def _matches(place: Any, steps: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths that match and whose last container is there."""
+    """Yield the paths that match and whose last container exists."""
     children = _children(place)
     step, *rest = steps
     if not rest:

@@ -30,7 +30,7 @@ class SeededRun(NamedTuple):
     def play(self, runs: int = 1) -> Summary:
         """Simulate it; the summary is as it would be read back, so that both write the same.
 
-        ``runs``: how many like this one are to be played, in this process or another.
+        ``runs``: the number of similar runs, in this process or another.
         """
         seeded = self.scenario.model_copy(update={"seed": self.seed})
         written = msgspec.json.encode(simulated_run(seeded, runs=runs).kept.summary)
@@ -38,7 +38,7 @@ class SeededRun(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What is the same only for a run with the same result: scenario, traces, version."""
+        """Return a hash of scenario, traces and version: equal for runs with the same result."""
         digest = hashlib.blake2b(digest_size=16)
         for part in (__version__, str(self.seed), self.scenario.to_yaml(), *_traces(self.scenario)):
             digest.update(part.encode() + b"\0")
@@ -54,7 +54,7 @@ class SentRun(msgspec.Struct, frozen=True):
     runs: int
 
     def play(self) -> Summary:
-        """Simulate it; raises RunError where the result would not be that of its sender."""
+        """Simulate it; raises RunError if the sender's result would differ."""
         run = SeededRun(parse_scenario(parse_document(self.scenario, "sweep")), self.seed)
         if run.key != self.key:
             raise RunError("a worker has another version of the farm, or other trace files")
@@ -119,7 +119,7 @@ def play_all(
     progress: Callable[[int], None],
     redis: str | None = None,
 ) -> list[Summary]:
-    """Return each run's summary, in order; ``progress`` is called with how many are done.
+    """Return each run's summary, in order; ``progress`` is called with the number of finished runs.
 
     ``redis``: the server whose Celery workers play (``farm.app.sweeps.worker``); None: this
     machine. Raises what a run raises, and RunError if a process was killed: the finished runs are
@@ -139,7 +139,7 @@ def play_all(
 
 
 def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Summary]]:
-    """Yield the summaries as they are made: here, unless it takes long; then by processes."""
+    """Yield the summaries as they are made: locally, or by processes if it takes long."""
     with SharedWork() as work:
         for number, summary in work.done([partial(runs[p].play, len(places)) for p in places]):
             yield places[number], summary

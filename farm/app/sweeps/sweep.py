@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
@@ -19,7 +20,6 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
 from farm.results.comparison.sweep_table import as_csv, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
-from farm.scenario.load import load_scenario
 
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
 SCENARIO = "scenario.yaml"
@@ -90,7 +90,7 @@ class SweepResult:
 
 
 def sweep(
-    scenario: Any,
+    scenario: Source,
     vary: Mapping[str, Sequence[Any]] | None = None,
     *,
     replications: int = 10,
@@ -126,8 +126,7 @@ def sweep(
     >>> [row["replications"] for row in found.table if row["metric"] == "waiting_time mean"]
     [3, 3]
     """
-    changes = {key.replace("__", "."): value for key, value in overrides.items()}
-    base = load_scenario(scenario, changes=changes)
+    base = load_scenario(scenario, **overrides)
     axes = [axis_of(key, values) for key, values in (vary or {}).items()]
     chosen = {key: str(value) for key, value in (baseline or {}).items()}
     grid = Grid(base, axes)
@@ -143,7 +142,7 @@ def play_sweep(
     progress: Callable[[int, int], None] = lambda *_: None,
     redis: str | None = None,
 ) -> SweepResult:
-    """Play a grid; ``progress`` is called with how many runs are done, and of how many."""
+    """Run a grid; ``progress`` is called with the numbers of finished and of all runs."""
     if replications < 1:
         raise InputError(f"replications: found {replications}; allowed: 1 or more")
     if not 0 <= relevant < 1:
@@ -173,7 +172,7 @@ def _folder(path: Path) -> Path:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file; allowed: a directory")
     if path.is_dir() and any(path.iterdir()) and not (path / FINISHED).is_dir():
-        raise InputError(f"{path}: holds something else; allowed: a new directory, or a sweep's")
+        raise InputError(f"{path}: has other files; allowed: a new directory, or a sweep's")
     return path
 
 
@@ -188,8 +187,8 @@ def _claim(folder: Path, scenario: str) -> None:
         raise InputError(f"{path}: cannot be kept: {error.strerror}") from None
     if not same:
         raise InputError(
-            f"{folder}: holds a sweep of another scenario, or of this one as it was; "
-            "allowed: a new directory, or that of the same scenario, whatever varies"
+            f"{folder}: has a sweep of another scenario, or of an older version of this one; "
+            "allowed: a new directory, or that of the same scenario with any axes"
         )
 
 

@@ -1,6 +1,7 @@
 """``celery -A farm.app.sweeps.worker worker``: plays the runs of ``farm sweep --redis URL``.
 
-The server is that of FARM_REDIS_URL. Files that a scenario reads must be here as they are there.
+The server is that of FARM_REDIS_URL. Files that a scenario reads must exist under the same path,
+with the same content.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from farm.live.settings import from_environment
 
 
 def play(text: str) -> str:
-    """Play the run that was sent; return its summary as JSON."""
+    """Simulate a run that was sent; return its summary as JSON."""
     return msgspec.json.encode(msgspec.json.decode(text, type=SentRun).play()).decode()
 
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 
-from farm.app.staying_up.snapshots import view_from
+from farm.app.long_running.snapshots import view_from
 from farm.cli.forecasts.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
@@ -26,6 +25,7 @@ from farm.forecasts.dispatch import (
     estimate_queue,
 )
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import note
 
 
 class RuleSet(StrEnum):
@@ -69,7 +69,10 @@ def estimate(
     The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
     state of a live farm.
     """
-    view = view_from(state, redis, folder)
+    view, growing = view_from(state, redis, folder)
+    if growing:
+        said = f"builders still to come to {', '.join(growing)} are not counted (farm whatif counts them)"
+        note(said, err=True)
     chosen = RULES[rules.value]
     wanted = [
         _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()
@@ -82,7 +85,7 @@ def estimate(
         _print_explanations(view, wanted, chosen, limit)
     else:
         jobs, queue = estimate_queue(view, chosen)
-        Console().print(queue_table(jobs, queue, limit or len(jobs)))
+        note(queue_table(jobs, queue, limit or len(jobs)))
 
 
 def _job_named(view: FarmView, name: str, source: str) -> JobView:
@@ -124,12 +127,11 @@ def _print_json(view: FarmView, wanted: list[JobView], rules: Rules, *, explain:
 
 def _print_explanations(view: FarmView, wanted: list[JobView], rules: Rules, limit: int) -> None:
     jobs = wanted or view.waiting()
-    console = Console()
     for job in jobs[: limit or len(jobs)]:
         found = estimate_dispatch(view, job.id, rules)
-        console.print(explanation(found, rules, job.duration_s), soft_wrap=True)
+        note(explanation(found, rules, job.duration_s))
     if limit and len(jobs) > limit:
-        console.print(f"… and {len(jobs) - limit} more (--limit 0 shows all)", highlight=False)
+        note(f"… and {len(jobs) - limit} more (--limit 0 shows all)")
 
 
 def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str, Any]]:

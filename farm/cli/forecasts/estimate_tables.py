@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from farm.forecasts.dispatch import (
@@ -17,15 +16,15 @@ from farm.forecasts.dispatch import (
     QueueEstimates,
     Rules,
 )
-from farm.terminal.output import table_of
+from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
-def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table:
+def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listing:
     """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
     rows = (
         (
-            Text(job.name),
+            job.name,
             str(job.platform),
             str(queue.predecessors[place]),
             str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
@@ -35,12 +34,13 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Table
         for place, job in enumerate(jobs[:limit])
     )
     more = len(jobs) - limit
-    return table_of(
-        f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
-        ("job", "platform"),
-        ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in"),
+    columns = ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in")
+    return Listing(
+        (*texts("job", "platform"), *numbers(*columns)),
         rows,
-        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else None,
+        first_to_go=("builders", "ahead", "next free in"),
+        title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else "",
     )
 
 
@@ -50,13 +50,10 @@ def _done(job: JobView, dispatch: float) -> str:
 
 def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
     """Explain one estimate: groups, sums, divisors, the head job, and the next free builder."""
-    table = Table(show_footer=True)
-    table.add_column("predecessors", "lead time")
-    for heading in ("jobs", "sum", "builders", "divided by"):
-        table.add_column(heading, justify="right")
-    table.add_column("adds", _seconds(estimate.plt_s), justify="right")
-    for group in estimate.groups:
-        table.add_row(*_group_row(group))
+    table = Listing(
+        (*texts("predecessors"), *numbers("jobs", "sum", "builders", "divided by", "adds")),
+        [*map(_group_row, estimate.groups), ("lead time", *4 * ("",), _seconds(estimate.plt_s))],
+    )
     title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
     lines = [Text(line) for line in _lines(estimate, rules)]
     if estimate.estimate_s is not None and run_time is not None:

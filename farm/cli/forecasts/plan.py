@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from farm.app.forecasts.capacity import plan_pools, priced
@@ -18,7 +17,8 @@ from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.sim.planning import Plan, PlanOptions, Point
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
-from farm.terminal.output import note, print_json, progress, table_of
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, folding, numbers
 from farm.units import format_roughly
 
 
@@ -138,18 +138,19 @@ def _settings(found: Plan) -> bool:
     return any(isinstance(size, str) for size in found.points[0].sizes)
 
 
-def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Table:
+def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Listing:
     """Lay out what was tried, the cheapest first; pools and keys share one column."""
     bound = f"{options.confidence:.0%} below"
     judged = [name for t in terms for name in (f"{t.statistic} {t.metric}", bound)]
-    return table_of(
-        f"{' + '.join(found.pools)}: what was tried, the cheapest first",
-        ("settings" if _settings(found) else "builders",),
-        (*judged, "mean wait", "hours", "cost", "meets it"),
+    first = "settings" if _settings(found) else "builders"
+    return Listing(
+        (*folding(first), *numbers(*judged, "mean wait", "hours", "cost", "meets it")),
         (
             _row(point, terms, best=point == found.best)
             for point in sorted(found.points, key=lambda one: (one.cost, one.bounds))
         ),
+        first_to_go=("hours", "mean wait"),
+        title=f"{' + '.join(found.pools)}: what was tried, the cheapest first",
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
@@ -13,7 +12,8 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import write_figures
 from farm.results.figures.risk import risk_figure, text_plot
 from farm.terminal.options import AsJson, Plot
-from farm.terminal.output import note, print_json, table_of
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, numbers
 
 Lines = dict[float, list[float]]
 
@@ -76,13 +76,13 @@ def _numbers(text: str, option: str) -> list[float]:
         ) from None
 
 
-def _table(lines: Lines) -> Table:
-    columns = ("slots n", *(f"p = {fraction:g}" for fraction in lines))
+def _table(lines: Lines) -> Listing:
+    columns = numbers("slots n", *(f"p = {fraction:g}" for fraction in lines))
     rows = (
         (str(n), *(f"{value:.3f}" for value in row))
         for n, row in enumerate(zip(*lines.values(), strict=True), 1)
     )
-    return table_of("Expected slowdown f(n, p)", (), columns, rows)
+    return Listing(columns, rows, title="Expected slowdown f(n, p)")
 
 
 def _as_json(lines: Lines, slowdown: str) -> dict[str, object]:

@@ -12,15 +12,18 @@ import typer
 from farm.app.forecasts.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.app.jobs.json_lines import parse_platform
 from farm.core.model import Builder, Job, Platform
-from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 _COLUMNS = (
-    Column("builder"), Column("pool"), Column("speed", right=True), Column("run time", right=True),
-    Column("rest", right=True), Column("by", folds=True), Column("samples", right=True),
-)  # fmt: skip
+    *texts("builder", "pool"),
+    *numbers("speed", "run time", "rest"),
+    *folding("by"),
+    *numbers("samples"),
+)
 
 
 def runtime_estimate(
@@ -76,7 +79,9 @@ def runtime_estimate(
     """
     bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
     client = ClientSide(size_bound=size_bound, deadline=bound)
-    learned = msgspec.structs.replace(learned_from(source, redis, folder, estimator), client=client)
+    with progress("learning", silent=as_json):
+        learned = learned_from(source, redis, folder, estimator)
+    learned = msgspec.structs.replace(learned, client=client)
     if job is not None:
         wanted = learned.job(job)
     else:
@@ -93,14 +98,13 @@ def runtime_estimate(
     if as_json:
         print_json(*rows)
         return
-    console = FarmConsole()
     what = wanted.id or f"a job of the kind {wanted.kind}"
-    console.print(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
+    note(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
     cells = [_cells(row, count) for row, count in alike(rows)]
-    console.print(listing(_COLUMNS, cells, console.width, "rest speed pool"))
+    note(Listing(_COLUMNS, cells, first_to_go=("rest", "speed", "pool")))
     if done is not None:
         said = f"{replicas} replicas are done in {format_roughly(done[0])}"
-        console.print(plain(f"{said}, on {', '.join(done[1])}", 1000))
+        note(plain(f"{said}, on {', '.join(done[1])}", 1000))
 
 
 def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:

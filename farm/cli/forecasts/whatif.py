@@ -8,18 +8,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from farm.app.forecasts.what_if import roll_out
-from farm.app.staying_up.snapshots import image_from
+from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import load_scenario
 from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Rollouts
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
-from farm.terminal.output import note, print_json, table_of
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
@@ -57,10 +56,11 @@ def whatif(
     before, after = load_scenario(image.scenario), load_scenario(image.scenario, sets or ())
     if not image.snapshot.waiting:
         raise InputError("no job waits: there is nothing to roll out")
-    now = roll_out(image, before, before, count, seed, arrivals=arrivals)
     then = None
-    if sets:
-        then = roll_out(image, before, after, count, seed, arrivals=arrivals)
+    with progress("simulating", silent=as_json):
+        now = roll_out(image, before, before, count, seed, arrivals=arrivals)
+        if sets:
+            then = roll_out(image, before, after, count, seed, arrivals=arrivals)
     report = _Report(image, now, then)
     if as_json:
         print_json(report.as_json(count, sets or (), limit))
@@ -127,33 +127,33 @@ class _Report:
     def _both(self) -> list[tuple[str, _Waits]]:
         return [("now", self._now), *([] if self._then is None else [("then", self._then)])]
 
-    def platforms(self, count: int) -> Table:
+    def platforms(self, count: int) -> Listing:
         """Return a table of the platforms."""
-        return table_of(
-            f"Waiting jobs by platform ({count} rollouts)",
-            ("platform",),
-            ("waiting", "mean wait", "last job (P50)", "last job (P90)"),
+        return Listing(
+            (*texts("platform"), *numbers("waiting", "mean wait", "last job P50", "last job P90")),
             [
                 (name, str(len(places)), *_cells([one.together(places) for _, one in self._both()]))
                 for name, places in self._places.items()
             ],
+            title=f"Waiting jobs by platform ({count} rollouts)",
+            first_to_go=("waiting", "last job P90"),
         )
 
-    def slowest(self, limit: int) -> Table:
+    def slowest(self, limit: int) -> Listing:
         """Return a table of the jobs that wait longest without the change."""
         shown = self._slowest[: limit or None]
-        return table_of(
-            f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
-            ("job", "platform"),
-            ("P50", "P90", "mean"),
+        return Listing(
+            (*texts("job", "platform"), *numbers("P50", "P90", "mean")),
             [
                 (
-                    Text(self._jobs[place]),
+                    self._jobs[place],
                     self._platform[place],
                     *_cells([one.of(place) for _, one in self._both()]),
                 )
                 for place in shown
             ],
+            title=f"The {len(shown)} slowest of {len(self._jobs)} jobs: time to dispatch",
+            first_to_go=("platform", "mean"),
         )
 
 

@@ -9,14 +9,14 @@ import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ids_given, live_of
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested
 from farm.core.model import Cause
 from farm.live.store.job_reader import AT_ONCE
-from farm.live.wire.bounds import MAX_TEXT
 from farm.live.wire.messages import UNSTAMPED
+from farm.live.wire.report_checks import MAX_TEXT
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json

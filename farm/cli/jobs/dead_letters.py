@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.live.redis.keys import written_at
-from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, folding, texts
 
-COLUMNS = (
-    Column("written"), Column("stream"), Column("sender", folds=True), Column("reason"),
-    Column("why", folds=True),
-)  # fmt: skip
+COLUMNS = (*texts("written", "stream"), *folding("sender"), *texts("reason"), *folding("why"))
 #: characters of a reason in the table; --json has all of it
 SHOWN = 300
 
@@ -43,14 +41,13 @@ def dead_letters(
             (
                 datetime.fromtimestamp(written_at(letter.entry), UTC).isoformat(" ", "seconds"),
                 letter.stream,
-                plain(letter.sender),
+                letter.sender,
                 letter.reason,
-                plain(letter.why.strip()[-SHOWN:]),
+                letter.why.strip()[-SHOWN:],
             )
             for letter in letters
         ]
-        console = FarmConsole()
-        console.print(listing(COLUMNS, rows, console.width, "sender stream"))
+        note(Listing(COLUMNS, rows, first_to_go=("sender", "stream")))
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
     typer.echo(
         f"{many(sum(counts.values()), 'message')} refused{f': {reasons}' if reasons else ''}"

@@ -11,21 +11,22 @@ from rich.text import Text
 
 from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import tried
+from farm.app.long_running.farm_place import reach
+from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.recorded_decisions import decisions_on
-from farm.app.staying_up.farm_place import reach
-from farm.app.staying_up.pool_troubles import hints_for
 from farm.cli.jobs.turns import show_turns
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.terminal.console import FarmConsole, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
-_COMPETITORS = (Column("job"), Column("charged to", folds=True), Column("key", folds=True))
+_COMPETITORS = (*texts("job"), *folding("charged to", "key"))
 
 
 def explain(
@@ -47,7 +48,8 @@ def explain(
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
         return
-    found = decisions_on(Path(what), job)
+    with progress("replaying", silent=as_json):
+        found = decisions_on(Path(what), job)
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
         return
@@ -77,7 +79,7 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
     if decision is not None:
         _show(decision)
     elif answer is not None and answer.job is not None:
-        show_turns(console, answer.job.turns)
+        show_turns(answer.job.turns)
     for line in [said, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
@@ -121,17 +123,16 @@ def _show(decision: Decision) -> None:
     if decision.path:
         console.print(plain(f"charged to {' / '.join(decision.path)}"))
     console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
-    show_turns(console, decision.turns)
+    show_turns(decision.turns)
     if decision.next:
-        console.print("competing jobs, the next to go first", style="italic")
         rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
-        console.print(listing(_COMPETITORS, rows, console.width))
+        note(Listing(_COMPETITORS, rows, title="competing jobs, the next to go first"))
     if not decision.free_builders:
         console.print("no other builder was free: this slot was, just then")
         return
-    console.print("free builders, best first", style="italic")
     ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
-    console.print(listing((Column("builder"), Column("rank", right=True)), ranks, console.width))
+    columns = (*texts("builder"), *numbers("rank"))
+    note(Listing(columns, ranks, title="free builders, best first"))
 
 
 def _key(key: object) -> str:

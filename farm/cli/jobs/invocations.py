@@ -7,22 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from farm.app.staying_up.invocations import Invocations, invocations_of
-from farm.app.staying_up.snapshots import image_from
+from farm.app.long_running.invocations import Invocations, invocations_of
+from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
-from farm.core.queues.fair_share.listing import Filter
-from farm.terminal.console import Column, FarmConsole, listing, many, plain
+from farm.core.queues.fair_share.listing import Filter, InvocationView
+from farm.terminal.console import many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Column, Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 _CHILDREN = (
-    Column("invocation"), Column("waiting", right=True), Column("executing", right=True),
-    Column("idle", right=True), Column("priority", right=True), Column("last start", right=True),
-)  # fmt: skip
-_QUEUE = (Column("next to go"), Column("invocation", folds=True), Column("priority", right=True))
-_EXECUTING = (Column("executing"), Column("invocation", folds=True), Column("builder"))
-_IDLE = (Column("idle builder"), Column("last invocation", folds=True))
+    *texts("invocation"),
+    *numbers("waiting", "executing", "idle", "priority", "last start"),
+)
+_QUEUE = (*texts("next to go"), *folding("invocation"), *numbers("priority"))
+_EXECUTING = (*texts("executing"), *folding("invocation"), *texts("builder"))
+_IDLE = (*texts("idle builder"), *folding("last invocation"))
 
 
 def invocations(
@@ -73,11 +74,10 @@ def invocations(
 
 
 def _show(found: Invocations) -> None:
-    console = FarmConsole()
     where = "/".join((found.platform, *found.invocation)) if found.invocation else found.platform
     executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
     waiting = many(found.waiting, "job")
-    console.print(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
+    note(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
     tables: tuple[tuple[tuple[Column, ...], list[tuple[Any, ...]]], ...] = (
         (_CHILDREN, [_child(one) for one in found.children]),
         (_QUEUE, [(q.job, _path(q.invocation), str(q.priority)) for q in found.queue]),
@@ -89,10 +89,10 @@ def _show(found: Invocations) -> None:
     )
     for columns, rows in tables:
         if rows:
-            console.print(listing(columns, rows, console.width))
+            note(Listing(columns, rows))
 
 
-def _child(one: Any) -> tuple[str, ...]:
+def _child(one: InvocationView) -> tuple[str, ...]:
     priority = "" if one.priority is None else str(one.priority)
     counts = (str(one.waiting), str(one.executing), str(one.free))
     return (one.path[-1], *counts, priority, format_roughly(one.started_at))

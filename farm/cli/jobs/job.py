@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import story_of, tried
-from farm.app.staying_up.farm_place import reach
+from farm.app.jobs.told_estimate import with_provisioner
+from farm.app.long_running.farm_place import reach
 from farm.live.store.saved import Try
-from farm.terminal.console import FarmConsole, coloured, plain, story
+from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import story
 from farm.units import format_roughly
 
 
@@ -25,11 +28,14 @@ def job(
     """Show a job's history and state: where it is, why it waits, or how it ended."""
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
+        if answer is not None and answer.job is not None:
+            now = with_provisioner(operator, job_id, answer.job)
+            answer = msgspec.structs.replace(answer, job=now)
     told = story_of(found, tries, answer)
     if as_json:
         print_json(told)
         return
-    FarmConsole().print(story(_lines(told, tries)))
+    note(story(_lines(told, tries)))
 
 
 def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
@@ -39,7 +45,7 @@ def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
         if name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":
-            lines += [(plain(f"attribute {key}"), text) for key, text in value.items()]
+            lines += [(f"attribute {key}", text) for key, text in value.items()]
         elif value in (None, "") or (name in ("level", "score") and not value):
             continue
         elif name == "state":

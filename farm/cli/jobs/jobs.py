@@ -10,19 +10,21 @@ import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.stories import row_of
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.terminal.console import Column, FarmConsole, coloured, listing, plain
+from farm.terminal.console import coloured, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 COLUMNS = (
-    Column("job"), Column("state"), Column("platform"), Column("kind"), Column("user"),
-    Column("builder"), Column("response", right=True), Column("reason", folds=True),
-)  # fmt: skip
-FIRST_TO_GO = "kind reason response user builder platform"
+    *texts("job", "state", "platform", "kind", "user", "builder"),
+    *numbers("response"),
+    *folding("reason"),
+)
+FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 
 
 @with_job_options
@@ -66,8 +68,7 @@ def jobs(
             return
         shown = list(page)
         more = limit > 0 and next(found, None) is not None
-    console = FarmConsole()
-    console.print(listing(COLUMNS, map(_cells, shown), console.width, FIRST_TO_GO))
+    note(Listing(COLUMNS, map(_cells, shown), first_to_go=FIRST_TO_GO))
     if more:
         where = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
         typer.echo(plain(f"more: farm jobs {wanted.words()} {where}", 1000), err=True)

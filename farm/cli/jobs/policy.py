@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.staying_up.chosen_rules import choose
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.chosen_rules import choose
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import SchedulingChanged
 from farm.core.rules import Choices

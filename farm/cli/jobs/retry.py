@@ -9,7 +9,7 @@ import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ended_of, ids_given, next_tries
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.terminal.console import many

@@ -22,7 +22,7 @@ from farm.app.jobs.sources import (
 )
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.told_estimate import ToldEstimate
-from farm.app.staying_up.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.terminal.console import FarmConsole, many, plain
@@ -78,7 +78,7 @@ def submit(
         int, typer.Option(min=1, help="One job: number of processes of a stress job.")
     ] = 1,
     trace_format: Annotated[
-        str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
+        str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Only the first N jobs of a trace.")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from farm.core.queues.fair_share.turns import Party, Turn
-from farm.terminal.console import Column, FarmConsole, listing, plain
+from farm.core.queues.fair_share.turn_explanation import Party, Turn
+from farm.terminal.output import note
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 _COLUMNS = (
-    Column("level"), Column("invocation"), Column("executing", right=True),
-    Column("priority", right=True), Column("waiting", right=True),
-    Column("last start", right=True), Column("why", folds=True),
-)  # fmt: skip
+    *texts("level", "invocation"),
+    *numbers("executing", "priority", "waiting", "last start"),
+    *folding("why"),
+)
 
 _WHY = {
     "alone": "no other job waits here",
@@ -26,11 +27,11 @@ _WHY = {
 }
 
 
-def show_turns(console: FarmConsole, turns: Sequence[Turn]) -> None:
+def show_turns(turns: Sequence[Turn]) -> None:
     """Print, for each level, the job's own invocation and the competing ones."""
     if turns:
-        console.print(plain("whose turn, level by level"), style="italic")
-        console.print(listing(_COLUMNS, list(_rows(turns)), console.width, "last start"))
+        title = "whose turn, level by level"
+        note(Listing(_COLUMNS, _rows(turns), title=title, first_to_go=("last start",)))
 
 
 def _rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up import access
+from farm.app.long_running import access
 from farm.core.errors import InputError
 from farm.live.redis.roles import ROLES
 from farm.live.settings import from_environment

@@ -7,20 +7,21 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
 from farm.core.errors import InputError
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator
-from farm.terminal.console import Column, FarmConsole, coloured, listing, natural_order
+from farm.terminal.console import coloured, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 COLUMNS = (
-    Column("builder"), Column("pool"), Column("state"), Column("busy", right=True),
-    Column("slots", right=True), Column("speed", right=True), Column("joined"),
-    Column("remark", folds=True),
-)  # fmt: skip
+    *texts("builder", "pool", "state"),
+    *numbers("busy", "slots", "speed", "joined"),
+    *folding("remark"),
+)
 
 
 State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed", "booting", "lost"]
@@ -53,9 +54,8 @@ def builders(
     if as_json:
         print_json(*page)
         return
-    console = FarmConsole()
-    first_to_go = "speed joined pool busy slots remark"
-    console.print(listing(COLUMNS, map(_cells, page), console.width, first_to_go))
+    first_to_go = ("speed", "joined", "pool", "busy", "slots", "remark")
+    note(Listing(COLUMNS, map(_cells, page), first_to_go=first_to_go))
     if len(rows) > offset + len(page):
         typer.echo(f"more: farm builders --offset {offset + limit}", err=True)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.background_farm import count_running, end_farm, place_to_end
+from farm.app.long_running.background_farm import count_running, end_farm, place_to_end
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
 from farm.terminal.output import print_json

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.joining import join_commands
+from farm.app.long_running.joining import join_commands
 from farm.cli.live_farm.acl import PASSWORDS
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet, server_option

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import uuid
 from typing import Annotated
 
 import typer
 
 from farm.app.jobs.submission import play
-from farm.app.staying_up.farm_place import reach
+from farm.app.long_running.farm_place import reach
+from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
@@ -42,12 +41,10 @@ def load(
     scenario; pools and scheduling are the farm's own.
     """
     wanted = load_scenario(scenario, sets or ())
-    stop = threading.Event()
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, lambda *_: stop.set())
+    stop = stop_on_signals()
     prefix = name or uuid.uuid4().hex[:6]
     silent = quiet or as_json
-    with reach(redis, folder) as operator, progress("handing in", silent=silent) as update:
+    with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:
 
         def show(count: int, waiting: int) -> None:
             if update is not None:

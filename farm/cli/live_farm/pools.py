@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from farm.app.jobs.sources import kind_of
-from farm.app.staying_up.farm_place import reach
-from farm.app.staying_up.pool_troubles import remarks_on, troubles_of
-from farm.terminal.console import Column, FarmConsole, counted, listing
+from farm.app.long_running.farm_place import reach
+from farm.app.long_running.pool_troubles import remarks_on, troubles_of
+from farm.terminal.console import counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, folding, numbers, texts
 
 COLUMNS = (
-    Column("pool"), Column("platform"), Column("slots", right=True), Column("waiting", right=True),
-    Column("running", right=True), Column("wanted", right=True), Column("builders", folds=True),
-    Column("why", folds=True),
-)  # fmt: skip
+    *texts("pool", "platform"),
+    *numbers("slots", "waiting", "running", "wanted"),
+    *folding("builders", "why"),
+)
 
 
 def pools(
@@ -53,7 +54,6 @@ def pools(
     if as_json:
         print_json(*rows)
         return
-    console = FarmConsole()
     cells = [
         [
             row["pool"], row["platform"], str(row["slots"]), f"{row['waiting_jobs']:,}",
@@ -62,7 +62,7 @@ def pools(
         ]
         for row in rows
     ]  # fmt: skip
-    console.print(listing(COLUMNS, cells, console.width, "slots platform running waiting"))
+    note(Listing(COLUMNS, cells, first_to_go=("slots", "platform", "running", "waiting")))
 
 
 def _text(value: object) -> str:

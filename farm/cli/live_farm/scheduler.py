@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farm.app.staying_up.scheduler_service import serve
+from farm.app.long_running.scheduler_service import serve
 from farm.core.errors import InputError
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
@@ -21,6 +19,7 @@ from farm.terminal.options import (
     ScenarioFile,
     server_option,
 )
+from farm.terminal.output import log_to_stderr
 
 #: ended jobs whose history is kept in Redis
 KEEP_ENDED = 100_000
@@ -57,11 +56,9 @@ def scheduler(
 
     Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
     load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
-    scheduler of the same farm stands by until the first one has ended.
+    scheduler of the same farm is on standby until the first one has ended.
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    log_to_stderr()
     wanted = load_scenario(scenario, sets or ())
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")

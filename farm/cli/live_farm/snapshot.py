@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.staying_up.snapshots import image_from, state_document, write_json
+from farm.app.long_running.snapshots import image_from, state_document, write_json
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 

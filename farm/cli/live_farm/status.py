@@ -12,16 +12,17 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from farm.app.staying_up.farm_place import reach, read_place
+from farm.app.long_running.farm_place import reach, read_place
 from farm.live.operating.operator import FRESH, Operator
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
-from farm.terminal.console import Column, FarmConsole, counted, listing, many, story
+from farm.terminal.console import FarmConsole, counted, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.tables import Listing, folding, numbers, story, texts
 from farm.units import format_roughly
 
-POOLS = (Column("pool"), Column("wanted", right=True), Column("builders", folds=True))
-QUEUES = (Column("platform"), Column("waiting", right=True))
+POOLS = (*texts("pool"), *numbers("wanted"), *folding("builders"))
+QUEUES = (*texts("platform"), *numbers("waiting"))
 
 
 def status(
@@ -45,7 +46,7 @@ def status(
             typer.echo(_json(operator, now))
         else:
             console = FarmConsole()
-            console.print(_view(now, operator.pools(), trouble, console.width))
+            console.print(_view(now, operator.pools(), trouble))
             place = None if redis else read_place(folder)
             if place is not None and place.state != "up":
                 console.print(Text(f"the farm is {place.state}", style="yellow"))
@@ -64,7 +65,7 @@ def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
             try:
                 now = operator.status()
                 trouble = operator.trouble()
-                seen: RenderableType = _view(now, operator.pools(), trouble, console.width)
+                seen: RenderableType = _view(now, operator.pools(), trouble)
                 line = _json(operator, now) if as_json else ""
             except RedisError as error:
                 met = trouble_of(error)
@@ -98,9 +99,7 @@ def _trouble(trouble: Trouble) -> Text:
     return Text(f"trouble with the server: {trouble.words}", style="bold red")
 
 
-def _view(
-    now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None, width: int
-) -> Group:
+def _view(now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None) -> Group:
     done = sum(now.ended.values())
     top: list[tuple[str, object]] = [
         ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
@@ -115,10 +114,10 @@ def _view(
         (name, "" if report.desired is None else str(report.desired), counted(report.states))
         for name, report in sorted(pools.items())
     ]
-    parts: list[RenderableType] = [story(top), Text(), listing(POOLS, rows, width)]
+    parts: list[RenderableType] = [story(top), Text(), Listing(POOLS, rows)]
     if now.queues:
         queues = [(platform, f"{depth:,}") for platform, depth in now.queues.items()]
-        parts += [Text(), listing(QUEUES, queues, width)]
+        parts += [Text(), Listing(QUEUES, queues)]
     if now.stopping:
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
     if trouble is not None:

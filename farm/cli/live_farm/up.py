@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
+from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.metrics import metrics_place, own_options
-from farm.app.staying_up.background_farm import locked, refuse_second, start_in_background
-from farm.app.staying_up.farm_daemon import FarmKeeper, check_services
 from farm.cli.runs.run_summary import this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
@@ -24,6 +24,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    Speed,
     server_option,
     speed_set,
 )
@@ -33,9 +34,7 @@ from farm.terminal.output import print_json
 def up(
     scenario: ScenarioFile,
     sets: Overrides = None,
-    speed: Annotated[
-        float | None, typer.Option(help="Farm seconds per real second. Default: the scenario's.")
-    ] = None,
+    speed: Speed = None,
     redis: Annotated[
         str | None,
         server_option("Use this server. Default: a new one, with its data in DIR."),

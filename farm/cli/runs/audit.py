@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from farm.app.recorded.run_audit import audit_run
 from farm.core.errors import InvariantError
-from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import print_json
+from farm.terminal.options import AsJson, Quiet, RunPath
+from farm.terminal.output import print_json, progress
 
 
 def audit(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -22,7 +19,8 @@ def audit(
 
     Otherwise prints the first error, with exit code 1.
     """
-    found = audit_run(run)
+    with progress("replaying", silent=quiet or as_json):
+        found = audit_run(run)
     if as_json:
         print_json(found)
         raise typer.Exit(1 if found.wrong else 0)

@@ -16,7 +16,8 @@ from farm.app.chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
-from farm.terminal.output import print_json, table_of
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
@@ -69,17 +70,17 @@ def chaos(
 
 
 def _print(verdict: Verdict) -> None:
-    console = FarmConsole()
     rows = (
         (kind, str(times.faults), format_roughly(times.median), format_roughly(times.max))
         for kind, times in verdict.recoveries.items()
     )
-    console.print(table_of("Recoveries", ("fault",), ("times", "median", "max"), rows))
+    columns = (*texts("fault"), *numbers("times", "median", "max"))
+    note(Listing(columns, rows, title="recoveries"))
     outcomes = ", ".join(f"{count:,} {name}" for name, count in verdict.outcomes.items())
-    console.print(f"{verdict.submitted:,} jobs submitted, {verdict.ended:,} ended: {outcomes}")
+    note(f"{verdict.submitted:,} jobs submitted, {verdict.ended:,} ended: {outcomes}")
     if verdict.gave_up:
-        console.print(f"the farm ended by itself {verdict.gave_up} times, and was started again")
+        note(f"the farm ended by itself {verdict.gave_up} times, and was started again")
     if verdict.log:
-        console.print(f"event log: {verdict.log}")
+        note(f"event log: {verdict.log}")
     flaws = (f"{count:,} {name}" for name, count in verdict.flaws.items())
-    console.print(", ".join(flaws))
+    note(", ".join(flaws))

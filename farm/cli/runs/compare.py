@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from farm.app.result import compare as compare_runs
+from farm.app.recorded.result import compare as compare_runs
 from farm.results.comparison.table import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
+from farm.terminal.output import note, progress
 
 
 def compare(
@@ -25,8 +25,10 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs with the first one: what differs, and whether it is significant and relevant."""
-    comparison = compare_runs(*runs, relevant=share_of(relevant))
+    least = share_of(relevant)
+    with progress("comparing", silent=as_json):
+        comparison = compare_runs(*runs, relevant=least)
     if as_json:
         typer.echo(comparison.to_json().decode())
     else:
-        Console().print(render_comparison(comparison))
+        note(render_comparison(comparison))

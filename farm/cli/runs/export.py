@@ -15,8 +15,8 @@ from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
-from farm.terminal.options import Quiet, seconds_of
-from farm.terminal.output import note
+from farm.terminal.options import Quiet, RunPath, seconds_of
+from farm.terminal.output import note, progress
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
@@ -24,7 +24,7 @@ STDOUT = Path("-")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
     out: Annotated[
         Path | None,
@@ -67,11 +67,12 @@ def export(
     found = load_run(run)
     target = into or out or STDOUT
     try:
-        if wanted == OPENMETRICS:
-            place = _place(found, start, interval)
-            lines = _back_fill(found, place, target, blocks=into is not None)
-        else:
-            lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
+        with progress("exporting", silent=quiet or target == STDOUT):
+            if wanted == OPENMETRICS:
+                place = _place(found, start, interval)
+                lines = _back_fill(found, place, target, blocks=into is not None)
+            else:
+                lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -92,7 +93,7 @@ def _check(wanted: str, out: Path | None, into: Path | None) -> None:
     if into is not None and into.exists() and not into.is_dir():
         raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
     if out == STDOUT and wanted == "batsim":
-        raise InputError("-o -: batsim is three files; allowed: -o with a new directory")
+        raise InputError("-o -: batsim is four files; allowed: -o with a new directory")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
 

@@ -11,7 +11,7 @@ from farm.app.report import report as write_report
 from farm.app.report import write_figure
 from farm.core.errors import InputError
 from farm.terminal.options import Quiet
-from farm.terminal.output import note
+from farm.terminal.output import note, progress
 
 
 def report(
@@ -30,7 +30,12 @@ def report(
 ) -> None:
     """Write a page with the figures of a run, of several, or of a sweep."""
     if figure is None:
-        written = [write_report(*what, out=out)]
+        with progress("writing", silent=quiet) as update:
+            written = [
+                write_report(
+                    *what, out=out, on_step=lambda step: update and update(description=step)
+                )
+            ]
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")
     else:

@@ -25,6 +25,7 @@ from farm.terminal.options import (
     Overrides,
     Quiet,
     ScenarioFile,
+    Speed,
     learning,
     server_option,
     speed_set,
@@ -36,10 +37,7 @@ def run(
     sets: Overrides = None,
     out: Out = None,
     learn_from: LearnFrom = None,
-    speed: Annotated[
-        float | None,
-        typer.Option(help="Farm seconds per real second. Default: the scenario's."),
-    ] = None,
+    speed: Speed = None,
     duration: Annotated[
         str | None,
         typer.Option(help="Stop the load after this farm time, such as 2h, and drain."),

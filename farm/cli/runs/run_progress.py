@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Self
 
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from farm.live.wire.pool_report import LiveStatus
+from farm.terminal.console import FarmConsole, many
+from farm.terminal.tables import Listing, story
 from farm.units import format_roughly
 
 
@@ -17,7 +18,7 @@ class RunDisplay:
     """Shows a run's status on standard error while its ``with`` block lasts."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
+        console = FarmConsole(stderr=True)
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(console=console, transient=True, auto_refresh=False)
@@ -48,20 +49,24 @@ class RunDisplay:
             )
 
 
-def _table(status: LiveStatus) -> Table:
+def _table(status: LiveStatus) -> Listing:
     done = sum(status.ended.values())
-    table = Table.grid(padding=(0, 2))
-    title = "stopping: running jobs end" if status.stopping else "live farm"
-    table.add_row("[bold]" + title, f"farm time {format_roughly(status.at)}")
     share = done / status.submitted if status.submitted else 0.0
-    table.add_row("jobs", f"{status.waiting} waiting · {status.running} running · {done} done")
-    table.add_row("", _bar(share))
     states = " · ".join(f"{count} {state}" for state, count in sorted(status.builders.items()))
-    hosts = f"{status.hosts} Celery host{'' if status.hosts == 1 else 's'}"
-    table.add_row("builders", f"{states or 'coming up'} on {hosts}")
-    return table
+    return story(
+        [
+            (
+                "stopping: running jobs end" if status.stopping else "live farm",
+                f"farm time {format_roughly(status.at)}",
+            ),
+            ("jobs", f"{status.waiting} waiting · {status.running} running · {done} done"),
+            ("", _bar(share)),
+            ("builders", f"{states or 'coming up'} on {many(status.hosts, 'Celery host')}"),
+        ]
+    )
 
 
-def _bar(share: float, width: int = 40) -> str:
+def _bar(share: float, width: int = 40) -> Text:
     full = round(share * width)
-    return f"[green]{'━' * full}[/][dim]{'━' * (width - full)}[/] {share:.0%} of those submitted"
+    rest = ("━" * (width - full), "dim")
+    return Text.assemble(("━" * full, "green"), rest, f" {share:.0%} of those submitted")

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from farm.app.result import Result
+from farm.app.recorded.result import Result
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
 from farm.terminal.output import note, print_json
@@ -21,7 +20,7 @@ def show(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
-        Console().print(render_summary(summary))
+        note(render_summary(summary))
     for warning in summary.warnings:
         typer.echo(f"warning: {warning}", err=True)
     for remark in summary.remarks:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from farm.app.forecasts.run_times import rungs_of
 from farm.core.errors import InputError
@@ -16,13 +15,14 @@ from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
 from farm.results.scoring import score as score_run
-from farm.terminal.options import AsJson, Plot
-from farm.terminal.output import note, print_json, table_of
+from farm.terminal.options import AsJson, Plot, RunPath
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
 def score(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: RunPath,
     run_times: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,13 +40,15 @@ def score(
     estimated.
     """
     if run_times:
-        found = rungs_of(run, run_times)
+        with progress("replaying", silent=as_json):
+            found = rungs_of(run, run_times)
         if as_json:
             print_json(found, pretty=True)
         else:
             note(_rungs(found))
         return
-    scores = score_run(load_run(run, unfinished=True).entries())
+    with progress("reading", silent=as_json):
+        scores = score_run(load_run(run, unfinished=True).entries())
     if not scores:
         raise InputError(
             f"{run}: no estimates were made in this run; enable them, for example with "
@@ -80,7 +82,7 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
     write_figures(path, [Figure("Calibration of dispatch estimates", lines, axes)], "--plot")
 
 
-def _overview(scores: Sequence[Score]) -> Table:
+def _overview(scores: Sequence[Score]) -> Listing:
     rows = (
         (
             each.name,
@@ -95,16 +97,16 @@ def _overview(scores: Sequence[Score]) -> Table:
         )
         for each in scores
     )
-    return table_of(
-        "Dispatch estimates of jobs that waited: errors and calibration",
-        ("estimator",),
-        ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once"),
+    heads = ("jobs", "bias", "mean ±", "median ±", "relative", "≤ P90", "none", "at once")
+    return Listing(
+        (*texts("estimator"), *numbers(*heads)),
         rows,
+        title="Dispatch estimates of jobs that waited: errors and calibration",
         caption="± absolute error; none: no estimate; at once: dispatched immediately",
     )
 
 
-def _rungs(scores: Sequence[RungScore]) -> Table:
+def _rungs(scores: Sequence[RungScore]) -> Listing:
     rows = (
         (
             f"{each.estimator}: {each.rung}",
@@ -116,18 +118,19 @@ def _rungs(scores: Sequence[RungScore]) -> Table:
         )
         for each in scores
     )
-    return table_of(
-        "Run-time estimates at dispatch, of jobs that succeeded",
-        ("estimator and rung",),
-        ("jobs", "bias", "mean ±", "median ±", "relative"),
+    heads = ("jobs", "bias", "mean ±", "median ±", "relative")
+    return Listing(
+        (*texts("estimator and rung"), *numbers(*heads)),
         rows,
+        title="Run-time estimates at dispatch, of jobs that succeeded",
         caption="each estimator started without history; ± absolute error",
     )
 
 
-def _by(title: str, scores: Sequence[Score], field: str) -> Table:
+def _by(title: str, scores: Sequence[Score], field: str) -> Listing:
     edges = sorted({(b.low, b.high or float("inf")) for s in scores for b in getattr(s, field)})
-    columns = [_range(low, high, seconds=field == "by_horizon") for low, high in edges]
+    heads = [_range(low, high, seconds=field == "by_horizon") for low, high in edges]
+    columns = (*texts("estimator"), *numbers(*heads))
     rows = []
     for each in scores:
         bins: dict[float, Bin] = {one.low: one for one in getattr(each, field)}
@@ -141,16 +144,16 @@ def _by(title: str, scores: Sequence[Score], field: str) -> Table:
                 ),
             ]
         )
-    return table_of(f"Relative error (and bias), {title}", ("estimator",), columns, rows)
+    return Listing(columns, rows, title=f"Relative error (and bias), {title}")
 
 
-def _calibration(scores: Sequence[Score]) -> Table:
+def _calibration(scores: Sequence[Score]) -> Listing:
     told = [each for each in scores if each.calibration]
-    return table_of(
-        "Calibration: share of the jobs dispatched by each quantile",
-        ("estimator",),
-        [f"{one.level:.0%}" for one in told[0].calibration],
+    levels = (f"{one.level:.0%}" for one in told[0].calibration)
+    return Listing(
+        (*texts("estimator"), *numbers(*levels)),
         ((each.name, *(_percent(one.observed) for one in each.calibration)) for each in told),
+        title="Calibration: share of the jobs dispatched by each quantile",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,8 @@ from farm.core.errors import InputError
 from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, runs_progress, table_of
+from farm.terminal.output import note, print_json, progress, runs_progress
+from farm.terminal.tables import Listing, numbers, texts
 
 #: the default number of job sets of the thesis
 SETS = 20
@@ -81,9 +81,13 @@ def study(
     runs, parts = runs or SETS, part or list(Part)
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
-    hidden = quiet or as_json or not sys.stderr.isatty()
-    on_step = (lambda _: None) if hidden else _show_step
-    found = thesis(runs, parts, live=live, trace=trace, on_step=on_step)
+    with progress("playing", silent=quiet or as_json) as update:
+
+        def show(step: str) -> None:
+            if update is not None:
+                update(description=f"playing {step}")
+
+        found = thesis(runs, parts, live=live, trace=trace, on_step=show)
     shown = {"tables": tables(found)}
     write_page(out, page(TITLE, found, shown))
     if as_json:
@@ -99,11 +103,7 @@ def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -
     if as_json:
         print_json({"which": "autoscalers", "outcomes": found})
         return
-    rows = map(autoscalers.row_of, found)
-    note(table_of(autoscalers.TITLE, autoscalers.HEAD[:2], autoscalers.HEAD[2:], rows))
+    columns = (*texts(*autoscalers.HEAD[:2]), *numbers(*autoscalers.HEAD[2:]))
+    note(Listing(columns, map(autoscalers.row_of, found), title=autoscalers.TITLE))
     if not quiet:
         note(f"wait against cost, and the table: {out}", err=True)
-
-
-def _show_step(what: str) -> None:
-    typer.echo(f"playing {what} …", err=True)

@@ -13,7 +13,6 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep_table import render_sweep
 from farm.scenario import load_scenario
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import (
     AsJson,
     Overrides,
@@ -58,7 +57,8 @@ def sweep(
         ),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
+        list[str] | None,
+        typer.Option(metavar="METRIC", help=f"Metric to show. Default: {', '.join(SHOWN)}."),
     ] = None,
     relevant: Relevant = "1%",
     redis: Annotated[
@@ -78,12 +78,20 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    with runs_progress(silent=quiet) as show:
-        found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
+    try:
+        with runs_progress(silent=quiet) as show:
+            found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
+    except KeyboardInterrupt:
+        if out is not None:
+            note(
+                f"interrupted; finished runs are kept in {out}: the same command continues",
+                err=True,
+            )
+        raise
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
-        FarmConsole().print(render_sweep(found.sweep, shown))
+        note(render_sweep(found.sweep, shown))
     if out is not None and not quiet:
         note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
 
@@ -91,5 +99,5 @@ def sweep(
 def _baseline(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
+        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, such as scheduling.policy=fifo")
     return key.strip(), value.strip()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from farm.app.calibrating.calibration import QUIET, rates_text
 from farm.app.calibrating.calibration_check import Check
 from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
-from farm.terminal.output import note, table_of
+from farm.terminal.output import note
+from farm.terminal.tables import Listing, numbers, texts
 
 
 def as_data(found: Calibration, check: Check | None) -> dict[str, object]:
@@ -52,7 +52,7 @@ def _warn(others: float, what: str) -> None:
         note(Text(told, "yellow"))
 
 
-def _measurement_table(found: Calibration) -> Table:
+def _measurement_table(found: Calibration) -> Listing:
     names = ("heavy jobs", "median s", "fastest s", "slowest s", "slowdown")
     rows = (
         (
@@ -62,10 +62,10 @@ def _measurement_table(found: Calibration) -> Table:
         )
         for one in found.measurements
     )
-    return table_of(title_of(found), (), names, rows)
+    return Listing(numbers(*names), rows, title=title_of(found))
 
 
-def _check_table(check: Check) -> Table:
+def _check_table(check: Check) -> Listing:
     rows = [("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")]
     for law in check.laws:
         burnt = law.mean_difference_as_burnt
@@ -78,12 +78,12 @@ def _check_table(check: Check) -> Table:
                 "" if burnt is None else f"{burnt:+.1%}",
             )
         )
-    return table_of(
-        f"{check.scenario}: {check.jobs} burning jobs, mean response time",
-        ("",),
-        ("mean s", "off by", "median job off by", "off by, as burnt"),
+    heads = ("mean s", "off by", "median job off by", "off by, as burnt")
+    return Listing(
+        (*texts("mean response time"), *numbers(*heads)),
         rows,
-        _caption(check),
+        title=f"{check.scenario}: {check.jobs} burning jobs",
+        caption=_caption(check),
     )
 
 

@@ -8,9 +8,9 @@ import typer
 
 from farm.scenario.examples import examples as all_examples
 from farm.scenario.examples import find_scenario
-from farm.terminal.console import Column, FarmConsole, listing
 from farm.terminal.options import AsJson
-from farm.terminal.output import print_json
+from farm.terminal.output import note, print_json
+from farm.terminal.tables import Listing, folding, texts
 
 
 def examples(
@@ -31,5 +31,4 @@ def examples(
         for key, text in rows:
             print_json({"name": key, "about": text})
         return
-    console = FarmConsole()
-    console.print(listing((Column("example"), Column("about", folds=True)), rows, console.width))
+    note(Listing((*texts("example"), *folding("about")), rows))

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.terminal.console import Column, FarmConsole, listing, many
+from farm.terminal.console import many
 from farm.terminal.options import Columns, Quiet, columns_of
+from farm.terminal.output import note, progress
+from farm.terminal.tables import Listing, folding, texts
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
-from farm.workload.traces.records import widened
 
 SHOWN = 5
 
@@ -39,7 +39,7 @@ def import_trace(
     parallel: Annotated[
         Literal["one", "split", "refuse"],
         typer.Option(
-            help="Jobs of several processors: take one slot each, are split, or are refused."
+            help="Treat jobs of several processors as one slot, split them, or refuse them."
         ),
     ] = "one",
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
@@ -51,17 +51,12 @@ def import_trace(
     if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     fields = columns_of(column)
-    options = TraceOptions(jobs=jobs, fields=fields)
-    records = read_records(source, trace_format, options)
-    made = widened(records, options.model_copy(update={"parallel": parallel}), str(source))
-    found = list(trace_jobs(made, options, made.numbered))
-    console = Console(stderr=True, markup=False, highlight=False)
+    options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
+    with progress("reading", silent=quiet):
+        records = read_records(source, trace_format, options)
+        found = list(trace_jobs(records, options, records.name))
     for remark in () if quiet else records.remarks:
-        console.print(remark, soft_wrap=True)
-    if records.parallel and not quiet:
-        became = "one slot each" if parallel == "one" else "a job for each"
-        several = f"jobs of several processors: {records.parallel:,}, taken as {became}"
-        console.print(several, soft_wrap=True)
+        note(remark, err=True)
     if show:
         _show(found)
     if out is not None:
@@ -70,12 +65,11 @@ def import_trace(
         except OSError as error:
             raise InputError(f"{out}: cannot write: {error.strerror}") from None
         if not quiet:
-            console.print(f"{out}: {len(found):,} jobs", soft_wrap=True)
+            note(f"{out}: {len(found):,} jobs", err=True)
 
 
 def _show(jobs: Sequence[Job]) -> None:
-    console = FarmConsole()
-    columns = [Column(name) for name in ("job", "arrives", "runs", "platform", "kind")]
+    columns = (*texts("job", "arrives", "runs", "platform", "kind"), *folding("attributes"))
     rows = [
         (
             job.id,
@@ -83,13 +77,11 @@ def _show(jobs: Sequence[Job]) -> None:
             readable_span(job.service_time),
             str(job.platform),
             job.kind,
+            " ".join(f"{key}={value}" for key, value in job.attributes.items()),
         )
         for job in jobs[:SHOWN]
     ]
-    console.print(listing([*columns, Column("attributes", folds=True)], [
-        (*row, " ".join(f"{key}={value}" for key, value in job.attributes.items()))
-        for row, job in zip(rows, jobs, strict=False)
-    ], console.width))  # fmt: skip
+    note(Listing(columns, rows))
     counts = Counter(str(job.platform) for job in jobs)
     platforms = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(20))
-    console.print(f"{many(len(jobs), 'job')}; platforms: {platforms}")
+    note(f"{many(len(jobs), 'job')}; platforms: {platforms}")

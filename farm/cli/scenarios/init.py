@@ -10,6 +10,7 @@ import typer
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.runs.run_summary import suggest, this_command
 from farm.terminal.options import Columns, Quiet, columns_of
+from farm.terminal.output import progress
 
 
 def init(
@@ -25,6 +26,7 @@ def init(
 ) -> None:
     """Write a commented, runnable scenario, with a pool for each platform of a trace."""
     fields = columns_of(column)
-    remarks = write_first_scenario(out, trace, fields)
+    with progress("reading", silent=quiet):
+        remarks = write_first_scenario(out, trace, fields)
     if not quiet:
         suggest(*remarks, f"{out}: written; try it: {this_command()} simulate {out}")

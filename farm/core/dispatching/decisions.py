@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.dispatching.matching import Lane, by_rank
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.turns import Turn
+from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.queues.plain import PlainQueue
 from farm.core.state import JobState, JobStatus, Slot
 

@@ -233,7 +233,7 @@ class Dispatcher:
         at: float,  # noqa: ARG002 - for subclasses
         commands: list[Command],  # noqa: ARG002 - for subclasses
     ) -> None:
-        """Take in a builder's report on whether it has room for heavy jobs."""
+        """Handle a builder's report on whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:

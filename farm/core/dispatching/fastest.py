@@ -171,7 +171,7 @@ class FastestDispatcher(Dispatcher):
     # --- where the plain dispatcher decides -------------------------------------------------
 
     def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Take in one job."""
+        """Add one job."""
         self.wait(state, state.lane, at)
         self._decide([state.lane], at, commands)
 

@@ -182,7 +182,7 @@ class HeavyLightDispatcher(Dispatcher):
         super().wait(state, lane, at)
 
     def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Take in one job."""
+        """Add one job."""
         super().arrive(state, at, commands)
         self._remember(state.lane, at, commands)
 
@@ -242,7 +242,7 @@ class HeavyLightDispatcher(Dispatcher):
     def load_reported(
         self, builder: BuilderState, overloaded: bool, at: float, commands: list[Command]
     ) -> None:
-        """Take in a builder's report on its load; ignored unless reports are the measure."""
+        """Handle a builder's report on its load; ignored unless reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
             return
         if not overloaded and any(_is_on_its_way(slot) for slot in builder.slots):

@@ -37,12 +37,12 @@ from farm.forecasts.dispatch.rules import (
     RULES,
     Rules,
 )
-from farm.forecasts.dispatch.sweep import (
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
+from farm.forecasts.dispatch.whole_queue import (
     QueueEstimates,
     WaitingColumns,
     estimate_queue,
 )
-from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 
 __all__ = [
     "FARM",

@@ -124,8 +124,8 @@ def remaining_after(
     return total - elapsed if total > elapsed else overdue
 
 
-class Stateless:
-    """Base of the estimators that learn nothing; subclasses define ``name`` and ``estimate``."""
+class EstimatorBase:
+    """Base of estimators: it learns nothing; subclasses define ``name`` and ``estimate``."""
 
     name = ""
     learns = False

@@ -32,7 +32,7 @@ class Learner:
         self._running: dict[tuple[str, int], tuple[float, str]] = {}  # -> since, on
 
     def take(self, event: Event) -> None:
-        """Take in the next event."""
+        """Learn from the next event."""
         match event:
             case JobsSubmitted():
                 self._jobs.update((job.id, job) for job in event.jobs)

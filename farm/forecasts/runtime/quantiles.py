@@ -15,7 +15,6 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,9 +228,7 @@ class RuntimeDistribution:
             return self.estimator.estimate(job, builder)
         return _finite(found[0] * found[1].at(u), found[0])
 
-    def draw_remaining(
-        self, job: Job, u: Sequence[float], builder: Builder, elapsed: float
-    ) -> list[float]:
+    def draw_remaining(self, job: Job, u: Floats, builder: Builder, elapsed: float) -> Floats:
         """Return, for each u, the same of the rest of a job that has run ``elapsed`` seconds.
 
         Only longer run times are drawn from; if it has outrun them all, the estimator's remaining
@@ -240,15 +237,15 @@ class RuntimeDistribution:
         found = self._spread(job, builder)
         if not is_time(elapsed):
             elapsed = 0.0
-        if found is None or found[0] <= 0:
-            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
+        gone = 1.0
+        if found is not None and found[0] > 0:
+            gone = found[1].share_up_to(elapsed / found[0])
+        if found is None or gone >= 1.0:
+            return np.full(len(u), self.estimator.remaining(job, builder, elapsed))
         unit, factors = found
-        gone = factors.share_up_to(elapsed / unit)
-        if gone >= 1.0:
-            return [self.estimator.remaining(job, builder, elapsed)] * len(u)
-        shares = gone + (1.0 - gone) * np.clip(np.array(u), 0.0, 1.0)
-        totals = (unit * factors.at_each(shares)).tolist()
-        return [_finite(max(total - elapsed, 0.0), unit) for total in totals]
+        shares = gone + (1.0 - gone) * np.clip(u, 0.0, 1.0)
+        rests = np.maximum(unit * factors.at_each(shares) - elapsed, 0.0)
+        return np.where(rests < math.inf, rests, unit)
 
     def dump(self) -> JsonValues:
         """Return the estimator's statistics and the history, oldest first, as plain JSON values."""

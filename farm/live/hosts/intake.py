@@ -30,10 +30,10 @@ from farm.live.hosts.registry import HostState, Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.hosts.strangers import Strangers
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of, flaw_of_report, readable
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
+from farm.live.wire.report_checks import flaw_of, flaw_of_report, readable
 from farm.live.wire.shared_parts import share_parts
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Intake:
         self.load_done = False
         #: whether submissions are closed
         self.closed = False
-        self.jobs_taken_in = 0
+        self.jobs_accepted = 0
         #: largest intended arrival -> intake, farm seconds
         self.worst_delay = 0.0
         #: reports of provisioners and operators, for the control plane
@@ -324,7 +324,7 @@ class Intake:
             jobs = self._new(jobs, self.known([job.id for job in jobs]))
         if not jobs:
             return
-        self.jobs_taken_in += len(jobs)
+        self.jobs_accepted += len(jobs)
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))

@@ -52,7 +52,7 @@ class HostState(HostLife, kw_only=True):
     #: attempts that it said to have begun after its last heartbeat, which cannot name them
     begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
-    #: of the last envelope taken in
+    #: of the last envelope read
     seq: int = 0
 
     def takes(self, pool: str) -> bool:
@@ -169,7 +169,7 @@ class Roster:
             host.begun_since_beat.add(token)
 
     def hear_beat(self, host: HostState) -> None:
-        """A heartbeat was taken in: it speaks of all that was reported before it."""
+        """Handle a heartbeat: it covers everything reported before it."""
         host.begun_since_beat.clear()
 
     def over(self, host: HostState, token: Token) -> None:

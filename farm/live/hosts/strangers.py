@@ -1,12 +1,12 @@
 """Senders with unknown lives: they are reset, but not all at the same time.
 
-A host that was given up for lost, or was up before this scheduler, comes back that way. Whoever
-merely claims to be a host costs no more than a few messages that expire.
+A host that was given up for lost, or was up before this scheduler, comes back that way. A
+sender that merely claims to be a host costs no more than a few messages that expire.
 """
 
 from __future__ import annotations
 
-#: unknown senders that are told to begin anew in ``window`` real seconds
+#: unknown senders that are told to restart in ``window`` real seconds
 MOST = 100
 
 

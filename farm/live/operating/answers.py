@@ -10,7 +10,7 @@ import msgspec
 from farm.core.dispatching.decisions import Decision
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.turns import Turn
+from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
@@ -114,26 +114,26 @@ def answering(
     decision = scheduler.dispatcher.decisions.get(question.job)
     if state is None:
         return Answer(at=at, decision=decision)
-    events, has_pool = _events(state, scheduler, pools)
+    found, has_pool = _known_at_once(state, scheduler, pools)
     executing = state.leader or state
     if executing.slot is None:
         ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
         queue = executing.lane.queue
         turns = queue.turns(executing) if isinstance(queue, FairShareQueue) else ()
-        events = msgspec.structs.replace(
-            events, ahead=ahead, dispatch_in_time=dispatch_in_time, turns=turns
+        found = msgspec.structs.replace(
+            found, ahead=ahead, dispatch_in_time=dispatch_in_time, turns=turns
         )
-    events = msgspec.structs.replace(events, why=_why(events, has_pool=has_pool))
-    return Answer(at=at, job=events, decision=decision)
+    found = msgspec.structs.replace(found, why=_why(found, has_pool=has_pool))
+    return Answer(at=at, job=found, decision=decision)
 
 
-def _events(
+def _known_at_once(
     state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
 ) -> tuple[Waiting, bool]:
     """Return what needs no look at other jobs, and whether a pool has builders for the job."""
     able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
-    events = Waiting(
+    found = Waiting(
         status=state.status.value,
         attempts=state.attempts,
         submitted_at=state.submitted_at,
@@ -146,7 +146,7 @@ def _events(
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
-    return events, bool(named)
+    return found, bool(named)
 
 
 def _place(

@@ -193,11 +193,16 @@ class Operator(JobReader):
             chunk = following
         return count
 
-    def send(self, report: Report, *, sync: bool = False) -> None:
-        """Put a report into its stream; returns when it is there (``sync``: on the disk)."""
-        key = self.keys.stream(stream_of(report))
+    def send(self, *reports: Report, sync: bool = False) -> None:
+        """Put reports of one kind into their stream; returns when they are there.
+
+        ``sync``: when they are on the disk.
+        """
+        if not reports:
+            return
+        key = self.keys.stream(stream_of(reports[0]))
         try:
-            envelopes = list(self._sender.envelopes(report))
+            envelopes = list(self._sender.envelopes(*reports))
         except MessageError as error:
             raise ServerError(f"cannot be sent: {error}") from None
         for data in envelopes[:-1]:

@@ -43,7 +43,7 @@ class Saboteur:
 
     def __init__(self, operator: Operator) -> None:
         self._client = connect(operator.url, "farm-chaos")
-        self._operator = operator
+        self.operator = operator
         self._keys: Keys = operator.keys
         self._store = Store(self._client, self._keys)
 
@@ -62,7 +62,7 @@ class Saboteur:
 
     def leader_pid(self) -> int:
         """Return the process id of the scheduler that has the farm; 0: none has."""
-        leader = self._operator.leader()
+        leader = self.operator.leader()
         return 0 if leader is None else leader.pid
 
     def count_ended(self) -> int:
@@ -100,14 +100,14 @@ class Saboteur:
 
     def garbage_commands(self, rng: random.Random) -> None:
         """Write invalid messages to every builder host's queue."""
-        for host in self._operator.hosts():
+        for host in self.operator.hosts():
             for _ in range(AT_ONCE):
                 self._client.lpush(self._keys.host_list(host), garbage(rng))
 
     def forged_reports(self, rng: random.Random) -> None:
         """Report ends of running jobs, and losses of builders, in the name of other hosts."""
         running = [r for r in self._store.jobs().values() if r.builder is not None]
-        hosts = [*self._operator.hosts(), "stranger"]
+        hosts = [*self.operator.hosts(), "stranger"]
         for record in rng.sample(running, min(AT_ONCE, len(running))):
             builder = record.builder or ""
             reports = (

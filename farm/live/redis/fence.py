@@ -84,7 +84,7 @@ class Fence:
                 continue
             else:
                 return
-        raise redis.ConnectionError("the connection breaks again and again")
+        raise redis.ConnectionError("the connection breaks repeatedly")
 
     def restore(
         self,

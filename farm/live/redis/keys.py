@@ -6,9 +6,9 @@ key (after prefix)     type     meaning
 lease                  string   the scheduler in charge and its token (JSON); it expires
 fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
                                 transactions; only those of the latest epoch are carried out
-meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry taken in,
+meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry read,
                                 JSON) and ``at`` (farm time then), ``clock`` (the same by the clock
-                                of the scheduler's machine); of a farm that stays up also
+                                of the scheduler's machine); of a long-running farm also
                                 ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
                                 are of)
 log                    stream   event log lines of the latest commits (field ``l``), until they are
@@ -31,7 +31,7 @@ results                hash     job id -> EndJob (JSON), the whole story of ever
 ended                  list     ids of ended jobs, the last one last (an id may stand there twice)
 submitted              zset     ids of all jobs that are known, live and ended, in the order of
                                 their submission: an order that never changes
-tries:<job>            list     Try (JSON) for every attempt of the job that came to nothing, the
+tries:<job>            list     Try (JSON) for every void attempt of the job, the
                                 last one last (an attempt may stand there twice)
 pools                  hash     pool -> PoolReport (JSON): for provisioners, a few times
                                 per second
@@ -75,7 +75,7 @@ LAST_ENTRY = "18446744073709551615-18446744073709551615"
 """No entry of a stream can come after one of this id, which anyone who writes there may choose."""
 
 Cursor = dict[Stream, str]
-"""The last entry taken in of each stream; what is left out: nothing yet."""
+"""The last entry read of each stream; missing streams: none yet."""
 
 
 class Keys:
@@ -117,7 +117,7 @@ class Keys:
         return f"{self.prefix}pending:{platform}"
 
     def tries(self, job: str) -> str:
-        """Return the list of the attempts of a job that came to nothing."""
+        """Return the list of the void attempts of a job."""
         return f"{self.prefix}tries:{job}"
 
     def reply(self, token: str) -> str:

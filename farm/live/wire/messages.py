@@ -96,7 +96,7 @@ class Watch(_Report, frozen=True, tag="watch"):
     """A provisioner takes charge of this pool, and numbers its decisions from 1."""
 
     pool: str
-    #: shown in the pool's reports from the moment that this is taken in
+    #: shown in the pool's reports once this has been read
     token: str
     #: its algorithm needs the estimates of work and time in the pool's reports
     closely: bool = False
@@ -124,7 +124,7 @@ class Plan(_Report, frozen=True, tag="plan"):
 
 
 class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
-    """A builder that was asked for will not come, or its machine is gone."""
+    """A requested builder will not join, or its machine is gone."""
 
     builder: str
     reason: str
@@ -146,7 +146,7 @@ PlannerReport = Watch | Plan | GiveUpBuilder
 Report = HostReport | Submission | Request | PlannerReport | Ask
 
 UNSTAMPED = 0.0
-"""``at`` of an event on its way: it is stamped with farm time where it is taken in."""
+"""``at`` of an event on its way: it is stamped with farm time when it is read."""
 
 WireEvent = TypeVar("WireEvent", bound=BuilderEvent | JobsSubmitted | Request)
 Kind_co = TypeVar("Kind_co", bound=Report, covariant=True)
@@ -162,7 +162,7 @@ class Envelope(msgspec.Struct, Generic[Kind_co], frozen=True, gc=False):
 
     ``life`` names one life of the sender (a restarted host has another) and is known to the sender
     and the scheduler only: who does not know it cannot speak for the sender. ``seq`` counts its
-    envelopes, so that one that was sent twice over a broken connection is taken in once.
+    envelopes, so that one that was sent twice over a broken connection is read once.
     """
 
     v: int

@@ -1,4 +1,4 @@
-"""What the scheduler's process tells provisioners and operators of its pools, hosts and itself."""
+"""The scheduler's reports to provisioners and operators: on pools, hosts and itself."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from farm.core.rules import Choices
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One pool at one instant, and who is asked for and there; times are farm seconds."""
+    """One pool at one instant, with its requested and joined builders; times are farm seconds."""
 
     snapshot: PoolSnapshot
-    #: token of the last Watch, and serial of the last Plan after it, that were taken in
+    #: token of the last Watch, and serial of the last Plan after it, that were read
     watcher: str = ""
     heard: int = 0
-    #: builders asked for and not there yet, and when they were asked for
+    #: builders requested and not joined yet, and when they were requested
     requested: dict[str, float] = {}
     #: builders that are there, whatever they do
     joined: tuple[str, ...] = ()
@@ -82,14 +82,14 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool
     #: largest delay from intended arrival to intake so far
     worst_delay: float = 0.0
-    #: builders asked for that no host has room for, by pool
+    #: requested builders that no host has room for, by pool
     unplaced: dict[str, int] = {}
 
 
 class FarmStatus(LiveStatus, frozen=True, kw_only=True):
     """The farm at a glance; its lost builders are those of the last minutes."""
 
-    #: real time (Unix) of this status: an old one means that no scheduler is at work
+    #: real time (Unix) of this status: an old one means that no scheduler is running
     written_at: float
     speed: float
     #: waiting jobs by platform

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterator
 
 from farm.core.events import JobsSubmitted
-from farm.live.wire.bounds import MAX_JOBS
 from farm.live.wire.messages import (
     UNSTAMPED,
     VERSION,
@@ -15,6 +14,7 @@ from farm.live.wire.messages import (
     TooLargeError,
     encode,
 )
+from farm.live.wire.report_checks import MAX_JOBS
 
 
 class Sender:

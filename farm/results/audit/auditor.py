@@ -36,7 +36,7 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
-from farm.results.audit.picture import AuditedBuilder, AuditedJob, Occupant
+from farm.results.audit.audited_farm import AuditedBuilder, AuditedJob, Occupant
 
 
 class Auditor:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from farm.results.comparison.metrics import METRICS, Metric, Unit
 from farm.results.comparison.statistics import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.terminal.tables import Listing, folding, numbers
 
+#: a difference of more than this many times the base is shown as it is
+MOST = 10.0
 STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
 
 TIDY = (
@@ -51,23 +54,31 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield (
             f"{count} replications with common seeds; ± and intervals: 95 %; better or worse: more "
             f"than noise among all comparisons of a metric (Holm), and at least "
-            f"{sweep.relevant:.3g} of the baseline"
+            f"{readable_percent(sweep.relevant)} of the baseline"
         )
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
 
 
-def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Table:
-    title = metric.name.replace("_", " ")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title=title)
-    table.title_justify = "left"
-    for axis in sweep.axes:
-        table.add_column(axis.rpartition(".")[2], overflow="fold")
-    for column in ("mean", "±", "median", "difference", "from", "to", "verdict"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(value) for value in row.settings.values()), *_cells(row))
-    return table
+def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Listing:
+    columns = numbers("mean", "±", "median", "difference", "from", "to", "verdict")
+    return Listing(
+        (*folding(*_headings(sweep.axes)), *columns),
+        [(*row.settings.values(), *_cells(row)) for row in rows],
+        title=metric.name.replace("_", " "),
+        first_to_go=("median", "±", "to", "from", "mean"),
+    )
+
+
+def _headings(axes: Iterable[str]) -> list[str]:
+    """Return the last part of each key, or all of it where two keys end alike."""
+    ends = Counter(axis.rpartition(".")[2] for axis in axes)
+    return [
+        end
+        if ends[end := axis.rpartition(".")[2]] == 1
+        else axis.removeprefix("pools.").replace(".", " ")
+        for axis in axes
+    ]
 
 
 def _cells(row: SweepRow) -> list[Text]:
@@ -77,11 +88,22 @@ def _cells(row: SweepRow) -> list[Text]:
     if row.difference is None:
         cells += ["baseline" if row.baseline is None else "", "", "", ""]
     else:
-        share = readable_percent(row.relative, signed=True) if row.relative is not None else ""
-        low, high = _ends(row.difference_interval)
-        cells += [share or readable(row.difference, unit), readable(low, unit)]
-        cells += [readable(high, unit), row.verdict or ""]
+        cells += difference_cells(row.difference, row.relative, row.difference_interval, unit)
+        cells.append(row.verdict or "")
     return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
+
+
+def difference_cells(
+    difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
+) -> list[str]:
+    """Return a difference and its interval, as shares of the base where that is not 0."""
+    found = (difference, *_ends(interval))
+    if not difference or not relative or abs(relative) > MOST:
+        return ["" if value is None else readable(value, unit) for value in found]
+    share = relative / difference
+    return [
+        "" if value is None else readable_percent(value * share, signed=True) for value in found
+    ]
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:

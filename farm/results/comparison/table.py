@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
-from farm.results.comparison.sweep_table import STYLES, readable
+from farm.results.comparison.sweep_table import STYLES, difference_cells, readable
 from farm.results.formatting import readable_percent, readable_span
+from farm.terminal.tables import Listing, numbers, texts
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
@@ -17,13 +17,10 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 
 def _pair(pair: PairComparison) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    for column in ("base", "other", "difference", "", "verdict"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for metric in pair.metrics:
-        if metric.base or metric.other:
-            table.add_row(*_cells(metric))
+    table = Listing(
+        (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
+        [_cells(metric) for metric in pair.metrics if metric.base or metric.other],
+    )
     titles = (
         Text(f"base   {pair.base} ({pair.worlds[0]})"),
         Text(f"other  {pair.other} ({pair.worlds[1]})"),
@@ -37,8 +34,7 @@ def _cells(metric: MetricComparison) -> list[str | Text]:
         _label(metric),
         readable(metric.base, metric.unit),
         readable(metric.other, metric.unit),
-        readable(metric.difference, metric.unit),
-        readable_percent(metric.relative, signed=True) if metric.relative is not None else "",
+        *difference_cells(metric.difference, metric.relative, metric.interval, metric.unit),
         Text(verdict, style=STYLES.get(verdict, "")),
     ]
 
@@ -48,13 +44,9 @@ def _label(metric: MetricComparison) -> str:
 
 
 def _intervals(pair: PairComparison) -> list[str]:
-    """Describe the uncertainty of the differences that have an interval."""
-    lines = [
-        f"{_label(m)}: difference {readable(m.interval.low, m.unit)} to "
-        f"{readable(m.interval.high, m.unit)} (95 %, {m.interval.method})"
-        for m in pair.metrics
-        if m.interval is not None and m.difference
-    ]
+    """Say where the intervals are from, and what has none."""
+    methods = dict.fromkeys(m.interval.method for m in pair.metrics if m.interval is not None)
+    lines = [f"from, to: of the difference, 95 %, {method}" for method in methods]
     if any(m.verdict == "differs" and m.interval is None and m.better for m in pair.metrics):
         lines.append("differs: with one run of each the noise is unknown; give several seeds")
     return lines

@@ -1,4 +1,7 @@
-"""``batsim``: Batsim's output files, in a new directory, for evalys and other readers.
+"""``batsim``: the files of a run in Batsim, in a new directory.
+
+``workload.json`` is its input: the jobs that ran, with a profile for each service time of a kind.
+The rest is its output, for evalys and other readers:
 
 ``jobs.csv`` (one job per line; a builder is a resource), ``schedule.json`` (means and maxima) and
 ``machine_states.csv`` (how many builders compute, idle and switch on, at each change). Readers want
@@ -54,7 +57,7 @@ FINAL = {
 
 
 def export(run: Run, out: Path) -> int:
-    """Write the three files; return the number of jobs."""
+    """Write the four files; return the number of jobs."""
     out.mkdir()
     rows = run.jobs
     with (out / "jobs.csv").open("w", encoding="utf-8", newline="") as sink:
@@ -63,8 +66,12 @@ def export(run: Run, out: Path) -> int:
         resources: dict[str, int] = {}
         table.writerows(_row(run.summary.name, row, resources) for row in rows)
     _write_states(run, out / "machine_states.csv")
-    schedule = msgspec.json.format(msgspec.json.encode(_schedule(rows, len(resources))), indent=2)
-    (out / "schedule.json").write_bytes(schedule + b"\n")
+    builders = len(resources)
+    for name, content in (
+        ("schedule", _schedule(rows, builders)), ("workload", _workload(rows, builders)),
+    ):  # fmt: skip
+        text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        (out / f"{name}.json").write_bytes(text + b"\n")
     return len(rows)
 
 
@@ -107,7 +114,7 @@ class MachineStates:
         self._holds: dict[str, str] = {}
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands; a stale event changes nothing."""
+        """Handle one event and its commands; a stale event changes nothing."""
         if type(commands) is not Ignored:
             for value in (event, *commands):
                 self._take(value)
@@ -175,6 +182,22 @@ def _write_states(run: Run, path: Path) -> None:
         table = csv.writer(sink, lineterminator="\n")
         table.writerow(STATES)
         table.writerows((at, most - sum(state), *state) for at, state in changes)
+
+
+def _workload(rows: list[JobRow], builders: int) -> dict[str, Any]:
+    names: dict[tuple[str, float], str] = {}
+    jobs: list[dict[str, Any]] = []
+    for row in rows:
+        if row.service_time is None:
+            continue
+        key = (row.kind, row.service_time)
+        profile = names.setdefault(key, f"{row.kind}-{len(names) + 1}")
+        job = {"id": row.job_id, "subtime": row.arrived_at, "res": 1, "profile": profile}
+        jobs.append(job if row.declared_time is None else job | {"walltime": row.declared_time})
+    profiles = {
+        name: {"type": "delay", "delay": time, "kind": kind} for (kind, time), name in names.items()
+    }
+    return {"nb_res": builders, "jobs": jobs, "profiles": profiles}
 
 
 def _schedule(rows: list[JobRow], machines: int) -> dict[str, Any]:

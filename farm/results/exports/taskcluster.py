@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.results.event_store import event_store
 from farm.results.run_directory import Run
+from farm.results.taskcluster_event_store import event_store
 from farm.scenario import parse_scenario
 from farm.scenario.file.document import parse_document
 

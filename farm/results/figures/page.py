@@ -37,7 +37,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     #: its cells are sentences
     words: bool = False
-    #: shown when it is asked for
+    #: shown on demand
     folded: bool = False
 
     @property

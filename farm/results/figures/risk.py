@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from farm.results.figures.lines import Figure
 
+#: of a plot in text
+ROWS = 14
+
 
 def risk_figure(lines: Mapping[float, Sequence[float]]) -> Figure:
     """Return the figure of f(n, p): for each p a line over the number n of slots."""
@@ -16,16 +19,16 @@ def risk_figure(lines: Mapping[float, Sequence[float]]) -> Figure:
     )
 
 
-def text_plot(lines: Mapping[float, Sequence[float]], rows: int = 14) -> str:
+def text_plot(lines: Mapping[float, Sequence[float]]) -> str:
     """Draw the lines as text: they are marked a, b, … and labelled below."""
     slots = max(len(values) for values in lines.values())
     top = max(1.0001, *(max(values) for values in lines.values()))
-    grid = [[" "] * (3 * slots) for _ in range(rows)]
+    grid = [[" "] * (3 * slots) for _ in range(ROWS)]
     for mark, values in zip("abcdefghijklmnopqrstuvwxyz", lines.values(), strict=False):
         for n, value in enumerate(values):
-            row = round((value - 1) / (top - 1) * (rows - 1))
-            grid[rows - 1 - row][3 * n + 2] = mark
-    labels = [1 + (top - 1) * (rows - 1 - row) / (rows - 1) for row in range(rows)]
+            row = round((value - 1) / (top - 1) * (ROWS - 1))
+            grid[ROWS - 1 - row][3 * n + 2] = mark
+    labels = [1 + (top - 1) * (ROWS - 1 - row) / (ROWS - 1) for row in range(ROWS)]
     body = [f"{label:6.2f} |{''.join(cells)}" for label, cells in zip(labels, grid, strict=True)]
     axis = "       +" + "-" * (3 * slots)
     numbers = "        " + "".join(f"{n:3d}" for n in range(1, slots + 1)) + "  slots"

@@ -71,7 +71,7 @@ class EventLogLines:
         self._command_writers[RequestBuilder] = self._write_request
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands; ``Ignored`` marks a stale event."""
+        """Write one event and its commands; ``Ignored`` marks a stale event."""
         written = self._event_writers[type(event)](event, commands)
         if len(commands) > written:
             at, writers = event.at, self._command_writers
@@ -199,13 +199,13 @@ class EventLogWriter(EventLogLines):
             raise InputError(f"{path}: cannot write the event log: {error.strerror}") from None
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands; ``Ignored`` marks a stale event."""
+        """Write one event and its commands; ``Ignored`` marks a stale event."""
         super().__call__(event, commands)
         if len(self._lines) >= self._limit:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything taken in so far to the operating system. Raises RunError if it cannot."""
+        """Pass everything written so far to the operating system. Raises RunError if it cannot."""
         self.write(self.take())
 
     def write(self, lines: bytes) -> None:

@@ -52,7 +52,7 @@ class RunFigures:
         """Return the charts of this name; empty if the run has no data for them."""
         if name not in self._drawn:
             hint = did_you_mean(name, self._drawn)
-            raise InputError(f"plot: found {name!r}; {hint}allowed: {', '.join(self._drawn)}")
+            raise InputError(f"figure: found {name!r}; {hint}allowed: {', '.join(self._drawn)}")
         return self._drawn[name]() if self._rows else []
 
     @cached_property

@@ -43,11 +43,13 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return Spread(count=0)
+    with np.errstate(over="ignore"):  # squares beyond all floats: no deviation is shown
+        std = float(data.std())
     p50, p95, p99 = np.quantile(data, (0.5, 0.95, 0.99), method="linear")
     return Spread(
         count=int(data.size),
         mean=float(data.mean()),
-        std=float(data.std()),
+        std=std,
         p50=float(p50),
         p95=float(p95),
         p99=float(p99),

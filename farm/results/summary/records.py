@@ -37,7 +37,7 @@ class RunRecords(msgspec.Struct):
     ends: Sequence[EndJob]
     unended: Sequence[tuple[Job, float]]
     estimates: dict[str, float | None]
-    #: events taken in, stale ones included
+    #: events handled, stale ones included
     events: int
     #: farm time of the last event
     last_at: float
@@ -62,7 +62,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self._ends: list[EndJob] = []
-        self._submissions: list[JobsSubmitted] = []
+        #: the jobs that have not ended, and when they were submitted
+        self._open: dict[str, tuple[Job, float]] = {}
         self._builders: list[BuilderSpan] = []
         self._void: list[VoidAttempt] = []
         self._estimates: dict[str, float | None] = {}
@@ -71,7 +72,7 @@ class Recorder:
         self._dispatched: dict[str, float] = {}
         self._living: dict[str, BuilderSpan] = {}
         self._take: dict[type[Event], Callable[[Any], None]] = {
-            JobsSubmitted: self._submissions.append,
+            JobsSubmitted: self._submitted,
             BuilderJoined: self._joined,
             BuilderRetired: lambda event: self._gone(event, "retired"),
             BuilderLost: lambda event: self._gone(event, "lost"),
@@ -79,32 +80,30 @@ class Recorder:
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
-        """Take in one event and its commands."""
+        """Handle one event and its commands."""
         self._events += 1
         self._last = event
-        if commands:
-            for command in commands:
-                if type(command) is StartJob:
-                    self._dispatched[command.job.id] = event.at
-                elif type(command) is EndJob:
-                    self._ends.append(command)
-                    self._dispatched.pop(command.job.id, None)
-                elif type(command) is RequeueJob:
-                    self._give_up(command, event.at)
-                elif type(command) is RequestBuilder:
-                    builder = command.builder
-                    self._span(builder.id, builder.pool).requested_at = event.at
-        elif type(commands) is Ignored:
-            return
         take = self._take.get(type(event))
-        if take is not None:
+        if take is not None and type(commands) is not Ignored:
             take(event)
+        for command in commands:
+            if type(command) is StartJob:
+                self._dispatched[command.job.id] = event.at
+            elif type(command) is EndJob:
+                self._ends.append(command)
+                self._open.pop(command.job.id, None)
+                self._dispatched.pop(command.job.id, None)
+            elif type(command) is RequeueJob:
+                self._give_up(command, event.at)
+            elif type(command) is RequestBuilder:
+                builder = command.builder
+                self._span(builder.id, builder.pool).requested_at = event.at
 
     def records(self) -> RunRecords:
         """Return the records so far (the lists are shared, not copied)."""
         return RunRecords(
             ends=self._ends,
-            unended=self._unended(),
+            unended=list(self._open.values()),
             builders=self._builders,
             void_attempts=self._void,
             estimates=self._estimates,
@@ -112,16 +111,9 @@ class Recorder:
             last_at=self._last.at if self._last else 0.0,
         )
 
-    def _unended(self) -> list[tuple[Job, float]]:
-        if sum([len(event.jobs) for event in self._submissions]) == len(self._ends):
-            return []
-        ended = {end.job.id for end in self._ends}
-        left: dict[str, tuple[Job, float]] = {}
-        for event in self._submissions:
-            for job in event.jobs:
-                if job.id not in ended:
-                    left.setdefault(job.id, (job, event.at))
-        return list(left.values())
+    def _submitted(self, event: JobsSubmitted) -> None:
+        for job in event.jobs:
+            self._open.setdefault(job.id, (job, event.at))
 
     def _give_up(self, command: RequeueJob, at: float) -> None:
         dispatched_at = self._dispatched.pop(command.job, at)

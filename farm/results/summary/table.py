@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from farm.results.formatting import (
@@ -19,6 +18,7 @@ from farm.results.summary.percentiles import Spread
 from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.summary import Summary
 from farm.terminal.console import many
+from farm.terminal.tables import Listing, numbers, story, texts
 
 
 def render_summary(summary: Summary) -> RenderableType:
@@ -27,33 +27,29 @@ def render_summary(summary: Summary) -> RenderableType:
         (summary.name, "bold"),
         f"  {summary.world}, {summary.policy}, seed {summary.seed}, {summary.engine}",
     )
-    parts = [_parts(name, parts) for name, parts in (("pool", summary.pools),) if len(parts) > 1]
-    return Group(title, _events(summary), _spreads(summary), *parts)
+    parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
+    return Group(title, story(_events(summary)), _spreads(summary), *parts)
 
 
-def _parts(name: str, parts: Mapping[str, Part]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(name, overflow="fold")
-    for column in ("jobs", "mean wait", "p95 wait", "cost", "idle"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for key, part in parts.items():
-        table.add_row(
-            Text(key),
-            readable_count(part.submitted),
-            readable_span(part.waiting_time.mean),
-            readable_span(part.waiting_time.p95),
-            readable_ratio(part.cost),
-            readable_percent(part.idle_share),
+def _pools(pools: Mapping[str, Part]) -> Listing:
+    rows = (
+        (
+            name,
+            readable_count(pool.submitted),
+            readable_span(pool.waiting_time.mean),
+            readable_span(pool.waiting_time.p95),
+            readable_ratio(pool.cost),
+            readable_percent(pool.idle_share),
         )
-    return table
+        for name, pool in pools.items()
+    )
+    columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
+    return Listing((*texts("pool"), *columns), rows)
 
 
-def _events(summary: Summary) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+def _events(summary: Summary) -> list[tuple[str, object]]:
     saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
-    for name, value in (
+    return [
         ("jobs", _jobs(summary)),
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
@@ -67,9 +63,7 @@ def _events(summary: Summary) -> Table:
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),
         ("took", _speed(summary)),
-    ):
-        table.add_row(name, value)
-    return table
+    ]
 
 
 def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
@@ -117,20 +111,18 @@ def _speed(summary: Summary) -> str:
     return f"{readable_span(summary.wall_time)} of real time, {events}"
 
 
-def _spreads(summary: Summary) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("")
-    for column in ("mean", "std", "p50", "p95", "p99", "max", "of"):
-        table.add_column(column, justify="right", no_wrap=True)
-    rows: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
+def _spreads(summary: Summary) -> Listing:
+    spreads: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
         ("waiting time", summary.waiting_time, readable_span),
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),
         ("matrix response", summary.matrix_response_time, readable_span),
         ("first failure", summary.first_failure_time, readable_span),
     )
-    for name, spread, readable in rows:
-        if spread.count:
-            numbers = (spread.mean, spread.std, spread.p50, spread.p95, spread.p99, spread.max)
-            table.add_row(name, *map(readable, numbers), readable_count(spread.count))
-    return table
+    rows = []
+    for name, of, readable in spreads:
+        if of.count:
+            values = (of.mean, of.std, of.p50, of.p95, of.p99, of.max)
+            rows.append((name, *map(readable, values), readable_count(of.count)))
+    columns = numbers("mean", "std", "p50", "p95", "p99", "max", "of")
+    return Listing((*texts(""), *columns), rows)

@@ -12,8 +12,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.core.state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import RunTimes
 from farm.sim.rollouts.rollout import Fork, rollouts
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
@@ -29,7 +29,7 @@ class RolloutForecaster:
     def __init__(
         self,
         scenario: Scenario,
-        run_times: RunTimes,
+        run_times: RuntimeDistribution,
         name: str,
         *,
         algorithms: Mapping[str, Algorithm[Any]],
@@ -57,7 +57,7 @@ class RolloutForecaster:
             truthful=self._truthful,
         )
         names = [state.job.id for state in jobs]
-        # a certain rollout is like any other
+        # a deterministic rollout is like any other
         count = 1 if self._truthful else self._count
         found = rollouts(fork, count=count, seed=self._scenario.seed, jobs=names, processes=1)
         levels = [found.wait_quantile(level) + at for level in LEVELS]

@@ -1,6 +1,6 @@
-"""The loops of rollouts in which queues do nothing but empty themselves, on plain arrays.
+"""The loop of a rollout in which queues only get empty, on plain sequences.
 
-One source: Python plays a few jobs by them, and where there are many they are compiled.
+One source: Python runs it for a few jobs, and for many it is compiled.
 """
 
 from __future__ import annotations
@@ -9,109 +9,93 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import numpy as np
+
 NEVER = float("inf")
 WORTH_COMPILED = 200_000
 """Jobs, over all rollouts, from which loading compiled code (0.4 s) is made good."""
 
 
 class Queues(NamedTuple):
-    """Jobs that wait on lanes, and the slots that take them."""
+    """Jobs that wait on lanes, and the slots for them."""
 
     #: the jobs, lane by lane, in the order of dispatching
     jobs: Any
     #: where each lane ends there
     ends: Any
-    # by place there: the job's place among all lanes' jobs, and whether it is waited for (1 or 0)
+    # by place there: the job's place among all lanes' jobs, and whether it matters (1 or 0)
     ranks: Any
     matters: Any
-    #: by slot and lane
+    #: by slot, for each lane
     serves: Any
     # by slot
     speed: Any
     cleaning: Any
-    #: which of slots that come free at one instant goes first, once it has worked: the smallest
+    #: the tie-break of slots that become free at one instant, smallest first: a number that is the
+    #: slot's own modulo the number of slots; once it has worked, and until then
     ties: Any
+    first_ties: Any
 
 
-def draw(times: Any, columns: Any, estimates: Any, factors: Any) -> None:
-    """Put estimate times factor for each rollout (row) of some jobs (columns) in the place of u.
+def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatched: Any) -> None:
+    """Record when each job is dispatched, up to the last that matters.
 
-    The factor is the quantile at u of the rollout's own row of ``factors``, which is sorted: on a
-    straight line between two that were seen (Hyndman and Fan's type 7).
-    """
-    last = factors.shape[1] - 1
-    for row in range(times.shape[0]):
-        for column in columns:
-            place = times[row, column] * last
-            below = int(place)
-            low, high = factors[row, below], factors[row, min(below + 1, last)]
-            times[row, column] = estimates[column] * ((high - low) * (place - below) + low)
-
-
-def empty(
-    queues: Any, times: Any, heads: Any, slots: Any, free: Any, ties: Any, dispatched: Any
-) -> None:
-    """Write down when each job is dispatched in each rollout (row), up to the last that matters.
-
-    A slot that comes free takes the best of the first jobs of the lanes that it serves. All but
-    ``queues`` and ``times`` are written into.
+    A slot that becomes free gets the best of the first jobs of the lanes that it serves. The slots
+    are leaves of a tree of losers (Knuth, The Art of Computer Programming, 5.4.1): each node keeps
+    the later of two, and the way up from a leaf is the same whatever the instants are.
 
     Args:
-        queues: what is there.
-        times: by rollout and job, service times (s).
-        heads: by rollout and lane, where it begins.
-        slots: by rollout, the slots in the order of coming free: a heap.
-        free: by rollout and place in that heap, when the slot comes free (s); behind them infinity.
-        ties: by rollout and slot, as in ``queues``, for the first time that it comes free.
-        dispatched: by rollout and job (s).
+        queues: jobs and slots.
+        times: by job, service times (s).
+        free: by slot, when it first comes free (s).
+        heads: by lane, where it begins; written into.
+        losers: by node, the instant (minus infinity) and the tie of what stays there; written into.
+        dispatched: by job (s); written into.
     """
-    wanted = queues.matters.sum()
-    for row in range(free.shape[0]):
-        size, left = slots.shape[1], wanted
-        while size > 0 and left > 0:
-            slot, at, best = slots[row, 0], free[row, 0], -1
-            for lane in range(heads.shape[1]):
+    losers_at, losers_tie = losers
+    lanes, size, entered, left = len(heads), len(free), 0, sum(queues.matters)
+    at, tie = -NEVER if size else NEVER, 0
+    while left > 0 and at < NEVER:
+        if entered < size:
+            slot, at, tie = entered, free[entered], queues.first_ties[entered]
+            entered += 1
+        else:
+            slot, best = tie if tie < size else tie - size, -1
+            for lane in range(lanes):
                 if (
-                    queues.serves[slot, lane]
-                    and heads[row, lane] < queues.ends[lane]
-                    and (
-                        best < 0 or queues.ranks[heads[row, lane]] < queues.ranks[heads[row, best]]
-                    )
+                    queues.serves[slot * lanes + lane]
+                    and heads[lane] < queues.ends[lane]
+                    and (best < 0 or queues.ranks[heads[lane]] < queues.ranks[heads[best]])
                 ):
                     best = lane
             if best < 0:
-                size -= 1
-                slot, at = slots[row, size], free[row, size]
-                free[row, size] = NEVER
+                at = NEVER
             else:
-                head = heads[row, best]
-                heads[row, best] = head + 1
+                head = heads[best]
+                heads[best] = head + 1
                 left -= queues.matters[head]
                 job = queues.jobs[head]
-                dispatched[row, job] = at
-                # added one after the other, as the world does
-                at = at + times[row, job] / queues.speed[slot] + queues.cleaning[slot]
-                ties[row, slot] = queues.ties[slot]
-            place, child = 0, 1
-            while child < size:
-                below, other = free[row, child], free[row, child + 1]
-                goes_first = other < below  # added, not branched upon: nothing predicts it
-                if other == below and child + 1 < size:
-                    goes_first = ties[row, slots[row, child + 1]] < ties[row, slots[row, child]]
-                child += int(goes_first)
-                below = free[row, child]
-                if at < below or (at == below and ties[row, slot] < ties[row, slots[row, child]]):
-                    break
-                free[row, place], slots[row, place] = below, slots[row, child]
-                place, child = child, 2 * child + 1
-            free[row, place], slots[row, place] = at, slot
+                dispatched[job] = at
+                # added one after the other, as in the world
+                at = at + times[job] / queues.speed[slot] + queues.cleaning[slot]
+                tie = queues.ties[slot]
+        node = (size + slot) // 2
+        while node > 0:
+            other, its_tie = losers_at[node], losers_tie[node]
+            # swapped by arithmetic, not by a branch, which could not be predicted
+            swap = int((other < at) | ((other == at) & (its_tie < tie))) * (its_tie - tie)
+            losers_at[node], losers_tie[node] = max(at, other), its_tie - swap
+            at, tie = min(at, other), tie + swap
+            node //= 2
 
 
-def quickest(loop: Callable[..., None], jobs: int) -> Callable[..., None]:
-    """Return a loop compiled if there is Numba and that many jobs are worth it, else as it is."""
+def quickest(jobs: int) -> tuple[Callable[..., None], Callable[[Any], Any]]:
+    """Return the fastest loop for this number of jobs, and the constructor of its sequences.
+
+    It is compiled if Numba is installed and there are enough jobs.
+    """
     if jobs < WORTH_COMPILED or find_spec("numba") is None:
-        return loop
+        return empty, np.ndarray.tolist
     from farm.sim.fast.kernel.compiled import kept  # noqa: PLC0415 - Numba takes its time to load
 
-    found: Callable[..., None] = kept(loop)
-    return found
+    return kept(empty), np.asarray

@@ -1,8 +1,8 @@
-"""The fast lane of rollouts: plain queues that empty themselves onto slots, and nothing else.
+"""The fast method of rollouts: plain queues that only get empty.
 
-While jobs wait, a slot that comes free takes the best of them at once. So without arrivals, fair
+While jobs wait, a slot that becomes free gets the best of them at once. So without arrivals, fair
 share, contention, failing matrices or builders that come and go, a rollout is one heap of the
-instants at which slots come free: the same dispatches as the whole simulation gives, to the last
+instants at which slots become free: the same dispatches as in the whole simulation, to the last
 bit, at a fraction of a microsecond each.
 """
 
@@ -21,17 +21,20 @@ from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
-from farm.sim.rollouts.draws import Floats
+from farm.sim.rollouts.draws import Floats, ServiceTimes
+
+#: how many numbers fit into a processor's cache
+IN_CACHE = 1 << 16
 
 
 class FreeSlot(msgspec.Struct, frozen=True):
-    """A slot that will come free, and how its builder treats the jobs it then takes."""
+    """A slot that will become free, and how its builder treats its next jobs."""
 
     builder: Builder
-    #: column of the attempt that holds it (among the running ones); None: free at ``free_at``
+    #: column of its present attempt (among the running ones); None: free at ``free_at``
     held_by: int | None
     free_at: float
-    #: cleaned for so long after each job
+    #: cleaned for this long after each job
     cleaning: float
 
 
@@ -40,7 +43,7 @@ def slots_to_come(
     attempts: Sequence[JobRecord],
     specs: Sequence[PoolSpec],
 ) -> list[FreeSlot]:
-    """Return every slot that takes jobs again, sooner or later, by builder and slot."""
+    """Return every slot that will accept jobs again, by builder and slot."""
     cleaning_times = {spec.name: spec.inter_job_time for spec in specs}
     boot_times = {spec.name: spec.boot_time for spec in specs}
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
@@ -79,35 +82,31 @@ def roll(
     waiting: Sequence[JobRecord],
     slots: Sequence[FreeSlot],
     ends: Floats,
-    times: Floats,
-    wanted: set[int],
+    times: ServiceTimes,
+    columns: NDArray[np.int64],
 ) -> Floats:
-    """Return when each waiting job is dispatched: a row per rollout, a column per job and one more.
+    """Return when some of the waiting jobs are dispatched: a row per rollout, a column per job.
 
-    ``ends`` has the instants at which the running attempts end, ``times`` the waiting jobs'
-    service times; both a row per rollout. A job that no slot can take is dispatched at infinity,
-    and so may be one that is not ``wanted``.
+    ``ends`` has the instants at which the running attempts end: a row per rollout. A job that no
+    slot can run is dispatched at infinity, and so is a missing one (-1).
     """
-    queues, begins = _queues(waiting, slots, wanted)
-    numbers = np.arange(len(slots))
-    late = np.array([slot.held_by is None or slot.cleaning > 0 for slot in slots], np.bool_)
-    # at one instant attempts end first, then builders join and slots are clean again
-    free = _free_at(slots, ends)
-    ties = np.tile(numbers + len(slots) * late, (len(free), 1))
-    heads = np.tile(begins, (len(free), 1))
-    dispatched = np.full((len(times), len(waiting) + 1), np.inf)
-    in_order = np.lexsort((ties, free))
-    free = np.pad(
-        np.take_along_axis(free, in_order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf
-    )
-    arrays = (times, heads, in_order, free, ties, dispatched)
-    empty, parts = loops.quickest(loops.empty, times.size), 1
-    if empty is not loops.empty:
-        parts = min(os.cpu_count() or 1, len(free))
+    found, free = np.empty((len(ends), len(columns))), _free_at(slots, ends)
+    empty, sequence = loops.quickest(len(ends) * len(waiting))
+    queues, begins = _queues(waiting, slots, set(columns.tolist()))
+    queues = loops.Queues(*map(sequence, queues))
+
+    def play(numbers: range) -> None:
+        for number in numbers:
+            row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
+            nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
+            dispatched = sequence(np.full(len(waiting) + 1, np.inf))
+            empty(queues, *row, tuple(map(sequence, nodes)), dispatched)
+            found[number] = np.asarray(dispatched).take(columns)
+
+    parts = 1 if empty is loops.empty else os.cpu_count() or 1
     with ThreadPoolExecutor(parts) as threads:
-        shares = zip(*(np.array_split(array, parts) for array in arrays), strict=True)
-        list(threads.map(lambda share: empty(queues, *share), shares))
-    return dispatched
+        list(threads.map(play, (range(part, len(ends), parts) for part in range(parts))))
+    return found
 
 
 def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
@@ -122,7 +121,7 @@ def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
 def _queues(
     waiting: Sequence[JobRecord], slots: Sequence[FreeSlot], wanted: set[int]
 ) -> tuple[loops.Queues, NDArray[np.int64]]:
-    """Return the queues, and where each of their lanes begins."""
+    """Return the queues, and the beginning of each of their lanes."""
     lanes: dict[Any, list[int]] = {}
     for column, view in enumerate(waiting):
         lanes.setdefault(view.job.platform.normalised(), []).append(column)
@@ -135,9 +134,15 @@ def _queues(
         ends=np.cumsum(sizes),
         ranks=np.argsort(in_order),
         matters=np.array([column in wanted for column in jobs], np.int64),
-        serves=np.array([builders[s.builder.id] for s in slots]).reshape(len(slots), len(lanes)),
+        serves=np.array([one for slot in slots for one in builders[slot.builder.id]], np.bool_),
         speed=np.array([slot.builder.speed for slot in slots], np.float64),
         cleaning=np.array([slot.cleaning for slot in slots], np.float64),
-        ties=np.array([n + len(slots) * (s.cleaning > 0) for n, s in enumerate(slots)], np.int64),
+        ties=_ties([slot.cleaning > 0 for slot in slots]),
+        first_ties=_ties([slot.held_by is None or slot.cleaning > 0 for slot in slots]),
     )
     return queues, queues.ends - sizes
+
+
+def _ties(late: Sequence[bool]) -> NDArray[np.int64]:
+    """Return ranks of slots at one instant: attempts end first, then builders join or are clean."""
+    return np.arange(len(late)) + len(late) * np.array(late, np.int64)

@@ -1,4 +1,4 @@
-"""Rollouts: fork the farm into the simulation many times, and see when each job is dispatched.
+"""Rollouts: fork the farm into the simulation many times, and record when each job is dispatched.
 
 A rollout draws the service time of every waiting job and the rest of every running one from a
 distribution of run times and plays the snapshot forward under the farm's own rules. Jobs are drawn
@@ -28,16 +28,17 @@ from farm.core.restore import restored
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state import JobStatus
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, RunTimes, ends_of, service_times, uniforms
+from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of
 from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
 
-#: jobs simulated in about a second by one process: from twice that on, several share the work
+#: jobs simulated in about a second by one process: from twice that on, several processes are used
 ENOUGH_FOR_ONE = 60_000
-#: events without a dispatch after which the jobs that are left are given up
+#: events without a dispatch after which the remaining jobs are given up
 MAX_EVENTS_IN_VAIN = 20_000
 
 
@@ -83,19 +84,19 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
     """A farm to be simulated from its present state: snapshot, rules, and unknowns.
 
-    ``snapshot`` is of the farm as it is; ``rekey`` says that the scenario's policy or keys are
-    others than those it ran under until then.
+    ``snapshot`` is the farm's present state; ``rekey``: the scenario's policy or keys differ from
+    those of the snapshot.
     """
 
     snapshot: FarmSnapshot
     scenario: Scenario
-    run_times: RunTimes
-    #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
+    run_times: RuntimeDistribution
+    #: the algorithms of the provisioned pools, by the pool's name; their memory is unknown
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
     #: the scenario's workload continues after the snapshot; otherwise nothing more arrives
     arrivals: bool = False
-    #: the run times are the truth itself: outcomes are known too
+    #: the run times are the truth: outcomes are known too
     truthful: bool = False
 
 
@@ -108,11 +109,11 @@ def rollouts(
     processes: int | None = None,
     fast: bool = True,
 ) -> Rollouts:
-    """Roll the fork out ``count`` times and say when the jobs (None: all that wait) are dispatched.
+    """Roll the fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
     Each rollout ends when the last job of interest is dispatched. The same seed gives the same
-    numbers whatever the number of processes. ``fast`` False plays the whole simulation also where
-    the fast lane would give the same. Raises LookupError for a job that does not wait.
+    numbers whatever the number of processes. ``fast`` False always uses the whole simulation.
+    Raises LookupError for a job that does not wait.
     """
     plan = _Plan(fork, count, seed, jobs)
     if fast and plan.is_simple:
@@ -124,10 +125,10 @@ def rollouts(
 
 
 class _Plan:
-    """What all rollouts of a fork share."""
+    """The common part of all rollouts of a fork."""
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
-        # run times are drawn: what builders of the user's own make of them is in them already
+        # drawn run times already include the effect of the user's builders
         plain = tuple(pool.model_copy(update={"behaviour": None}) for pool in fork.scenario.pools)
         scenario = fork.scenario.model_copy(update={"pools": plain})
         fork = msgspec.structs.replace(fork, scenario=scenario)
@@ -143,21 +144,16 @@ class _Plan:
         for name in self.wanted:
             if name not in self.leader_of:
                 raise LookupError(name)
-        names = [view.job.id for view in self.waiting]
-        self._columns = {name: column for column, name in enumerate(names)}
-        self._times = service_times(
-            fork.run_times,
-            [view.job for view in self.waiting],
-            uniforms(seed, "service time", count, names),
-            seed,
-        )
+        going = [view.job for view in self.waiting]
+        self._columns = {job.id: column for column, job in enumerate(going)}
+        self._times = ServiceTimes(fork.run_times, going, seed, count)
         self._ends = self._draw_ends()
 
     def _opened(self) -> FarmSnapshot:
         """Return the farm once it has opened under the fork's rules.
 
-        What a fixed pool lacks is requested, and what it has too many of goes; the jobs are in the
-        order of the new policy.
+        Missing builders of a fixed pool are requested, and surplus ones stopped; the jobs are in
+        the order of the new policy.
         """
         fork, before = self.fork, self.fork.snapshot
         surplus = self._surplus(before)
@@ -177,14 +173,15 @@ class _Plan:
         return snapshot_of(scheduler, before.at)
 
     def _surplus(self, snapshot: FarmSnapshot) -> dict[str, int]:
-        """Return, for each fixed pool, how many builders more than its size stay or boot."""
+        """Return, for each fixed pool, how many surplus builders stay or boot."""
         there = Counter(v.builder.pool for v in snapshot.builders if not v.retiring)
         there.update({pool.name: len(pool.requested) for pool in snapshot.pools})
         return {s.name: there[s.name] - s.builders for s in self.specs if not s.provisioned}
 
     def _draw_ends(self) -> Floats:
         fork, builders = self.fork, {v.builder.id: v.builder for v in self.base.builders}
-        u = uniforms(self.seed, "remaining", self.count, [v.job.id for v in self.attempts])
+        ids = [view.job.id for view in self.attempts]
+        u = Uniforms(self.seed, "remaining", ids).of(range(self.count))
         ends = np.empty_like(u)
         for column, view in enumerate(self.attempts):
             builder = builders[view.builder or ""]
@@ -192,14 +189,14 @@ class _Plan:
             if view.status is JobStatus.CANCELLING:
                 ends[:, column] = at
                 continue
-            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column].tolist(), at)
+            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column], at)
         return ends
 
-    # --- the fast lane ----------------------------------------------------------------------
+    # --- the fast method --------------------------------------------------------------------
 
     @property
     def is_simple(self) -> bool:
-        """Whether nothing can happen but that slots come free and waiting jobs take them."""
+        """Return whether nothing can happen but dispatches to slots that become free."""
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         failing = rules.fail_fast and fork.truthful
@@ -207,17 +204,17 @@ class _Plan:
 
     @property
     def _builders_change(self) -> bool:
-        """Whether builders slow down, or come and go in a way that waiting jobs may notice."""
+        """Return whether builders slow down, or come and go in a way that affects waiting jobs."""
         changing = any(
             spec.law is not None or spec.provisioned or spec.lifetime is not None or spec.lost_at
             for spec in self.specs
         )
-        # a fixed pool that is short when those that go have gone gets successors for them
+        # a fixed pool that has too few builders after some have gone gets successors
         replaced = any(count < 0 for count in self._surplus(self.base).values())
         return changing or replaced or any(map(self._may_go, self._builders()))
 
     def _builders(self) -> Iterator[Builder]:
-        """Yield the builders that are there and those that boot."""
+        """Yield the joined and the booting builders."""
         for record in self.base.builders:
             yield record.builder
         for pool in self.base.pools:
@@ -225,24 +222,25 @@ class _Plan:
                 yield request.builder
 
     def _may_go(self, builder: Builder) -> bool:
-        """Whether it may be lost, or takes no jobs and has a successor after its idle time-out."""
+        """Return whether it may be lost, or accepts no jobs and is replaced when it times out."""
         timed = any(s.name == builder.pool and s.idle_timeout is not None for s in self.specs)
         return builder.lifetime is not None or (timed and not builder.takes_jobs)
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""
         slots = slots_to_come(self.base, self.attempts, self.specs)
-        columns = [self._columns.get(self.leader_of[name], -1) for name in self.wanted]
-        dispatched = roll(self.waiting, slots, self._ends, self._times, set(columns))
-        # the last column: what was dispatched in the instant of the opening
-        dispatched[:, -1] = self.base.at
-        return dispatched.take(columns, axis=1)
+        leaders = map(self.leader_of.__getitem__, self.wanted)
+        columns = np.array([self._columns.get(name, -1) for name in leaders], np.int64)
+        found = roll(self.waiting, slots, self._ends, self._times, columns)
+        # the others were dispatched at the instant of the opening
+        found[:, columns < 0] = self.base.at
+        return found
 
     # --- the whole simulation ---------------------------------------------------------------
 
     def play(self, number: int) -> list[float]:
-        """Play one rollout; return the dispatch instants of the jobs of interest."""
-        times, ends = self._times[number].tolist(), self._ends[number].tolist()
+        """Simulate one rollout; return the dispatch instants of the jobs of interest."""
+        times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
         base, truthful = self.base, self.fork.truthful
         drawn = {
@@ -291,12 +289,12 @@ class _Watch:
         self._events_in_vain = 0
 
     def around(self, world: World, _: Scheduler) -> World:
-        """Stand before this world."""
+        """Wrap this world."""
         self._world = world
         return self
 
     def next_event(self) -> Event | None:
-        """Return the next event while a job of interest waits and anything is dispatched at all.
+        """Return the next event while a job of interest waits and there are still dispatches.
 
         Otherwise builders that come and go would prevent an end when the rest can never run.
         """
@@ -306,7 +304,7 @@ class _Watch:
         return self._world.next_event()
 
     def execute(self, command: Command) -> None:
-        """Carry a command out."""
+        """Forward a command."""
         self._world.execute(command)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
@@ -320,11 +318,11 @@ class _Watch:
 
 
 class _Frozen:
-    """Estimates as they stand at the snapshot: a rollout's own draws teach nothing."""
+    """Estimates of the snapshot: a rollout's own draws are not learned."""
 
     learns = False
 
-    def __init__(self, run_times: RunTimes) -> None:
+    def __init__(self, run_times: RuntimeDistribution) -> None:
         self._run_times = run_times
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -332,7 +330,7 @@ class _Frozen:
         return self._run_times.estimate(job, builder)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Nothing is learned."""
+        """Learn nothing."""
 
 
 def no_truth(job: Job, service_time: float) -> Job:
@@ -345,7 +343,7 @@ def _with_job(view: JobRecord, job: Job) -> JobRecord:
 
 
 def _renamed(job: Job) -> Job:
-    """Keep the ids of jobs to come apart from those of the snapshot."""
+    """Rename later jobs to avoid the ids of those of the snapshot."""
     return msgspec.structs.replace(job, id=f"{job.id}~to-come")
 
 
@@ -355,7 +353,7 @@ _plan: _Plan | None = None
 
 
 def _together(plan: _Plan, processes: int) -> list[list[float]]:
-    """Play the rollouts on several processes; the order is that of their numbers."""
+    """Run the rollouts on several processes; the order is that of their numbers."""
     parts = (plan.fork, plan.count, plan.seed, plan.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
         chunk = max(1, plan.count // (processes * 4))

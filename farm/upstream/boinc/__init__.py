@@ -1,15 +1,15 @@
 """BOINC's server-side runtime estimation as pure functions over small values.
 
-The words are BOINC's own here: a *host* runs *app versions* of an *app*; a job's size is an
-estimated number of floating point operations (*fpops*), a speed is *flops*. What stands for what
-in a build farm is said in ``farm.forecasts.runtime.boinc``.
+The terms are BOINC's: a *host* runs *app versions* of an *app*; a job's size is an estimated number
+of floating point operations (*fpops*), a speed is *flops*. ``farm.forecasts.runtime.boinc`` maps
+them to a build farm.
 
 averages       running averages: exact mean first, exponential afterwards, high outliers cut
 records        what is remembered per (host, app version), per app version and per app
 claims         what a validated result claims and teaches; one figure for several results
 scales         normalisation of app versions among themselves (pfc_scale)
-flops          which speed is believed, which version chosen; hosts with their own versions
+flops          which speed is used, which version is chosen; hosts with their own versions
 durations      from speed to wall-clock time; estimates of running jobs; kill limits
 deadlines      may a job be sent to a host with this queue
-reliability    quotas, streaks and who is trusted
+reliability    quotas, streaks and trusted hosts
 """

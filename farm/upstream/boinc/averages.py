@@ -37,7 +37,7 @@ class Variance(msgspec.Struct, frozen=True):
 
 
 def _cut(average: Average | Variance, sample: float, rule: Averaging) -> tuple[float, bool]:
-    """Cut a high outlier down. The first sample, and any beside an average of 0, is taken whole."""
+    """Cut a high outlier down. The first sample, and any beside an average of 0, is not cut."""
     top = average.avg * rule.limit
     if average.n != 0 and average.avg != 0 and sample > top:
         return top, True

@@ -1,6 +1,6 @@
 """What a validated result claims (its peak flop count) and what it teaches the records.
 
-To be used exactly once per valid result: errors, time-outs and invalid results do not touch these
+Use it exactly once per valid result: errors, time-outs and invalid results do not touch these
 statistics (``reliability`` has what they do touch).
 """
 
@@ -23,9 +23,9 @@ MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
 CONSECUTIVE_VALID_TO_SCALE = 10
 HOST_SCALE_CAP = 10.0
-#: what stands in for a benchmark that was not done
+#: replaces a benchmark that was not done
 AVERAGE_CPU_FLOPS = 4.3e9
-#: exactly this figure is what a client reports when its benchmarks failed
+#: a client reports exactly this figure when its benchmarks failed
 FAILED_BENCHMARK = 1e9
 SANE_PFC = (1e-4, 1e4)
 #: credit per flop: 200 a day for a machine of 1 GFLOPS
@@ -38,15 +38,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A finished job as its host reports it, and the job's own figures."""
 
     elapsed: float
-    #: stands in when an old client reports no elapsed time
+    #: used when an old client reports no elapsed time
     cpu_time: float = 0.0
-    #: the speed at which the server thought it would run
+    #: the speed assumed by the server
     flops: float
     size: float
     size_bound: float = float("inf")
     #: from sending to report, seconds
     turnaround: float = 0.0
-    #: the validator says that its run time is no measure
+    #: the validator's flag that its run time is no measure
     outlier: bool = False
     anonymous: bool = False
 
@@ -71,7 +71,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimated_pfc(size: float, app: App) -> float:
-    """Return what a job should claim for want of better knowledge (an average of 0 counts as 1)."""
+    """Return what a job should claim by default (an average of 0 counts as 1)."""
     return size * (app.min_avg_pfc or 1.0)
 
 
@@ -111,7 +111,7 @@ def claim(
     *,
     scale_check: bool = False,
 ) -> Claim:
-    """Return what a valid result claims, seen with the records before it.
+    """Return what a valid result claims, given the records before it.
 
     Without a host record the claim is the estimate and nothing is learned. A speed of 0 or less,
     or exactly that of a failed benchmark, is replaced and makes the result an outlier.

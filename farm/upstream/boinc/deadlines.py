@@ -1,4 +1,4 @@
-"""Deadlines: whether a job sent to a host would be back in time, behind what it has already."""
+"""Deadlines: whether a job sent to a host would be back in time, behind its queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_deadline(
     hard: bool = False,
     ignore: bool = False,
 ) -> DeadlineCheck:
-    """Check that queue and job fit into the bound; exactly the bound still fits.
+    """Check that queue and job fit into the bound; equality fits.
 
     An idle host passes unless the app is hard: every host gets one job, however slow it is.
     """

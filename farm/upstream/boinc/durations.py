@@ -47,10 +47,10 @@ def running_total(
     *,
     exact: bool = False,
 ) -> float:
-    """Return the total time of a running job from what it says of its progress.
+    """Return the total time of a running job from its reported progress.
 
-    ``static`` is the estimate before it began. Without progress it is guessed that the part done
-    nears 1 exponentially. With some, the dynamic estimate counts by the part done; alone, when
+    ``static`` is the estimate before it began. Without progress the part done is assumed to
+    approach 1 exponentially. With some, the dynamic estimate counts by the part done; alone, when
     the static one is outrun or the app's progress is ``exact``.
     """
     if fraction_done >= 1:

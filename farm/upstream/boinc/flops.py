@@ -1,4 +1,4 @@
-"""Which speed is believed for a job on a host, and which app version is chosen.
+"""The assumed speed of a job on a host, and the choice of the app version.
 
 The ladder: the host's own history with the version; the version's history on all hosts; the
 host's benchmark.
@@ -15,10 +15,10 @@ from farm.upstream.boinc.averages import Variance, ratio
 from farm.upstream.boinc.claims import MIN_HOST_SAMPLES, MIN_VERSION_SAMPLES
 from farm.upstream.boinc.records import AppVersion, HostAppVersion
 
-#: a host's history may make it this much faster than was thought, not more
+#: a host's history makes it at most this much faster than assumed
 SPEED_RATIO_LIMIT = 250.0
 GPU_TO_CPU = 10.0
-#: the peak speed of a host whose benchmark is not known
+#: the peak speed of a host with an unknown benchmark
 DEFAULT_HOST_FLOPS = 1e9
 MEDIAN_HOST_FLOPS = 3.3e9
 
@@ -26,7 +26,7 @@ Source = Literal["host_app_version", "app_version", "none"]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a version would use of a host, and how fast it is thought to be there."""
+    """What a version would use of a host, and its assumed speed there."""
 
     peak_flops: float
     projected_flops: float
@@ -41,14 +41,14 @@ class LadderRules(msgspec.Struct, frozen=True, kw_only=True):
     host_samples: float = MIN_HOST_SAMPLES
     #: more than this many samples of the version's are enough
     version_samples: float = MIN_VERSION_SAMPLES
-    #: believe the benchmark alone
+    #: use the benchmark alone
     no_stats: bool = False
-    #: take the host's speed from its peak flop counts in place of its times
+    #: take the host's speed from its peak flop counts instead of its times
     from_host_pfc: bool = False
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """A believed speed, where it comes from, and whether the cap cut it."""
+    """An assumed speed, its source, and whether the cap cut it."""
 
     flops: float
     source: Source
@@ -105,25 +105,25 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     host: HostAppVersion | None = None
     version: AppVersion | None = None
-    #: a draw from the standard normal distribution, thrown by the caller
+    #: a draw from the standard normal distribution, made by the caller
     normal_draw: float = 0.0
-    #: a uniform draw from 0 to 1: at 0.01 or less a version that never worked is not punished
+    #: a uniform draw from 0 to 1: at 0.01 or less a version that never worked is not penalised
     uniform_draw: float = 0.0
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How a version stands in the selection."""
+    """A version's figures in the selection."""
 
-    #: what the ladder says
+    #: the ladder's speed
     first: Speed
     #: the plan blended with it: the more samples, the less the plan counts
     flops: float
-    #: the random factor, 1 without dice
+    #: the random factor, 1 without randomness
     factor: float = 1.0
 
     @property
     def rank(self) -> float:
-        """What is compared, and stored when the version wins."""
+        """The figure that is compared, and stored when the version wins."""
         return self.flops * self.factor
 
 
@@ -133,7 +133,7 @@ def compare(
     rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
     random_factor: float = 0.0,
 ) -> Comparison:
-    """Return how a version compares; ``random_factor`` 0 leaves the dice out (BOINC's own is 1)."""
+    """Return how a version compares; ``random_factor`` 0 means no randomness (BOINC uses 1)."""
     plan, host = candidate.usage.projected_flops, candidate.host
     first = estimate_flops(candidate.usage, benchmark, host, candidate.version, rules)
     flops, n = plan, 1
@@ -182,7 +182,7 @@ _RESOURCE_NUMBERS: dict[str, int] = {"cpu": 2, "nvidia": 3, "ati": 4, "intel": 5
 
 
 class AnonymousSpeed(msgspec.Struct, frozen=True):
-    """What the server believes, what the client believes, and the factor between the two."""
+    """The speed assumed by the server, by the client, and the ratio of the two."""
 
     flops: float
     client_flops: float
@@ -203,7 +203,7 @@ def anonymous_speed(
     """Return the speed of a host's own version; no claim (0) means its benchmark.
 
     Its history counts from more than ``host_samples`` samples on if the mean time per size is not
-    0, and makes it at most 250 times faster than it says.
+    0, and makes it at most 250 times faster than claimed.
     """
     client = claimed_flops or benchmark
     if et is None or et.n <= host_samples or et.avg <= 0 or client <= 0:

@@ -1,4 +1,4 @@
-"""What BOINC remembers: per (host, app version), per app version, and per app."""
+"""BOINC's records: per (host, app version), per app version, and per app."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AppVersion(msgspec.Struct, frozen=True, kw_only=True):
     pfc_scale: float = 0.0
     #: ``cpu`` or ``gpu``
     resource: str = "cpu"
-    #: samples taken in but not yet counted
+    #: samples received but not yet counted
     pending: tuple[float, ...] = ()
 
 
@@ -50,7 +50,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionKey(msgspec.Struct, frozen=True, order=True):
-    """Which app version: versions that differ in ``number`` alone succeed each other."""
+    """Identifies an app version: versions that differ in ``number`` alone succeed each other."""
 
     app: str
     platform: str = ""
@@ -59,7 +59,7 @@ class VersionKey(msgspec.Struct, frozen=True, order=True):
 
 
 def predecessor(held: Mapping[VersionKey, HostAppVersion], wanted: VersionKey) -> VersionKey | None:
-    """Return whose record of this host the wanted version takes over (then removed), or None.
+    """Return the version whose record the wanted version takes over (then removed), or None.
 
     It is the highest number of the same app, platform and plan class. Nothing is taken over when
     the wanted version has a record already. Not for anonymous platforms.
@@ -90,8 +90,8 @@ def commit_pending(
 ) -> AppVersion | None:
     """Count buffered samples into a shared record under an optimistic lock.
 
-    ``write(before, after)`` stores ``after`` if the record is still ``before`` and says whether it
-    did. On a conflict the record is read again and the samples are applied again, ten times at
+    ``write(before, after)`` stores ``after`` if the record is still ``before`` and returns whether
+    it did. On a conflict the record is read again and the samples are applied again, ten times at
     most; None when none succeeded.
     """
     for _ in range(UPDATE_TRIES):

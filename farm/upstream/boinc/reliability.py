@@ -1,4 +1,4 @@
-"""Quotas, streaks and trust: how much work a host may have, and whose results are believed."""
+"""Quotas, streaks and trust: how many jobs a host may have, and which results are trusted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def daily_limit(
 def is_reliable(
     host: HostAppVersion, quota: int, turnaround_limit: float, *, odd_platform: bool = False
 ) -> bool:
-    """Whether urgent jobs may go there: a streak of ten, full quota, and quick if that is known."""
+    """Return whether urgent jobs may go there: a streak of ten, full quota, and quick if known."""
     if host.consecutive_valid < CONSECUTIVE_VALID_RELIABLE or host.max_jobs_per_day < quota:
         return False
     limit = turnaround_limit * (ODD_PLATFORM_FACTOR if odd_platform else 1.0)
@@ -70,7 +70,7 @@ def is_reliable(
 
 
 def is_trusted(host: HostAppVersion, uniform_draw: float) -> bool:
-    """Whether one result is believed without a replica; the draw (0 to 1) is the caller's."""
+    """Return whether one result needs no replica; the draw (0 to 1) is the caller's."""
     streak = host.consecutive_valid
     return streak >= CONSECUTIVE_VALID_RELIABLE and uniform_draw > 1.0 / streak
 

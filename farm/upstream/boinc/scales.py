@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from farm.upstream.boinc.claims import MIN_VERSION_SAMPLES
 from farm.upstream.boinc.records import AppVersion
 
-#: a GPU's mean counts this much when there is no CPU version to compare with
+#: a GPU's mean counts this much if there is no CPU version to compare with
 DEFAULT_GPU_SCALE = 0.1
 
 
@@ -39,8 +39,8 @@ def base_pfc(versions: Sequence[AppVersion]) -> float | None:
 def scales(versions: Sequence[AppVersion]) -> tuple[float | None, list[float]]:
     """Return the app's ``min_avg_pfc`` (None: leave it) and each version's ``pfc_scale``.
 
-    A version of exactly 100 samples gets a scale though it is not in the mean. Where nothing can
-    be said the scale stays what it was.
+    A version of exactly 100 samples gets a scale though it is not in the mean. Where too little is
+    known the scale stays unchanged.
     """
     base = base_pfc(versions)
     if base is None:

@@ -1,1 +1,1 @@
-"""Launchpad's other rules: scores, duration estimates, and who is to blame for a failure."""
+"""Launchpad's other rules: scores, duration estimates, and the judgement of failures."""

@@ -1,12 +1,12 @@
 """Traces: recorded jobs. One file per format; the registry is here.
 
 To add a format: a module with ``read(path, options) -> Records`` and one line in ``FORMATS``.
-Readers raise TraceError, which names the record or line, for whatever is wrong with a file.
+Readers raise TraceError, which names the record or line, for any problem of a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Format(NamedTuple):
 
 
 def _read_csv(path: Path, options: TraceOptions) -> Records:
-    """Return the jobs of our own table, or of one whose columns are named by the options."""
+    """Return the jobs of the project's own table, or of one whose columns the options name."""
     if options.fields:
         return read_foreign(path, options.fields)
     return csv_table.read(path, options)
@@ -57,17 +57,17 @@ def read_trace(
     """
     options = options or TraceOptions()
     records = read_records(Path(path), format, options)
-    return iter(trace_jobs(records, options, records.numbered))
+    return iter(trace_jobs(records, options, records.name))
 
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
-    """Return what the options select of a trace file, as arrays."""
+    """Return the selected records of a trace file, as arrays."""
     records = selected(FORMATS[format_of(path, format)].read(path, options), options)
     return widened(records, options, str(path))
 
 
 def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word
-    """Return the name of a trace's format, given or guessed; TraceError if there is none such."""
+    """Return the name of a trace's format, given or guessed; TraceError for an unknown one."""
     if format is None:
         for name, known in FORMATS.items():
             if path.name.lower().endswith(known.endings):
@@ -84,33 +84,35 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenar
 def trace_jobs(
     records: Records,
     options: TraceOptions,
-    ids: Sequence[str],
+    name: Callable[[int], str],
     default: Platform | None = None,
     streams: Streams | None = None,
 ) -> Iterable[Job]:
-    """Return the jobs of the records, in their order, made as they are asked for.
+    """Return the jobs of the records, in their order, made on demand.
 
-    ``default`` is the platform of jobs of which neither the options nor the trace say one.
+    ``name`` makes the id of the n-th job, from 1; ``default`` is the platform of jobs for which
+    neither the options nor the trace name one.
     """
     streams = streams or source_streams(0, "trace")
     forced = None if options.platform is None else options.platform.platform
     platform = forced or default or Platform()
     if records.details is None and not longest_rules(options) and not trait_steps(options, streams):
         pairs = zip(records.arrived.tolist(), records.service.tolist(), strict=True)
-        return AlikeJobs(pairs, lambda number: ids[number - 1], {"platform": platform})
-    return _each(records, options, ids, platform, forced, job_maker(options, streams))
+        return AlikeJobs(pairs, name, {"platform": platform})
+    return _each(records, options, name, platform, forced, job_maker(options, streams))
 
 
 def _each(
     records: Records,
     options: TraceOptions,
-    ids: Sequence[str],
+    name: Callable[[int], str],
     platform: Platform,
     forced: Platform | None,
     make: Callable[[Fields], Job],
 ) -> Iterator[Job]:
     chosen = _longest_of(records, options)
-    times = zip(ids, records.arrived.tolist(), records.service.tolist(), strict=True)
+    names = map(name, range(1, len(records.arrived) + 1))
+    times = zip(names, records.arrived.tolist(), records.service.tolist(), strict=True)
     for place, (job_id, arrived_at, service_time) in enumerate(times):
         fields: Fields = {
             "id": job_id,
@@ -122,13 +124,13 @@ def _each(
             fields.update(records.details[place])
             if forced is not None:
                 fields["platform"] = forced
-        for name, places in chosen.items():
-            fields[name] = place in places
+        for field, places in chosen.items():
+            fields[field] = place in places
         yield make(fields)
 
 
 def _longest_of(records: Records, options: TraceOptions) -> dict[str, set[int]]:
-    """Return which jobs are heavy by ``longest``: of a trace, that share of all jobs taken."""
+    """Return which jobs are heavy by ``longest``: in a trace, that share of all selected jobs."""
     times = records.service.tolist()
     rules = longest_rules(options)
     return {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}

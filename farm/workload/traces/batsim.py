@@ -1,7 +1,8 @@
 """``batsim``: a workload file of Batsim (JSON): ``jobs`` and the ``profiles`` that they have.
 
-Only profiles of type ``delay`` say how long a job runs; others compute on a platform of Batsim's.
-``walltime`` is the declared time, the profile's name the kind, ``res`` the processors.
+Only profiles of type ``delay`` have a length; others compute on a platform of Batsim's.
+``walltime`` is the declared time, the profile's name the kind (unless it has one of its own, as in
+what ``farm export`` writes), ``res`` the processors.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class _Job(msgspec.Struct):
 class _Profile(msgspec.Struct):
     type: str
     delay: float | None = None
+    kind: str | None = None
 
 
 class _Workload(msgspec.Struct):
@@ -50,7 +52,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         np.array([job.subtime for job in found.jobs]),
         service,
         ids if len(set(ids)) == len(ids) else None,
-        [_details(job) for job in found.jobs],
+        [_details(job, found.profiles[job.profile]) for job in found.jobs],
         np.array([job.res for job in found.jobs]),
     )
 
@@ -63,13 +65,13 @@ def _delay(path: Path, job: _Job, profiles: dict[str, _Profile]) -> float:
     if profile.type != "delay" or profile.delay is None or profile.delay < 0:
         raise TraceError(
             f"{where}: profile {job.profile}: found type {profile.type!r:.40}; allowed: delay, "
-            "with a delay from 0 up: others say no time without Batsim's platform"
+            "with a delay from 0 up: other types have no run time without Batsim's platform"
         )
     if job.subtime < 0 or job.res < 1:
         raise TraceError(f"{where}: allowed: subtime from 0 up, and res from 1 up")
     return profile.delay
 
 
-def _details(job: _Job) -> dict[str, Any]:
+def _details(job: _Job, profile: _Profile) -> dict[str, Any]:
     declared = {"declared_time": job.walltime} if job.walltime >= 0 else {}
-    return {"kind": job.profile, **declared}
+    return {"kind": profile.kind or job.profile, **declared}

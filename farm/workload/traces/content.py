@@ -1,4 +1,4 @@
-"""Reads a trace file's bytes; what the machine refuses becomes a TraceError."""
+"""Reads a trace file's bytes; system errors become a TraceError."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from farm.core.errors import TraceError
 
 #: bytes that any gzip may unpack to, and how many times its size beyond that: recorded traces
-#: shrink five- to tenfold, what is made to fill a memory a thousandfold
+#: shrink five- to tenfold, a gzip bomb a thousandfold
 MAX_SMALL = 10_000_000
 MAX_RATIO = 100
 #: bytes that none may unpack to
@@ -33,7 +33,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _unpacked(packed: bytes, path: Path) -> bytes:
-    """Return what is in a gzip of one member or several; the bound is kept while unpacking."""
+    """Return the content of a gzip of one member or several; the bound is kept while unpacking."""
     most = min(MAX_UNPACKED, max(MAX_SMALL, MAX_RATIO * len(packed)))
     parts: list[bytes] = []
     left = most

@@ -1,12 +1,12 @@
-"""``csv``: our own table of jobs, and what ``farm import`` writes. A run's jobs.csv is one too.
+"""``csv``: the project's table of jobs, which ``farm import`` writes. A run's jobs.csv is one too.
 
-The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are required; the
-others may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``,
-``platform`` (``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``,
-``priority``, ``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false),
-``mode``, ``threads``, ``attributes`` (a JSON object of texts). Where there is no ``fails``,
-``outcome`` says who failed; cancelled jobs that never ran are left out. Columns unknown to us are
-passed over, unless they look like a known one misspelt.
+The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are required; the others
+may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``, ``platform``
+(``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``, ``priority``,
+``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false), ``mode``, ``threads``,
+``attributes`` (a JSON object of texts). Without ``fails``, ``outcome`` decides which failed;
+cancelled jobs that never ran are left out. Unknown columns are ignored, unless they look like a
+known one misspelt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.core.errors import TraceError, nearest
+from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.model import Job, Platform
 from farm.scenario.quantities import MODES
 from farm.scenario.workload import TraceOptions
@@ -33,6 +33,8 @@ COLUMNS = (
     "level", "score", "priority", "size", "action", "heavy", "memory_heavy", "fails", "mode",
     "threads", "attributes",
 )  # fmt: skip
+#: how like another name a misspelt one is
+LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
 OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
@@ -66,15 +68,15 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
     if not arrived:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    left_out = {"cancelled before they ran": cancelled} if cancelled else {}
+    left_out = {"cancelled before running": cancelled} if cancelled else {}
     found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
     return found._replace(left_out=left_out)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
-    """Write jobs as a table that reads back as the same jobs; return how many they are.
+    """Write jobs as a table that reads back as the same jobs; return their number.
 
-    Numbers are written so that nothing is lost. An arrival that is not known counts as 0.
+    Numbers are written so that nothing is lost. An unknown arrival counts as 0.
     """
     count = 0
     with Path(path).open("w", encoding="utf-8", newline="") as file:
@@ -103,21 +105,18 @@ def _blank(value: object) -> object:
 
 
 def _header(row: list[str], where: str) -> list[str | None]:
-    """Return the column names, None for those that are passed over."""
+    """Return the column names, None for ignored ones."""
     names = [name.strip() for name in row]
-    for name in names:
-        near = nearest(name, COLUMNS)
-        if name not in COLUMNS and name not in OF_A_RUN and near:
-            raise TraceError(
-                f"{where}: column {name!r:.60}: did you mean {near}? A table of others is "
-                "read with fields, or farm import csv --column submitted=NAME"
-            )
     for name in REQUIRED:
         if name not in names:
             raise TraceError(
-                f"{where}: found no column {name}; required: {', '.join(REQUIRED)}; columns of "
-                "another name: fields of the trace, or farm import csv --column submitted=NAME"
+                f"{where}: found no column {name}; {did_you_mean(name, names)}required: "
+                f"{', '.join(REQUIRED)}; name the columns of a foreign table with the trace's "
+                "fields, or farm import csv --column submitted=NAME"
             )
+    for name in set(names) - {*COLUMNS, *OF_A_RUN}:
+        if near := nearest(name, COLUMNS, LIKE):
+            raise TraceError(f"{where}: column {name!r:.60}: did you mean {near}?")
     for place, name in enumerate(names):
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")

@@ -1,4 +1,4 @@
-"""``csv`` of others: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
+"""``csv`` from elsewhere: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
 
 ======================  =====================================================================
 ``submitted``           required: when a job arrived
@@ -6,14 +6,17 @@
 ``started, finished``   when it ran: what lies between is its service time
 ``id``                  unique, else jobs are numbered
 ``platform``            ``amd64/virtual``, or any text: a tag or label is the name of a platform
-``kind, matrix, …``     further columns of our own table
+``kind, matrix, …``     further columns of the project's own table
 anything else           an attribute of that name: ``team=owner``
 ======================  =====================================================================
 
+Columns are separated by commas, semicolons or tabs, whichever the header has most of.
+
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
-milliseconds since 1970, or since the beginning of the trace. Calendar times are moved so that the
-first arrival is 0. A row without what is required, or that ends before it starts, is left out and
-counted. Dates and small numbers in one column are a mistake.
+milliseconds since 1970, or since the beginning of the trace. Calendar times, and those of a trace
+that begins below 0, are moved so that the first arrival is 0. A row that lacks a required value,
+or that ends before it starts, is left out and counted. Dates and small numbers in one column are
+a mistake.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from farm.workload.traces.content import read_text
 from farm.workload.traces.csv_table import CONVERSIONS
 from farm.workload.traces.records import Records
 
+SEPARATORS = ",;\t"
 INSTANTS = ("submitted", "started", "finished")
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the trace's own time."""
@@ -51,7 +55,12 @@ _ISO = re.compile(
 
 def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
     """Return the jobs of a table; TraceError names the line and column that is wrong."""
-    rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    if not text.strip():
+        raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
+    first = text.partition("\n")[0]
+    between = max(SEPARATORS, key=first.count)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=between, strict=True)
     try:
         header = [name.strip().lstrip("\ufeff") for name in rows.fieldnames or ()]
         rows.fieldnames = header
@@ -60,6 +69,8 @@ def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
         clocks: dict[str, bool] = {}
         found = []
         for row in rows:
+            if None in row:
+                raise TraceError(f"{path}:{rows.line_num}: more values than the header has columns")
             given = {ours: (row[theirs] or "").strip() for ours, theirs in fields.items()}
             where = f"{path}:{rows.line_num}"
             job = _job(given, where)
@@ -106,7 +117,7 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
             return "never ran, or had not ended"
         times["duration"] = times["finished"] - times["started"]
     if times["duration"] < 0:
-        return "ended before they started"
+        return "ended before the start"
     job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
     attributes = {}
     for ours, text in given.items():
@@ -124,13 +135,11 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
 
 
 def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: str) -> None:
-    """``clocks``: by column of instants, whether the rows above have dates there."""
+    """Refuse dates beside numbers; ``clocks``: by column, whether the rows above have dates."""
     for ours in INSTANTS:
         if not (text := given.get(ours)):
             continue
-        is_date = _ISO.match(text) is not None
-        if not is_date and float(text) >= CALENDAR:
-            continue
+        is_date = _ISO.match(text) is not None or float(text) >= CALENDAR
         if clocks.setdefault(ours, is_date) != is_date:
             above = "dates" if clocks[ours] else "seconds of the trace's own time"
             raise TraceError(f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}")
@@ -146,15 +155,18 @@ def _read(convert: Any, text: str, where: str) -> Any:
 def _records(jobs: list[dict[str, Any]]) -> Records:
     arrived = np.array([job.pop("arrived_at") for job in jobs])
     service = np.array([job.pop("service_time") for job in jobs])
-    if arrived.min() >= CALENDAR:
+    if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
     ids = [job.pop("id", "") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
-    return Records(arrived, service, ids if distinct else None, jobs)
+    notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
+    if distinct:
+        return Records(arrived, service, ids, jobs)
+    return Records(arrived, service, None, jobs, notes=notes)
 
 
 def _duration(text: str) -> float:
-    """Return seconds; below 0 too, for a row that is left out."""
+    """Return seconds; also below 0, for a row that is left out."""
     try:
         return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
     except ValueError:
@@ -162,7 +174,7 @@ def _duration(text: str) -> float:
 
 
 def _instant(text: str) -> float:
-    """Return an instant in seconds; raises ValueError that says what is allowed."""
+    """Return an instant in seconds; raises ValueError that lists what is allowed."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What every trace reader returns, and what a scenario's options make of it."""
+"""The result of every trace reader, and the selection by a scenario's options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Records(NamedTuple):
     arrived: Times
     #: service times, seconds
     service: Times
-    #: the trace's own ids, unique; None: it has none
+    #: the trace's own ids, unique; None: it has no ids
     ids: list[str] | None = None
     #: further fields of each job (keyword arguments of a Job); None: nothing more is known
     details: list[dict[str, Any]] | None = None
@@ -30,8 +30,10 @@ class Records(NamedTuple):
     width: NDArray[np.int64] | None = None
     #: why rows of the file were left out, and how many
     left_out: Mapping[str, int] = {}
-    #: columns that nothing was made of
+    #: unused columns
     unused: tuple[str, ...] = ()
+    #: whatever else a reader of the file must know
+    notes: tuple[str, ...] = ()
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
@@ -44,26 +46,26 @@ class Records(NamedTuple):
             width=None if self.width is None else self.width[order],
         )
 
-    @property
-    def numbered(self) -> list[str]:
-        """The trace's own ids, else numbers from 1."""
-        return self.ids or [f"{number:06d}" for number in range(1, len(self.arrived) + 1)]
+    def name(self, number: int) -> str:
+        """Return the trace's own id of the n-th job, from 1; else the number."""
+        return self.ids[number - 1] if self.ids else f"{number:06d}"
 
     @property
     def remarks(self) -> list[str]:
-        """What of the file is not among the jobs, and why."""
+        """Which parts of the file make no jobs, and why."""
         told = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
                 for why, count in self.left_out.items()]  # fmt: skip
-        return told + ([f"columns not used: {', '.join(self.unused)}"] if self.unused else [])
+        unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
+        return [*told, *unused, *self.notes]
 
     @property
     def parallel(self) -> int:
-        """How many jobs took several processors."""
+        """The number of jobs that took several processors."""
         return 0 if self.width is None else int((self.width > 1).sum())
 
 
 def selected(records: Records, options: TraceOptions) -> Records:
-    """Return the records that the options ask for, by ascending arrival (ties: as in the file).
+    """Return the records that the options select, by ascending arrival (ties: as in the file).
 
     First the window, which is moved to begin at 0; then the first ``jobs``; then arrivals are
     multiplied by ``time_scale``.
@@ -82,21 +84,27 @@ def selected(records: Records, options: TraceOptions) -> Records:
 
 
 def widened(records: Records, options: TraceOptions, source: str) -> Records:
-    """Return the records with jobs of several processors as the options have them.
+    """Return the records, with jobs of several processors treated as configured.
 
     They are taken as one slot each, refused (TraceError), or split: into as many jobs as
     processors, released together as a matrix that is named as the job was.
     """
-    if not records.parallel or records.width is None or options.parallel in (None, "one"):
+    if not records.parallel or (width := records.width) is None:
         return records
     if options.parallel == "refuse":
         raise TraceError(
             f"{source}: found {records.parallel} jobs of several processors; allowed with "
             "parallel: one (each takes one slot), split (a job for each processor)"
         )
-    width = np.maximum(1, records.width)
+    became = "a job for each processor" if options.parallel == "split" else "one slot each"
+    note = f"jobs of several processors: {records.parallel:,}, taken as {became}"
+    records = records._replace(notes=(*records.notes, note))
+    if options.parallel != "split":
+        return records
+    width = np.maximum(1, width)
     parts = records.taken(np.repeat(np.arange(len(width)), width))
-    numbered = [(name, n, of) for name, of in zip(records.numbered, width.tolist(), strict=True)
+    names = map(records.name, range(1, len(width) + 1))
+    numbered = [(name, n, of) for name, of in zip(names, width.tolist(), strict=True)
                 for n in range(1, of + 1)]  # fmt: skip
     details = parts.details or [{} for _ in numbered]
     return parts._replace(

@@ -1,7 +1,7 @@
 """``swf``: the Standard Workload Format 2.2 of the Parallel Workloads Archive (also .swf.gz).
 
 One job a line, 18 numbers, -1 where a number is unknown; lines that begin with ``;`` are comments,
-the first of them the header (``; Key: value``). What is done with unknowns:
+the first of them the header (``; Key: value``). Unknown values are handled as follows:
 
 ========================  ===========================================================
 submit or run time        the job cannot be placed: left out
@@ -14,7 +14,7 @@ processors                those that were requested, else one
 status                    succeeded
 ========================  ===========================================================
 
-A job that was swapped out has several lines. ``Preemption: Double`` says that each such job has a
+A job that was swapped out has several lines. ``Preemption: Double`` means that each such job has a
 summary too: the partial lines (status 2, 3, 4) are left out. Without a summary the parts of a job
 are added up into one job, submitted when the first part was.
 """
@@ -136,7 +136,7 @@ def _float(word: str) -> float:
 
 
 def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
-    """Yield one line a job: those that can be placed and did run, parts put together."""
+    """Yield one line a job: those with an arrival that did run, parts combined."""
     preemption = (log.header.get("Preemption") or ["No"])[-1].lower()
     lines = log.lines
     if preemption == "double":
@@ -145,7 +145,7 @@ def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
         lines = _put_together(lines)
     for line in lines:
         if line[STATUS] == CANCELLED and line[RUN] <= 0:
-            left_out["cancelled before they ran"] += 1
+            left_out["cancelled before running"] += 1
         elif line[SUBMIT] < 0 or line[RUN] < 0:
             left_out["without a submit or run time"] += 1
         else:
@@ -153,7 +153,7 @@ def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
 
 
 def _put_together(lines: list[Line]) -> list[Line]:
-    """Add the run times of each job's parts up; its last part says how it ended."""
+    """Add up the run times of each job's parts; its last part decides how it ended."""
     whole: dict[float, list[float]] = {}
     made: list[list[float]] = []
     for line in lines:
@@ -184,7 +184,7 @@ def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
 
 
 def _describer(mapping: dict[str, int]) -> Any:
-    """Return what makes a job's further fields of a line; equal attributes share one dict."""
+    """Return a function for a job's further fields of a line; equal attributes share one dict."""
     special = {*NUMBERS, "platform", "kind", "matrix"}
     numbers = [(part, place, NUMBERS[part]) for part, place in mapping.items() if part in NUMBERS]
     texts = [(part, place) for part, place in mapping.items() if part in {"kind", "matrix"}]

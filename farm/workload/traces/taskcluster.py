@@ -18,7 +18,7 @@ from farm.workload.traces.records import Records
 
 
 class _DataStore(msgspec.Struct):
-    """What is read of it."""
+    """The part of the file that is read."""
 
     duration: float
     events: list[list[object]]

@@ -1,4 +1,4 @@
-"""The study of autoscalers: every algorithm plays, troubles cost something, the page has it all."""
+"""The study of autoscalers: all algorithms take part, failures cost something, one page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from provisioner.algorithms.registry import ALGORITHMS
 
 
 def test_every_algorithm_is_on_the_bench() -> None:
-    """A new algorithm has to take part."""
+    """A new algorithm has to take part in the study."""
     assert list(autoscalers.OPTIONS) == sorted(ALGORITHMS, key=list(autoscalers.OPTIONS).index)
     for name in ALGORITHMS:
         assert autoscalers._scenario(name, True, None).pools[0].signals is not None
 
 
 def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
-    """Twice each, on the same jobs; table, picture and JSON tell one story."""
+    """One command runs each twice on the same jobs; table, picture and JSON agree."""
     records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]
     (tmp_path / "jobs.dat").write_bytes(b"".join(records))
     said = ("study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")

@@ -28,7 +28,7 @@ needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is no
 
 @pytest.fixture(scope="module")
 def small() -> Evaluation:
-    """Chapter 5 on a job set, by the scheduler itself; of section 5.1 but one run."""
+    """Chapter 5 on one job set, by the scheduler itself; of section 5.1 a single run."""
     with pytest.MonkeyPatch.context() as patch:
         evaluation = "farm.app.studies.thesis.evaluation"
         patch.setattr(
@@ -54,7 +54,7 @@ def test_every_figure_and_table_is_there(small: Evaluation):
 
 
 def test_numbers_are_those_of_the_scheduler(small: Evaluation):
-    """Each policy at each size: median, mean and ratio of the very plays."""
+    """Each policy at each size: median, mean and ratio are those of the simulated runs."""
     (section,) = [one for one in sections(small) if one.title.endswith("without slowdown")]
     table = section.tables[0]
     assert table.columns == ("slots", *POLICY_OF)
@@ -73,8 +73,8 @@ def test_runs_are_averaged_but_for_the_first(small: Evaluation):
     assert found[0] == max(job.service_time for job in jenkins_sets(1)[0])
 
 
-def test_claims_are_judged_by_the_plays(small: Evaluation):
-    """What must hold on any job sets does: LJF's makespan, SJF's response time, the proof."""
+def test_claims_are_judged_by_the_runs(small: Evaluation):
+    """What must hold on any job set holds: LJF's makespan, SJF's response time, the proof."""
     verdicts = {row[1]: row[3] for row in claims_table(small).rows}
     for said, verdict in verdicts.items():
         if said.startswith(("SJF has the best mean response time (5.8", "proof", "beside ten")):
@@ -87,7 +87,7 @@ def test_claims_are_judged_by_the_plays(small: Evaluation):
 
 
 def test_job_sets_do_not_depend_on_their_number():
-    """The same jobs for everybody: what is compared is compared on common jobs."""
+    """All variants get the same jobs, however many job sets there are."""
     assert model_sets(2) == model_sets(5)[:2]
     test = jenkins_sets(5)
     assert len(test) == 40
@@ -100,8 +100,8 @@ def test_job_sets_do_not_depend_on_their_number():
 @needs_numba
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [None, PAGE_16], ids=["none", "slowdown"])
-def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
-    """Numbers are the scheduler's own, at whatever speed they are played."""
+def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
+    """The compiled loop gives the same numbers as the scheduler."""
     late, many = jenkins_sets(5)[:2], model_sets(3, jobs_apart=0.5, apart=3.0)
     for sets in (many, [jobs[::5] for jobs in late]):
         cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
@@ -116,7 +116,7 @@ def test_the_compiled_loop_says_the_same(law, monkeypatch: pytest.MonkeyPatch):
 def test_each_question_has_a_figure_and_a_paragraph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The future work: all its questions, each answered by plays; recorded jobs if given."""
+    """Each question of the future work is answered by simulations, of recorded jobs if given."""
     monkeypatch.setattr("farm.app.studies.thesis.job_sets.MAX_SETS", 1)
     trace = tmp_path / "jobs.csv"
     rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
@@ -134,7 +134,7 @@ def test_each_question_has_a_figure_and_a_paragraph(
 def test_the_command_writes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Evaluation
 ):
-    """Self-contained, with a drawing for each figure; what cannot be is refused beforehand."""
+    """Self-contained, with a drawing for each figure; impossible options are refused beforehand."""
     shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
     monkeypatch.setattr("farm.cli.runs.study.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
@@ -151,7 +151,7 @@ def test_the_command_writes_a_page(
 @pytest.mark.slow
 @needs_numba
 def test_the_documented_claims_are_those_of_a_thousand_sets():
-    """The page of the docs says of each claim what the study finds on a thousand sets."""
+    """The page in docs states for each claim what the study finds on a thousand sets."""
     page = (DOCS / "explanation" / "thesis.md").read_text("utf-8")
     for row in claims_table(evaluate(MAX_SETS)).rows:
         assert f"| {' | '.join(row)} |" in page

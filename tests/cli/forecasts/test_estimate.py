@@ -68,7 +68,7 @@ def test_json_of_the_whole_queue(state):
 
 
 def test_json_of_some_jobs(state):
-    """--job may be given again; the answers come in the order asked."""
+    """--job may be repeated; the answers come in the order asked."""
     rows = json.loads(run(state, "--json", "--job", "last", "--job", "first").stdout)
     assert [row["job"] for row in rows] == ["last", "first"]
 
@@ -86,7 +86,7 @@ def test_json_with_the_arithmetic(state):
 
 
 def test_table(state):
-    """People get a table of the queue, as long as they ask for."""
+    """Users get a table of the queue, as long as they ask for."""
     result = run(state)
     assert result.exit_code == 0
     for text in ("4 waiting jobs", "i386/virtual", "5m", "never"):
@@ -111,7 +111,7 @@ def test_explanation(state):
 
 
 def test_unknown_processor_is_mentioned(state):
-    """A job that wants what no builder has: no estimate, and the processors that there are."""
+    """A job that needs what no builder has: no estimate, and the processors that exist."""
     result = run(state, "--json", "--job", "strange")
     assert json.loads(result.stdout)[0]["estimate_s"] is None
     assert "no builder of the file has processor 'vax' (they have: i386)" in result.stderr
@@ -151,7 +151,7 @@ def test_stdin(state):
     ],
 )
 def test_job_that_has_no_estimate(state, job, message):
-    """A job of interest that is absent or does not wait is the user's mistake: exit code 2."""
+    """A job that is absent or does not wait is the user's mistake: exit code 2."""
     error = run(state, "--job", job).exception
     assert isinstance(error, StateError)
     assert error.exit_code == 2

@@ -60,13 +60,13 @@ STATE = {
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> None:
-    """A scenario and a state file lie where the commands are typed."""
+    """Put a scenario and a state file into the working directory."""
     (tmp_path / "small.yaml").write_text(SCENARIO, encoding="utf-8")
     (tmp_path / "state.json").write_text(json.dumps(STATE), encoding="utf-8")
 
 
 def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
-    """Every estimator that was asked has its score, table and curve; jobs.csv has the first."""
+    """Every estimator has its score, table and curve; jobs.csv has the first."""
     sets = ("--set", "estimates.rules=[launchpad, rollout]", "--set", "estimates.rollouts=20")
     more = ("--set", "estimates.run_times=[oracle, last-3]")
     assert farm("simulate", "small.yaml", "--out", "run", "--quiet", *sets, *more)[0] == 0
@@ -91,7 +91,7 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
 
 
 def test_a_run_without_estimates_has_no_score(farm) -> None:
-    """One message that says how to get some."""
+    """One message that says how to get one."""
     farm("simulate", "small.yaml", "--out", "run", "--quiet")
     code, _, err = farm("score", "run")
     assert code == 2
@@ -99,7 +99,7 @@ def test_a_run_without_estimates_has_no_score(farm) -> None:
 
 
 def test_statistics_of_a_finished_run_seed_the_next(farm, tmp_path: Path) -> None:
-    """With --learn-from the first jobs are ordered by what the earlier run took."""
+    """With --learn-from the first jobs are ordered by the run times of the earlier run."""
     farm("simulate", "small.yaml", "--out", "one", "--quiet")
     farm("simulate", "small.yaml", "--out", "two", "--quiet", "--learn-from", "one")
 
@@ -114,8 +114,8 @@ def test_statistics_of_a_finished_run_seed_the_next(farm, tmp_path: Path) -> Non
     assert "nowhere" in err
 
 
-def test_plan_finds_a_size_or_says_that_there_is_none(farm, tmp_path: Path) -> None:
-    """Exit code 0 with the size, 1 where no size can, 2 for what is no objective."""
+def test_plan_finds_a_size_or_reports_that_there_is_none(farm, tmp_path: Path) -> None:
+    """Exit code 0 with the size, 1 if no size suffices, 2 for an unknown objective."""
     words = ("plan", "small.yaml", "--replications", "3", "--quiet")
     code, out, _ = farm(*words, "--slo", "p95(waiting_time) < 1m", "--json", "--plot", "p.html")
     found = json.loads(out)

@@ -19,7 +19,7 @@ app.command()(risk)
 
 
 def test_json_has_every_point_of_the_figure() -> None:
-    """Protects machine readers: one row for each n and p, unrounded."""
+    """Protects scripts: one row for each n and p, unrounded."""
     result = CliRunner().invoke(app, ["--json", "--heavy", "0.2", "--slots", "16"])
     assert result.exit_code == 0
     rows = json.loads(result.output)["risk"]
@@ -28,7 +28,7 @@ def test_json_has_every_point_of_the_figure() -> None:
 
 
 def test_the_table_and_the_plot_are_printed() -> None:
-    """Protects people: values to three places, lines told apart by letters."""
+    """Protects readers: values to three places, lines distinguished by letters."""
     result = CliRunner().invoke(app, ["--heavy", "0.2,0.4", "--slots", "4"])
     assert result.exit_code == 0
     assert "1.084" in result.output

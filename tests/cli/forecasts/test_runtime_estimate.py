@@ -63,15 +63,15 @@ def test_each_rung_is_named_with_its_samples(run: Path):
     assert (nothing["rung"], nothing["estimate_s"]) == ("default: nothing is known", 300.0)
 
 
-def test_what_a_client_makes_of_it(run: Path):
-    """Ended by the bound on its size, back by a deadline; an idle builder is sent one anyhow."""
+def test_how_a_client_treats_it(run: Path):
+    """Bounded by its size, due back by a deadline; an idle builder is sent one anyhow."""
     asked = ("--kind", "unit", "--declared", "1m", "--size", "10", "--platform", "amd64/virtual")
     waiting, slow = rows(run, *asked, "--size-bound", "100", "--deadline", "15s")
     assert waiting["limit_s"] is None
     assert (slow["limit_s"], slow["back_in_s"]) == (pytest.approx(200.0), pytest.approx(20.0))
     assert (slow["late_s"], slow["sent"]) == (pytest.approx(5.0), True)
     (short,) = rows(run, *asked, "--size-bound", "20", "--builder", "slow-1")
-    assert short["limit_s"] == 43200.0  # less than two minutes are taken for a mistake
+    assert short["limit_s"] == 43200.0  # less than two minutes count as a mistake
 
 
 def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
@@ -84,7 +84,7 @@ def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
 
 
 def test_rungs_are_scored(run: Path):
-    """Eleven of twelve jobs were declared thrice too long; then the builder's history was right."""
+    """Eleven of twelve jobs were declared thrice too long; then the builder's history held."""
     done = CliRunner().invoke(app, ["score", str(run), "--run-times", "boinc", "--json"])
     found = [(one["rung"], one["jobs"], one["bias_time_s"]) for one in json.loads(done.stdout)]
     assert found == [("declared time", 11, 40.0), ("the kind on this builder", 1, 0.0)]
@@ -106,7 +106,7 @@ def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, sample
     assert (waiting["rung"], waiting["samples"]) == (rung, samples)
 
 
-def test_people_see_a_table(run: Path):
+def test_the_table(run: Path):
     """One row for the waiting job, one for builders that are alike."""
     text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--job", "x-000003"]).stdout
     assert "x-000003 (amd64/virtual), by boinc" in text
@@ -117,7 +117,7 @@ def test_people_see_a_table(run: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--job", "nobody"), "job 'nobody' is not known there"),
+        (("--job", "unknown"), "job 'unknown' is not known there"),
         (("--builder", "fast-1", "--platform", "amd64/virtual"), "allowed: one that runs amd64"),
         (("--estimator", "tea"), "allowed: boinc"),
         (("--declared", "soon"), "--declared"),

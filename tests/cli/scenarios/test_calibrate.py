@@ -1,4 +1,4 @@
-"""``farm calibrate``: measures, prints, draws, saves what a scenario takes; mistakes are told."""
+"""``farm calibrate``: measures, prints, draws, saves a scenario's law; mistakes are reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURE = "farm.app.calibrating.calibration.measure"
 
 @pytest.fixture
 def rates_said(monkeypatch) -> None:
-    """Spare a test the measurement of rates, when it is about something else."""
+    """Skip the measurement of rates in tests of something else."""
     monkeypatch.setenv("FARM_WORK_RATES", RATES)
 
 
@@ -47,7 +47,7 @@ def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
     saved = yaml.safe_load(out.read_text())
     assert len(saved["slowdown"]) == 2
     assert saved["slowdown"][0] == 1.0
-    # what others disturb does not count, as far as half of it is left
+    # what others disturb does not count, as long as half of it is left
     assert all(1 <= len(one["times_s"]) <= 2 for one in saved["measurements"])
     assert ET.fromstring(plot.read_text()).tag == "{http://www.w3.org/2000/svg}svg"
     (tmp_path / "farm.yaml").write_text(SCENARIO)
@@ -57,7 +57,7 @@ def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_json_and_another_reference(tmp_path: Path) -> None:
-    """For machines: nothing but JSON; the same keys as in the file, which may be JSON too."""
+    """Nothing but JSON on stdout; the same keys as in the file, which may be JSON too."""
     out = tmp_path / "here.json"
     result = CliRunner().invoke(app, [*TINY, "--reference", "burn", "--json", "-o", str(out)])
     assert result.exit_code == 0, result.output
@@ -77,7 +77,7 @@ def test_no_heavy_jobs_at_all() -> None:
 @pytest.mark.live
 @pytest.mark.slow
 def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
-    """The scenario names the file that is not there yet; all runs take the file's rates."""
+    """The scenario names a file that does not exist yet; all runs take the file's rates."""
     out, plot = tmp_path / "here.yaml", tmp_path / "here.html"
     (tmp_path / "farm.yaml").write_text(SCENARIO)
     files = ["-o", str(out), "--plot", str(plot), "--compare", str(tmp_path / "farm.yaml")]
@@ -93,7 +93,7 @@ def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
 
 @pytest.mark.live
 def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatch) -> None:
-    """--table is one law, the scenario's own is another: both are held against the machine."""
+    """--table is one law, the scenario's own is another: both are compared with the machine."""
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=90,stress_ng=180")
     monkeypatch.setenv("COLUMNS", "200")  # no cell of the table is folded, however long its numbers
     (tmp_path / "here.yaml").write_text("slowdown: [1, 7]\n")
@@ -110,7 +110,7 @@ def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.usefixtures("rates_said")
 def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
-    """A live run, simulations of the same jobs, and how far they are apart."""
+    """A live run, simulations of the same jobs, and how far apart they are."""
     (tmp_path / "here.yaml").write_text("slowdown: [1, 1, 1.5]\n")
     (tmp_path / "farm.yaml").write_text(SCENARIO)
     arguments = ["--table", str(tmp_path / "here.yaml"), "--compare", str(tmp_path / "farm.yaml")]
@@ -144,14 +144,14 @@ def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_message(arguments: list[str], error: type, message: str) -> None:
-    """Told before anything is measured: the option, what was found, what is allowed."""
+    """Before anything is measured: the option, what was found, what is allowed."""
     result = CliRunner().invoke(app, [*TINY, *arguments])
     assert isinstance(result.exception, error), result.output
     assert message in str(result.exception)
 
 
-def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch) -> None:
-    """Not after half a minute of measuring; asking neither makes nor changes a file."""
+def test_a_file_that_cannot_be_written_is_reported_first(tmp_path: Path, monkeypatch) -> None:
+    """Not after half a minute of measuring; the check neither makes nor changes a file."""
     monkeypatch.setattr(
         "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
     )
@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_written_is_told_first(tmp_path: Path, monkeypatch
     assert not (tmp_path / "new.yaml").exists()
 
 
-def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
+def test_a_mistake_in_the_environment_is_reported_first(monkeypatch) -> None:
     """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
     monkeypatch.setattr(
         "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
@@ -181,15 +181,15 @@ def test_a_mistake_in_the_environment_is_told_first(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("rates_said")
-def test_rates_that_are_said_are_not_measured(tmp_path: Path) -> None:
-    """What the environment says is what the file keeps, for all runs that follow."""
+def test_rates_that_are_given_are_not_measured(tmp_path: Path) -> None:
+    """The file keeps the values of the environment, for all runs that follow."""
     out = tmp_path / "here.yaml"
     assert CliRunner().invoke(app, [*TINY, "--quiet", "-o", str(out)]).exit_code == 0
     assert read_calibration(out).rates == {"cpu": 900, "memory": 5000, "stress_ng": 1800}
 
 
 def test_only_burning_jobs_can_be_compared(tmp_path: Path) -> None:
-    """A job that passes time follows the law by definition: nothing to learn from it."""
+    """A job that passes time follows the law by definition, so comparing it shows nothing."""
     (tmp_path / "here.yaml").write_text("slowdown: [1]\n")
     (tmp_path / "farm.yaml").write_text(SCENARIO.replace("mode: stress, ", ""))
     arguments = ["--table", str(tmp_path / "here.yaml"), "--compare", str(tmp_path / "farm.yaml")]

@@ -60,6 +60,6 @@ def test_extremes() -> None:
     ("slots", "fraction"), [(0, 0.2), (-1, 0.2), (4, -0.1), (4, 1.1), (4, math.nan)]
 )
 def test_nonsense_is_refused(slots: int, fraction: float) -> None:
-    """Protects users from numbers that mean nothing."""
+    """Protects users from meaningless numbers."""
     with pytest.raises(InputError, match="expected"):
         expected_slowdown(slots, fraction, THESIS_TABLE.slowdown)

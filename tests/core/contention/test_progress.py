@@ -78,8 +78,8 @@ def test_a_finish_moves_when_a_heavy_neighbour_comes_and_goes() -> None:
     assert len(progress) == 0
 
 
-def test_light_jobs_are_slowed_by_heavy_ones_and_slow_nobody() -> None:
-    """Protects who is slowed: every running job on the builder."""
+def test_light_jobs_are_slowed_by_heavy_ones_and_slow_no_other() -> None:
+    """Protects the set of slowed jobs: every running job on the builder."""
     progress: Progress[str] = Progress(THESIS)
     progress.start(0.0, "light", 1.0)
     for name in "abc":
@@ -88,7 +88,7 @@ def test_light_jobs_are_slowed_by_heavy_ones_and_slow_nobody() -> None:
     assert (progress.load.jobs, progress.load.heavy) == (4, 3)
 
 
-def test_memory_is_a_resource_of_its_own_and_the_factors_multiply() -> None:
+def test_memory_is_a_separate_resource_and_the_factors_multiply() -> None:
     """Protects the second resource: its own count, its own table, a product by default."""
     cpu, memory = SlowdownTable((1, 1, 1.4)), SlowdownTable((1, 1, 1.5))
     for combine, factor in (("product", 1.4 * 1.5), ("max", 1.5)):
@@ -123,8 +123,8 @@ def test_jobs_that_end_together_end_one_at_a_time_by_slot_then_by_start() -> Non
     assert [at for at, _ in filter(None, ended)] == pytest.approx([2.2] * 4)
 
 
-def test_a_stopped_job_gives_back_the_work_that_it_had_left() -> None:
-    """Protects cancellation: what is left is told, and the others speed up."""
+def test_a_stopped_job_returns_the_work_that_it_had_left() -> None:
+    """Protects cancellation: the rest is returned, and the others speed up."""
     progress: Progress[str] = Progress(THESIS)
     progress.start(0.0, "a", 10.0, heavy=True)
     progress.start(0.0, "b", 10.0, heavy=True)
@@ -196,7 +196,7 @@ def test_rounding_does_not_add_up_over_a_long_busy_life() -> None:
 def test_rates_never_rise_with_load(
     law: ContentionLaw, heavy: int, memory: int, threads: int
 ) -> None:
-    """Protects every law: one more job of any weight makes nobody faster."""
+    """Protects every law: one more job of any weight makes no job faster."""
     now = law.slowdown(Load(heavy, heavy, memory, threads))
     assert now >= 1
     for more in (
@@ -242,7 +242,7 @@ def test_work_is_conserved(
 def ticked(
     law: ContentionLaw, jobs: list[tuple[float, float, bool, bool, int]], step: float
 ) -> dict[int, float]:
-    """Run the same history by small steps: everybody's rate is looked up once a step."""
+    """Run the same history by small steps: every rate is looked up once a step."""
     left = {token: job[1] for token, job in enumerate(jobs)}
     done: dict[int, float] = {}
     tick = 0

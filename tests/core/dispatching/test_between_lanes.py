@@ -65,7 +65,7 @@ def test_a_flood_on_one_platform_is_charged_on_the_other():
 
 
 def test_the_first_level_that_differs_decides():
-    """Users of one team compete with each other, not with what the team has elsewhere."""
+    """Users of one team compete with each other, not with the team's other jobs."""
     farm = Farm()
     farm.join("x", "amd64", "arm64", slots=3)
     farm.submit("aa1", "aa2", processor="arm64")
@@ -79,7 +79,7 @@ def test_the_first_level_that_differs_decides():
 
 @pytest.mark.parametrize("fair", [True, False])
 def test_a_follower_that_becomes_urgent_pulls_its_execution_along(fair):
-    """A job that shares another's waiting execution may be given a better place too."""
+    """A job that shares another's waiting execution may get a better place too."""
     plain: dict[str, Any] = {"make_queue": PlainQueue, "path": None}
     farm = Farm(**({} if fair else plain))
     farm.submit("aa1")
@@ -91,7 +91,7 @@ def test_a_follower_that_becomes_urgent_pulls_its_execution_along(fair):
 
 
 def test_a_changed_priority_keeps_the_nodes_turn():
-    """Re-keying the only job of a user does not make its node anew: it keeps its age."""
+    """Re-keying the only job of a user does not create its node anew: it keeps its age."""
     farm = Farm()
     farm.join("x", "amd64")
     farm.submit("aa0")

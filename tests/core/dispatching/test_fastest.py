@@ -35,7 +35,7 @@ from farm.sim.world import SimulatedWorld
 
 
 class Farm:
-    """A scheduler with builders of these speeds, in one pool; the test says what time it is."""
+    """A scheduler with builders of these speeds, in one pool; the test sets the time."""
 
     def __init__(self, *speeds: float, slots: int = 1, **rules: Any) -> None:
         self.rules = SchedulingRules(by_speed=True, **rules)
@@ -46,14 +46,14 @@ class Farm:
             self.tell(BuilderJoined(0.0, builder))
 
     def tell(self, event: Event) -> list[str]:
-        """Hand an event in; return what it starts, as job@builder."""
+        """Handle an event; return what it starts, as job@builder."""
         orders = self.scheduler.handle(event)
         self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
         starts = [order for order in orders if isinstance(order, StartJob)]
         return [f"{order.job.id}@{order.builder}" for order in starts]
 
     def submit(self, at: float, **times: float) -> list[str]:
-        """Hand in jobs together, each with its service time."""
+        """Submit jobs together, each with its service time."""
         jobs = tuple(Job(id=name, service_time=time) for name, time in times.items())
         return self.tell(JobsSubmitted(at, jobs))
 
@@ -108,9 +108,9 @@ def test_waiting_jobs_reserve_so_that_not_all_wait_for_the_same_builder():
 
 
 def test_patience_ends_when_the_hoped_for_saving_has_passed():
-    """The worst case: the fast builder hangs. The job goes to the slow one all the same.
+    """The worst case, a fast builder that hangs: the job goes to the slow one.
 
-    It hoped to save 40 - 10 seconds; after these thirty it has ended in less than twice forty.
+    It hoped to save 40 - 10 seconds; after those thirty it has ended in less than twice forty.
     """
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0)
@@ -119,7 +119,7 @@ def test_patience_ends_when_the_hoped_for_saving_has_passed():
     assert farm.tell(AlarmRang(30.0)) == ["b@b0"]
 
 
-def test_of_several_that_wait_each_has_its_own_patience():
+def test_each_waiting_job_has_its_own_patience():
     """The alarm is set for the next one as soon as one has rung."""
     farm = Farm(1.0, 1.0, 4.0)
     farm.submit(0, a=40.0)
@@ -130,8 +130,8 @@ def test_of_several_that_wait_each_has_its_own_patience():
     assert farm.tell(AlarmRang(35.0)) == ["c@b1"]
 
 
-def test_when_the_fast_builder_is_lost_or_drains_nobody_waits_for_it():
-    """What they waited for is gone: they take the slow one at once."""
+def test_no_job_waits_for_a_fast_builder_that_is_lost_or_drains():
+    """The reason to wait is gone: the jobs take the slow one at once."""
     farm = Farm(1.0, 4.0, retries=0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
@@ -142,7 +142,7 @@ def test_when_the_fast_builder_is_lost_or_drains_nobody_waits_for_it():
     assert farm.tell(DrainRequested(3.0, "b1")) == ["b@b0"]
 
 
-def test_who_goes_first_has_the_fast_builder_first():
+def test_the_first_in_order_gets_the_fast_builder_first():
     """A job of a higher level that comes later takes the place that another waited for."""
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0)
@@ -154,7 +154,7 @@ def test_who_goes_first_has_the_fast_builder_first():
 
 
 def test_only_builders_of_the_right_platform_count():
-    """A fast builder of another kind is nobody's hope."""
+    """A fast builder of another kind is no reason to wait."""
     farm = Farm(1.0)
     fast = Builder(id="x", pool="q", index=9, speed=9.0, processors=("arm64",))
     farm.tell(BuilderJoined(0.0, fast))
@@ -164,15 +164,15 @@ def test_only_builders_of_the_right_platform_count():
     assert farm.tell(JobsSubmitted(0.0, tuple(jobs))) == ["a@y"]
 
 
-def test_at_most_so_many_jobs_wait_by_choice():
-    """The worst case of a long queue: those behind the look-ahead take what is free."""
+def test_the_number_of_jobs_that_wait_by_choice_is_bounded():
+    """The worst case of a long queue: jobs beyond the look-ahead take any free builder."""
     farm = Farm(1.0, 1000.0)
     farm.submit(0, a=1000.0)
     times = {f"j{number}": 1000.0 for number in range(200)}
     assert farm.submit(0, **times) == [f"j{LOOK_AHEAD}@b0"]
 
 
-def test_fair_share_says_who_is_looked_at_first():
+def test_fair_share_orders_the_candidates():
     """With a tree, users take turns for the fast builder."""
     farm = Farm(1.0, 4.0, make_queue=FairShareQueue, path=path_extractor(["user"]))
 
@@ -184,8 +184,8 @@ def test_fair_share_says_who_is_looked_at_first():
     assert farm.finish(20, "b1") == ["a2@b1"]
 
 
-def test_a_restored_scheduler_counts_on_the_same_ends():
-    """After a restart it waits for the same builder, and not for ever."""
+def test_a_restored_scheduler_expects_the_same_ends():
+    """After a restart it waits for the same builder, and not forever."""
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
@@ -232,10 +232,10 @@ def run(pools: list[PoolSpec], drawn: Any, rules: SchedulingRules, check: Any = 
     policy=st.sampled_from(sorted(POLICIES)),
     cleaning=st.sampled_from([0.0, 3.0]),
 )
-def test_every_job_ends_and_somebody_works_while_anybody_waits(
+def test_every_job_ends_and_a_builder_works_while_any_job_waits(
     drawn, slots, fair, policy, cleaning
 ):
-    """Nobody waits for builders that do nothing, and slots that run are the ones counted on."""
+    """No job waits for idle builders, and the counted slots are those that run."""
     pools = [
         PoolSpec(name="slow", builders=2, slots=slots, inter_job_time=cleaning),
         PoolSpec(name="fast", builders=1, slots=slots, speed=3.0),
@@ -258,13 +258,13 @@ def test_every_job_ends_and_somebody_works_while_anybody_waits(
 @settings(max_examples=40, deadline=None)
 @given(drawn=jobs_of, builders=st.integers(1, 4), slots=st.integers(1, 3))
 def test_among_equal_builders_it_is_the_jenkins_balancer(drawn, builders, slots):
-    """Where all are equally fast nobody waits by choice: the same orders."""
+    """Where all are equally fast no job waits by choice: the same commands."""
     pools = [PoolSpec(name="p", builders=builders, slots=slots)]
     assert run(pools, drawn, SchedulingRules(by_speed=True)) == run(pools, drawn, SchedulingRules())
 
 
 def test_waiting_pays():
-    """What it is for: six jobs on two fast and four slow builders end sooner than without."""
+    """Its purpose: six jobs on two fast and four slow builders end sooner than without."""
     pools = [
         PoolSpec(name="slow", builders=4),
         PoolSpec(name="fast", builders=2, speed=8.0),

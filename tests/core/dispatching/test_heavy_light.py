@@ -50,7 +50,7 @@ class Farm:
             self.tell(BuilderJoined(self.at, builder))
 
     def tell(self, event: Event) -> list[str]:
-        """Hand an event in; return what it starts, as job@builder."""
+        """Handle an event; return what it starts, as job@builder."""
         orders = self.scheduler.handle(event)
         self.at = event.at + 1.0
         self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
@@ -58,7 +58,7 @@ class Farm:
         return [f"{order.job.id}@{order.builder}" for order in starts]
 
     def submit(self, names: str, **more: Any) -> list[str]:
-        """Hand in jobs together; a name that begins with h is a heavy job's."""
+        """Submit jobs together; a name that begins with h is a heavy job's."""
         jobs = [
             Job(id=name, service_time=10.0, heavy=name[0] == "h", **more) for name in names.split()
         ]
@@ -93,8 +93,8 @@ def test_near_overload_a_builder_gets_light_jobs_only():
     assert farm.finish("h1") == ["h3@b0"]
 
 
-def test_between_the_thresholds_a_builder_does_not_change_its_mind():
-    """One heavy job less is not room yet; then all that fit come at once."""
+def test_between_the_thresholds_a_builder_keeps_its_state():
+    """One heavy job less is not room yet; then all that fit are dispatched at once."""
     farm = Farm(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
     farm.submit("h1 h2 h3 h4")
     assert farm.finish("h1") == []
@@ -112,7 +112,7 @@ def test_a_heavy_job_goes_where_the_load_is_lowest():
     assert farm.submit("h2") == ["h2@b1"]
 
 
-def test_a_builder_that_runs_nothing_has_room_whatever_it_says():
+def test_an_idle_builder_has_room_whatever_it_reports():
     """The worst case: every builder says overloaded and idles. A heavy job does not wait."""
     farm = Farm(2, 2, rule=reported())
     farm.report("b0", overloaded=True)
@@ -121,7 +121,7 @@ def test_a_builder_that_runs_nothing_has_room_whatever_it_says():
 
 
 def test_reported_load_lets_one_heavy_job_in_at_a_time():
-    """Until a builder says how it feels with the last one it gets no other; late news is not it."""
+    """A builder gets no second heavy job before it has reported its load with the first."""
     farm = Farm(4, rule=reported())
     assert farm.submit("h1 h2 h3") == ["h1@b0"]
     assert farm.report("b0", overloaded=False) == []  # it has not begun h1 yet
@@ -135,14 +135,14 @@ def test_reported_load_lets_one_heavy_job_in_at_a_time():
 
 
 def test_a_builder_that_never_reports_takes_one_heavy_job_after_the_other():
-    """Silence is not room, and not the end either."""
+    """Without reports there is no room, but the queue still moves."""
     farm = Farm(2, rule=reported())
     assert farm.submit("h1 h2") == ["h1@b0"]
     assert farm.finish("h1") == ["h2@b0"]
 
 
 def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
-    """The worst case: light jobs without end keep a builder overloaded.
+    """The worst case: an endless stream of light jobs keeps a builder overloaded.
 
     One heavy job goes per hold_at_most, at the alarm if a slot is free, else into the next one.
     """
@@ -172,7 +172,7 @@ def test_load_by_the_contention_law():
     assert farm.finish("l2") == ["h2@b0"]
 
 
-def test_a_single_slot_holds_nobody():
+def test_a_single_slot_holds_no_job_back():
     """With one slot there is nothing to co-schedule."""
     farm = Farm(1)
     assert farm.submit("h1 h2 l1") == ["h1@b0"]
@@ -181,7 +181,7 @@ def test_a_single_slot_holds_nobody():
 
 
 def test_fair_share_holds_among_heavy_and_among_light_jobs():
-    """Users take turns in each class, and between the classes whoever has fewer slots goes."""
+    """Users take turns in each class; between the classes the one with fewer slots goes first."""
     farm = Farm(
         4,
         make_queue=FairShareQueue,
@@ -194,8 +194,8 @@ def test_fair_share_holds_among_heavy_and_among_light_jobs():
     assert farm.finish("l1") == []
 
 
-def test_a_restored_scheduler_knows_who_is_overloaded():
-    """After a restart the same event leads to the same orders."""
+def test_a_restored_scheduler_knows_the_overloaded_builders():
+    """After a restart the same event leads to the same commands."""
     farm = Farm(4)
     farm.submit("h1 h2 h3 l1")
     again = restored(snapshot_of(farm.scheduler, farm.at), farm.rules, Oracle())
@@ -275,7 +275,7 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
 
 
 def test_heavy_light_spares_the_light_jobs_a_slowdown():
-    """What it is for: a burst of heavy jobs does not take the farm away from the light ones."""
+    """Its purpose: a burst of heavy jobs does not take the farm away from the light ones."""
 
     def mean_response(heavy_light: HeavyLight | None) -> float:
         pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
@@ -305,5 +305,5 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
     [(0.5, False, True), (0.4, True, True), (0.4, False, False), (0.25, True, False)],
 )
 def test_limits(load, was, now):
-    """At the upper limit it is overloaded, at the lower one no more."""
+    """At the upper limit a builder is overloaded, at the lower one no longer."""
     assert HALF.overloaded(load, was=was) is now

@@ -1,4 +1,4 @@
-"""Looking at a queue in small steps while it goes on: what is seen is one moment."""
+"""Reading a queue in small steps while it changes: the result is one moment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_fa
     steps=st.integers(0, 10),
 )
 def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, look_ahead, steps):
-    """Whoever looks at a queue in small steps sees one moment, whatever happens meanwhile."""
+    """A queue read in small steps shows one moment, whatever happens in between."""
     rules = made(rules, stickiness)
     if look_ahead and stickiness is None:
         rules["make_queue"] = LookAheadQueue

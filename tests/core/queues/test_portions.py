@@ -1,4 +1,4 @@
-"""Sorting by portions: nothing lost, everything in order, no portion much too long."""
+"""Sorting by portions: nothing lost, everything in order, no portion far too long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_whole_is_in_order(portions, size, sampled):
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_no_portion_is_much_longer_than_asked_for(alike):
-    """Also when each of the old ones is a stretch of the whole."""
+    """Also when each old portion spans the whole."""
     dice = Random(1)
     everything = [(number, dice.random()) for number in range(20_000)]
     if alike:

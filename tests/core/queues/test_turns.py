@@ -1,4 +1,4 @@
-"""Whose turn it is, level by level: what `farm explain` says of a fair-share decision."""
+"""Whose turn it is, level by level: the explanation of a fair-share decision by `farm explain`."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class Farm:
         self.handle(events.JobFinished, job, state.attempts, builder, "succeeded")
 
     def said(self, job: str) -> list[tuple[str, str, list[str]]]:
-        """Return of each level: who went, why, and the rivals in their order."""
+        """Return for each level: which went, why, and the rivals in their order."""
         decision = self.scheduler.dispatcher.decisions.get(job)
         assert isinstance(decision, Decision)
         assert all(turn.first for turn in decision.turns)
@@ -65,7 +65,7 @@ def test_the_share_decides_between_teams_and_the_turn_between_users():
     assert farm.said("a3") == [("ada", "turn", ["bee"]), ("u2", "alone", [])]
     farm.end("a2")
     assert farm.said("b2") == [("bee", "alone", []), ("u2", "share", ["u1"])]
-    assert farm.said("a1") == [], "nobody waited with it"
+    assert farm.said("a1") == [], "no other job waited"
 
 
 def test_priority_weighs_against_share():
@@ -80,7 +80,7 @@ def test_priority_weighs_against_share():
     assert farm.said("a3")[0] == ("ada", "share and priority", ["bee"])
 
 
-def test_stickiness_is_told():
+def test_stickiness_is_explained():
     """All alike: the slot stays with the team that it served last, for its time."""
     farm = Farm((1000.0,))
     farm.join("b1", "b2", "b3")
@@ -93,8 +93,8 @@ def test_stickiness_is_told():
     assert farm.said("a3")[0] == ("ada", "stickiness", ["bee"])
 
 
-def test_a_waiting_job_is_told_who_goes_before_it():
-    """Whose turn it is there, before anything is decided."""
+def test_a_waiting_job_lists_those_before_it():
+    """Whose turn it is, before anything is decided."""
     farm = Farm()
     farm.join("b1", "b2")
     farm.submit("a1", "ada")

@@ -21,7 +21,7 @@ MINUTE = 60.0
 
 
 def builders(count, processor="i386", *, virtualized=True, **more):
-    """Return so many equal builders."""
+    """Return equal builders."""
     flag = "v" if virtualized else "n"
     return tuple(
         BuilderView(f"{processor}-{flag}-{i}", (processor,), virtualized, **more)
@@ -97,7 +97,7 @@ def test_examples_c_and_d(rules):
 
 @pytest.mark.parametrize("rules", [PAGE, LAUNCHPAD_2010, LAUNCHPAD, FARM], ids=lambda r: r.name)
 def test_table_of_builders(rules):
-    """The next builder is the one with the least left to do: six minutes, Antarctica."""
+    """The next builder is the one with the shortest remaining time: six minutes, Antarctica."""
     rows = {"Africa": (10, 2), "Americas": (12, 4), "Antarctica": (8, 2), "Australia": (22, 8)}
     busy = (
         running(i, name, duration * MINUTE, elapsed * MINUTE)
@@ -120,7 +120,7 @@ def test_page_neither_rounds_nor_floors():
 
 
 def test_page_head_is_the_head_of_the_whole_queue():
-    """To the letter, the head job is the queue's first even when it wants other builders."""
+    """Literally, the head job is the queue's first even when it wants other builders."""
     hppa = JobView(50, "other", "hppa", True, 999.0, 60.0)
     busy = JobView(51, "busy", "hppa", True, 0.0, 300.0, "running", "hppa-v-0", 0.0)
     view = FarmView((*builders(1), *builders(1, "hppa")), (hppa, busy, *queue(60)))
@@ -147,14 +147,14 @@ def test_remaining_time(duration, elapsed, tnb, why):
 
 
 def test_cancelling_job_holds_its_builder():
-    """Launchpad does not look at a job that is being cancelled; the page waits for its end."""
+    """Launchpad ignores a job that is being cancelled; the page waits for its end."""
     job = running(1, "i386-v-0", 100.0, 40.0, status="cancelling")
     view = FarmView(builders(1), (job, *queue(60)))
     assert estimate_dispatch(view, 0, LAUNCHPAD).next_builder.why == "nothing to wait for"
     assert estimate_dispatch(view, 0, PAGE).tnb_s == 60
 
 
-def test_a_head_of_its_own_is_virtual_in_2010():
+def test_a_job_at_the_head_is_virtual_in_2010():
     """The code of 2010 spells out the job's own platform, and leaves another head's as written."""
     any_builder = [JobView(id=i, name=f"j{i}", duration_s=60.0) for i in (1, 2)]
     view = FarmView((BuilderView("b", ("i386",)),), tuple(any_builder))
@@ -205,7 +205,7 @@ def test_slots_count_as_builders():
 
 
 def test_place_in_dispatch_order():
-    """With an order of dispatch, "ahead" means ahead in it; the score is not looked at."""
+    """With an order of dispatch, "ahead" means ahead in it; the score is ignored."""
     jobs = queue(100, 200, 300)
     shortest_last = FarmView(builders(1), jobs, order=(2, 1, 0))
     assert estimate_dispatch(shortest_last, 0, PAGE).predecessors == ("p2", "p1")
@@ -224,7 +224,7 @@ def test_order_must_name_every_waiting_job(order):
 
 
 def test_builder_with_several_processors():
-    """Launchpad does not see a sibling processor's job ahead on the only builder; we do."""
+    """Launchpad ignores a sibling processor's job ahead on the only builder; the farm counts it."""
     both = BuilderView("m1", ("i386", "amd64"))
     jobs = (JobView(1, "p", "amd64", True, 9.0, 600.0), JobView(2, "joi", "i386", True, 1.0, 60.0))
     view = FarmView((both,), jobs)
@@ -234,7 +234,7 @@ def test_builder_with_several_processors():
 
 
 def test_plain_formula_on_one_platform():
-    """Equal one-slot builders and one platform: TNB + sum ÷ min(ahead, builders), for everyone."""
+    """Equal one-slot builders and one platform: TNB + sum ÷ min(ahead, builders), for every job."""
     jobs = queue(*(30 + 7 * i for i in range(12)))
     busy = tuple(running(i, f"i386-v-{i}", 500.0, 100.0 * i) for i in range(3))
     ordered, found = estimate_queue(FarmView(builders(3), (*busy, *jobs)), FARM)
@@ -246,12 +246,12 @@ def test_plain_formula_on_one_platform():
 
 def test_pools_count_only_usable_builders():
     """Disabled and manual builders are no builder_pools; busy ones are."""
-    fleet = (
+    farm = (
         *builders(2),
         BuilderView("off", ("i386",), ok=False),
         BuilderView("hand", ("i386",), manual=True),
     )
-    builder_pools = BuilderPools(fleet, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
+    builder_pools = BuilderPools(farm, (running(1, "i386-v-0", 10.0, 0.0),), LAUNCHPAD)
     assert builder_pools.pool_for_job(Platform("i386", True)) == 2
     assert builder_pools.free(Platform("i386", True)) == 1
     assert builder_pools.free(Platform("i386", False)) == 0

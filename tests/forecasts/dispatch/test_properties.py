@@ -1,4 +1,4 @@
-"""The dispatch estimator on random farms: what must hold whatever the farm looks like."""
+"""The dispatch estimator on random farms: what must hold on every farm."""
 
 import msgspec
 import pytest
@@ -58,7 +58,7 @@ def a_job(draw, job_id, builders):
     return JobView(
         job_id,
         f"j{job_id}",
-        draw(st.sampled_from((None, *PROCESSORS, "nobody-has-it"))),
+        draw(st.sampled_from((None, *PROCESSORS, "no-such-processor"))),
         draw(st.sampled_from((True, False, None))),
         float(draw(st.integers(0, 3))),
         draw(seconds),
@@ -120,8 +120,8 @@ def test_disabling_a_builder_never_makes_an_estimate(rules, view, data):
 @each_rule_set
 @on_random_farms
 @given(view=farms(), data=st.data())
-def test_a_job_that_has_yet_to_come(rules, view, data):
-    """`new_job` says of a job what the formula says once it stands in the queue."""
+def test_a_job_that_is_not_submitted_yet(rules, view, data):
+    """`new_job` gives the formula's result for a job as if it stood in the queue."""
     platform = Platform(
         data.draw(st.sampled_from((None, *PROCESSORS))),
         data.draw(st.sampled_from((True, False, None))),
@@ -149,7 +149,7 @@ def test_a_slot_is_a_builder(view):
         split += [msgspec.structs.replace(builder, name=name, slots=1) for name in names]
     jobs = []
     for job in view.jobs:
-        # a job beyond the slots there are would hold a slot that does not exist
+        # a job beyond the existing slots would hold a slot that does not exist
         seat = next(seats[job.builder], None) if job.builder else None
         if job.builder and seat is None:
             continue
@@ -169,7 +169,7 @@ def test_a_slot_is_a_builder(view):
 def test_our_rules_are_launchpads_on_launchpads_farm(view):
     """With one processor per builder, ours are the code's groups and head job, untruncated.
 
-    Platforms that no builder has are the one difference: nobody competes with them.
+    Platforms that no builder has are the one difference: no job competes with them.
     """
     for job in view.waiting():
         ours = estimate_dispatch(view, job.id, FARM)

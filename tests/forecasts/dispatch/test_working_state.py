@@ -1,4 +1,4 @@
-"""The estimator on the scheduler's own working memory."""
+"""The estimator on the scheduler's own state."""
 
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.dispatching.matching import BuilderGroup, Lane
@@ -66,12 +66,12 @@ def test_running_jobs_free_their_slots():
 
 def test_both_ways_agree():
     """The columns give what the view with its explicit order gives, in dispatch order."""
-    fleet = [builder(0), builder(1)]
-    give(waiting(1, 50.0), fleet[0].slots[0], status=JobStatus.CANCELLING, started_at=0.0)
+    both = [builder(0), builder(1)]
+    give(waiting(1, 50.0), both[0].slots[0], status=JobStatus.CANCELLING, started_at=0.0)
     queue = [waiting(n, 10.0 * n, Platform(None, None) if n % 3 else I386) for n in (4, 5, 7, 9)]
-    held = job_view(fleet[0].slots[0].running, "b0", 50.0, at=5.0)
+    held = job_view(both[0].slots[0].running, "b0", 50.0, at=5.0)
     told = (held, *(job_view(state, None, state.estimated_time, at=5.0) for state in queue))
     order = tuple(state.serial for state in queue)
-    jobs, whole = estimate_queue(FarmView(tuple(map(builder_view, fleet)), told, order), FARM)
+    jobs, whole = estimate_queue(FarmView(tuple(map(builder_view, both)), told, order), FARM)
     assert [job.id for job in jobs] == [4, 5, 7, 9]
-    assert whole.estimate_s.tolist() == queue_estimates(fleet, queue, at=5.0).estimate_s.tolist()
+    assert whole.estimate_s.tolist() == queue_estimates(both, queue, at=5.0).estimate_s.tolist()

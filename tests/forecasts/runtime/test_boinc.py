@@ -1,4 +1,4 @@
-"""The boinc estimators on a build farm: the ladder, what is learned, what is never harmed."""
+"""The boinc estimators on a build farm: the ladder, what is learned, what is never broken."""
 
 import json
 from typing import Any
@@ -16,19 +16,19 @@ TWO = Builder(id="two", pool="p", index=1, speed=2.0)
 
 
 def job(kind: str = "unit", declared: float | None = 100.0, **more: Any) -> Job:
-    """A job of a kind that is said to take 100 s."""
+    """Return a job of a kind that is declared to take 100 s."""
     return Job(id="j", service_time=1.0, kind=kind, declared_time=declared, **more)  # type: ignore[arg-type]
 
 
 def taught(estimator: Boinc, builder: Builder, elapsed: float, times: int, **of: Any) -> Boinc:
-    """Return the estimator after so many equal successes."""
+    """Return the estimator after a number of equal successes."""
     for _ in range(times):
         estimator.learn(job(**of), builder, elapsed, "succeeded")  # type: ignore[arg-type]
     return estimator
 
 
 def test_a_builders_own_history_counts_from_the_eleventh_success() -> None:
-    """Ten are not enough (the threshold is strict); other builders are not moved by it."""
+    """Ten are not enough (the threshold is strict); other builders are not affected."""
     estimator = taught(Boinc(), ONE, 40.0, 10)
     assert estimator.estimate(job(), ONE) == 100.0
     taught(estimator, ONE, 40.0, 1)
@@ -72,8 +72,8 @@ def test_sizes_of_any_unit_climb_the_ladder() -> None:
     assert again.estimate(twice) == pytest.approx(40.0)
 
 
-def test_a_declared_time_beside_a_size_is_the_plan() -> None:
-    """Before anything is learned what the submitter says stands, on any builder."""
+def test_a_declared_time_beside_a_size_is_used() -> None:
+    """Before anything is learned the submitter's time holds, on any builder."""
     both = job(declared=10.0, size=7.0)
     assert Boinc().estimate(both) == pytest.approx(10.0)
     assert Boinc().estimate(both, TWO) == pytest.approx(5.0)
@@ -98,7 +98,7 @@ def test_failures_move_the_streak_and_never_a_time() -> None:
 
 
 def test_a_cancelled_attempt_teaches_nothing() -> None:
-    """It ended when somebody said so."""
+    """It ended on request."""
     estimator = Boinc()
     estimator.learn(job(), ONE, 3.0, "cancelled")
     assert estimator.dump() == Boinc().dump()
@@ -143,7 +143,7 @@ def test_a_pool_can_be_one_host() -> None:
 
 
 def test_availability_stretches_what_it_did_not_measure() -> None:
-    """A builder there half of the time takes twice as long; what it took in reality stays."""
+    """A builder available half of the time takes twice as long; measured times stay."""
     half = Builder(id="half", pool="p", index=0, labels={"availability": "0.5"})
     odd = Builder(id="odd", pool="p", index=0, labels={"availability": "often"})
     estimator = Boinc()
@@ -154,7 +154,7 @@ def test_availability_stretches_what_it_did_not_measure() -> None:
 
 
 def test_an_anonymous_builder_gets_scaled_sizes() -> None:
-    """It keeps its own figure, so both sides foresee the same time only if sizes are scaled."""
+    """It keeps its own figure, so both sides predict the same time only if sizes are scaled."""
     own = Builder(id="own", pool="p", index=0, speed=4.0, labels={"anonymous": "true"})
     estimator = taught(Boinc(), own, 50.0, 11)
     assert estimator.estimate(job(), own) == pytest.approx(50.0)
@@ -166,7 +166,7 @@ def test_an_anonymous_builder_gets_scaled_sizes() -> None:
 
 
 def test_a_running_job_without_progress() -> None:
-    """An overdue job is given less and less, and never nothing below zero."""
+    """An overdue job is given less and less, and never less than zero."""
     estimator = Boinc()
     rests = [estimator.remaining(job(), ONE, elapsed) for elapsed in (0.0, 50.0, 100.0, 400.0)]
     assert rests[0] == 100.0
@@ -176,7 +176,7 @@ def test_a_running_job_without_progress() -> None:
 
 
 def test_a_running_job_with_progress() -> None:
-    """What it tells counts by the part done; alone once the estimate is outrun."""
+    """Its report counts by the part done; alone once the estimate is exceeded."""
     estimator = Boinc()
     assert estimator.remaining(job(), ONE, 50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
     assert estimator.remaining(job(), ONE, 150.0, 0.5) == pytest.approx(150.0)
@@ -197,8 +197,8 @@ def test_kinds_are_normalised_and_the_rule_of_2010_uses_it() -> None:
     assert old.estimate(job("link"), ONE) == pytest.approx(200.0), "its own history comes first"
 
 
-def test_hosts_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten thousand builders that came and went must not fill the memory."""
+def test_hosts_are_forgotten_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand former builders must not fill the memory."""
     monkeypatch.setattr("farm.forecasts.runtime.boinc_history.HOSTS_KEPT", 2)
     estimator = Boinc()
     for name in ("a", "b", "a", "c"):
@@ -208,7 +208,7 @@ def test_hosts_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_statistics_survive_a_restart() -> None:
-    """Through JSON text and back everything goes on as if nothing had happened."""
+    """Through JSON text and back everything continues unchanged."""
     estimator = taught(Boinc(), ONE, 40.0, 120)
     taught(estimator, TWO, 90.0, 120, kind="link")
     restarted = Boinc()

@@ -23,7 +23,7 @@ RULE = averages.HOST_AVERAGING
 
 
 def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
-    """A host's record with so many samples of one average."""
+    """Return a host's record with a number of samples of one average."""
     return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)  # type: ignore[arg-type]
 
 
@@ -33,7 +33,7 @@ def test_a_negative_sample_changes_nothing() -> None:
     assert averages.updated_variance(Variance(3, 2.0), -1.0, RULE) == (Variance(3, 2.0), True)
 
 
-def test_a_high_sample_is_cut_and_says_so() -> None:
+def test_a_high_sample_is_cut_and_reported() -> None:
     """Ten times the average is the most that counts."""
     assert averages.updated(Average(1, 1.0), 11.0, RULE) == (Average(2, 5.5), True)
 
@@ -81,7 +81,7 @@ def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
     assert flops.choose([], 3.0) is None
 
 
-def test_a_version_that_never_worked_is_punished_unless_the_dice_spare_it() -> None:
+def test_a_version_that_never_worked_is_usually_penalised() -> None:
     """No samples, a limit of one a day, no streak: a hundredth, 99 times in a hundred."""
     broken = HostAppVersion(max_jobs_per_day=1)
     candidate = flops.Candidate(usage=USAGE, host=broken, uniform_draw=0.5)
@@ -117,7 +117,7 @@ def result(**more: Any) -> claims.Result:
 
 
 def test_an_insane_ratio_moves_times_only() -> None:
-    """Peak counts more than 10,000 times off are not believed; the time was what it was."""
+    """Peak counts more than 10,000 times off are ignored; the time is used."""
     found = claims.claim(result(size=4e-4), host(), AppVersion(), App())
     assert (found.updates_pfc, found.updates_et) == (False, True)
     edge = claims.claim(result(size=4e-3), host(), AppVersion(), App())
@@ -134,7 +134,7 @@ def test_an_outlier_moves_nothing(more: dict[str, object]) -> None:
 
 
 def test_no_speed_counts_as_the_average_processor() -> None:
-    """A scheduler's mistake must not claim nothing."""
+    """A scheduler's mistake must not lead to a claim of nothing."""
     assert claims.claim(result(flops=-1.0), host(), AppVersion(), App()).raw_pfc == 4 * 4.3e9
 
 
@@ -145,7 +145,7 @@ def test_without_a_host_record_the_estimate_is_claimed() -> None:
 
 
 def test_a_size_of_zero_has_no_guard() -> None:
-    """As upstream: the samples are infinite, the peak count is not believed."""
+    """As upstream: the samples are infinite, the peak count is ignored."""
     found = claims.claim(result(size=0.0), host(), AppVersion(), App())
     assert found.et_sample == math.inf
     assert not found.updates_pfc
@@ -222,7 +222,7 @@ def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
 
 
 def test_buffered_samples_are_applied_again_after_a_conflict() -> None:
-    """Another validator wrote in between: its samples stay, ours come on top."""
+    """Another validator wrote in between: its samples stay, the buffered ones are added."""
     shared = [AppVersion(pfc=Average(1, 1.0)), AppVersion(pfc=Average(2, 1.0))]
     written: list[AppVersion] = []
 
@@ -241,12 +241,12 @@ def test_buffered_samples_are_applied_again_after_a_conflict() -> None:
 
 @pytest.mark.parametrize(("share", "clamped"), [(0.0, 0.1), (0.4, 0.4), (1.7, 1.0)])
 def test_shares_are_clamped(share: float, clamped: float) -> None:
-    """A host that is hardly ever there is taken for one that is there a tenth of the time."""
+    """A host that is hardly ever available counts as available a tenth of the time."""
     assert durations.available_fraction(share) == clamped
 
 
 def test_shares_multiply() -> None:
-    """On times active; a GPU has a share of its own; old clients knew the first alone."""
+    """By time active; a GPU has its own share; old clients knew the first alone."""
     assert durations.available_fraction(0.8, 0.5) == pytest.approx(0.4)
     assert durations.available_fraction(0.8, 0.5, gpu_active=1.0) == pytest.approx(0.8)
     assert durations.available_fraction(0.8, 0.5, old_client=True) == pytest.approx(0.8)
@@ -269,7 +269,7 @@ def test_kill_limit() -> None:
     [(300.0, 3.0), (110.0, 1.01), (5.0, 0.9905), (50.0, 0.95), (1e6, 100.0)],
 )
 def test_old_clients_correction(elapsed: float, factor: float) -> None:
-    """Up at once, down slowly, hardly at all for freaks, within 0.01 and 100."""
+    """Up at once, down slowly, hardly at all for outliers, within 0.01 and 100."""
     assert durations.corrected_factor(1.0, elapsed, 100.0) == pytest.approx(factor)
 
 
@@ -281,8 +281,8 @@ def test_running_without_progress() -> None:
     assert durations.running_total(70.0, 100.0, 1.0) == 70.0
 
 
-def test_running_uses_the_time_at_which_progress_was_told() -> None:
-    """Progress is told now and then; the clock goes on."""
+def test_running_uses_the_time_at_which_progress_was_reported() -> None:
+    """Progress is reported now and then; the clock continues."""
     assert durations.running_total(90.0, 100.0, 0.5, 80.0) == pytest.approx(130.0)
     assert durations.running_total(101.0, 100.0, 0.5, 80.0) == pytest.approx(160.0)
 
@@ -339,7 +339,7 @@ def test_limits_scale_with_processors_but_for_the_last_job() -> None:
 
 
 def test_trust() -> None:
-    """A streak of ten; the longer, the seldomer a replica is made nevertheless."""
+    """A streak of ten; the longer, the more rarely a replica is made nevertheless."""
     good = HostAppVersion(consecutive_valid=10, max_jobs_per_day=5, turnaround=Variance(11, 150.0))
     assert reliability.is_reliable(good, 5, 150.0)
     assert not reliability.is_reliable(good, 6, 150.0)
@@ -353,6 +353,6 @@ def test_trust() -> None:
 
 
 def test_anonymous_speed_is_capped() -> None:
-    """A freak history makes it 250 times as fast as it says at most."""
+    """An outlier makes it at most 250 times as fast as declared."""
     speed = flops.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
     assert speed == flops.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)

@@ -46,7 +46,7 @@ def test_only_successes_count(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["last-3", "launchpad"])
 def test_speeds_are_levelled(name: str) -> None:
-    """What a fast builder did in 10 s takes 40 s at speed 1, and 10 s there again."""
+    """What takes a fast builder 10 s takes 40 s at speed 1, and 10 s there again."""
     estimator = make_estimator(name)
     estimator.learn(job("unit"), FAST, 10.0, "succeeded")
     assert estimator.estimate(job("unit")) == 40.0
@@ -77,7 +77,7 @@ def test_launchpad_even_medians() -> None:
 
 
 def test_launchpad_keeps_processors_apart_except_for_recipes() -> None:
-    """A build on another processor is another thing; a recipe builds source."""
+    """A build on another processor is a different build; a recipe builds source."""
     estimator = make_estimator("launchpad")
     for kind in ("bash", "recipe:daily"):
         estimator.learn(job(kind, "arm64"), SLOW, 77.0, "succeeded")
@@ -87,7 +87,7 @@ def test_launchpad_keeps_processors_apart_except_for_recipes() -> None:
 
 
 def test_launchpad_without_a_history() -> None:
-    """A minute and 6 KB a second in whole minutes for packages, a default by family else."""
+    """A minute and 6 KB a second in whole minutes for packages, otherwise a default by family."""
     estimator = make_estimator("launchpad")
     assert estimator.estimate(job("bash", size=100.0)) == 60.0
     assert estimator.estimate(job("linux", size=36_000.0)) == 6060.0

@@ -30,7 +30,7 @@ def test_a_finished_run_is_learned_again() -> None:
 
 
 def test_reports_of_void_attempts_teach_nothing() -> None:
-    """A lost builder that speaks up later was not believed by the scheduler either."""
+    """The scheduler did not accept the late reports of a lost builder either."""
     late = [*EVENTS[:3], BuilderLost(10.0, "one"), EVENTS[3]]
     assert learn_from(make_estimator("last-3"), late) == 0
 

@@ -1,8 +1,9 @@
-"""Whatever happened, every estimator stays harmless, deterministic and restartable."""
+"""Whatever happened, every estimator stays safe, deterministic and restartable."""
 
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,14 +37,14 @@ histories = st.lists(attempts, max_size=8)
 
 
 def usable(time: float) -> bool:
-    """Whether a scheduler can do anything with this time."""
+    """Return whether a scheduler can use this time."""
     return 0.0 <= time < math.inf
 
 
 def taught(
     name: str, history: list[tuple[Job, Builder, float, Outcome, int]]
 ) -> RuntimeDistribution:
-    """Return an estimator that has learned each attempt so many times."""
+    """Return an estimator that has learned each attempt this many times."""
     estimator = RuntimeDistribution(make_estimator(name))
     for job, builder, elapsed, outcome, times in history:
         for _ in range(times):
@@ -63,14 +64,14 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.remaining(job, builder, elapsed, fraction))
     assert usable(estimator.draw(job, u))
     assert usable(estimator.draw(job, u, builder))
-    assert all(map(usable, estimator.draw_remaining(job, [u], builder, elapsed)))
+    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, elapsed)))
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @settings(max_examples=40, deadline=None)
 @given(histories, histories, jobs, builders)
 def test_a_restart_changes_nothing(name, before, after, job, builder) -> None:
-    """Dumped, through JSON text, loaded: the same estimates, and the same ones later on."""
+    """Dumped, through JSON text, loaded: the same estimates, also later on."""
     estimator = taught(name, before)
     again = RuntimeDistribution(make_estimator(name))
     again.load(json.loads(json.dumps(estimator.dump(), allow_nan=False)))
@@ -86,24 +87,24 @@ def test_a_restart_changes_nothing(name, before, after, job, builder) -> None:
 @settings(max_examples=20, deadline=None)
 @given(histories)
 def test_learning_is_deterministic(name, history) -> None:
-    """The same attempts leave the same statistics: no clock, no dice."""
+    """The same attempts leave the same statistics: no clock, no randomness."""
     assert taught(name, history).dump() == taught(name, history).dump()
 
 
-durations = st.floats(0.01, 1e5)
+run_times = st.floats(0.01, 1e5)
 
 
 @pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
 @settings(max_examples=30, deadline=None)
-@given(st.lists(durations, min_size=11, max_size=40), durations)
+@given(st.lists(run_times, min_size=11, max_size=40), run_times)
 def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
-    """With a history of its own a builder's estimate lies between its least and its largest run."""
+    """With its own history a builder's estimate lies between its shortest and longest run."""
     estimator = make_estimator(name)
     builder = Builder(id="a", pool="p", index=0)
     job = Job(id="j", service_time=1.0, declared_time=declared)
     for time in times:
         estimator.learn(job, builder, time, "succeeded")
     estimate = estimator.estimate(job, builder)
-    # above its largest run only where the cap on freak speeds holds it up
+    # above its longest run only because of the cap on outliers
     most = max(*times, declared / 250)
     assert min(times) * (1 - 1e-9) <= estimate <= most * (1 + 1e-9)

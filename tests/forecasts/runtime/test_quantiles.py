@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ def job(kind: str = "unit", declared: float = 100.0) -> Job:
 
 
 def learned(*times: float) -> RuntimeDistribution:
-    """Return the declared times' distribution after these run times of jobs said to take 100 s."""
+    """Return the distribution of declared times after these run times of jobs declared as 100 s."""
     distribution = RuntimeDistribution(make_estimator("declared"))
     for time in times:
         distribution.learn(job(), ONE, time, "succeeded")
@@ -34,20 +35,20 @@ FIVE = (50.0, 100.0, 150.0, 200.0, 250.0)
 @pytest.mark.parametrize(
     ("u", "value"), [(0.0, 50.0), (0.25, 100.0), (0.5, 150.0), (0.6, 170.0), (1.0, 250.0)]
 )
-def test_draws_are_quantiles_of_what_was_seen(u: float, value: float) -> None:
-    """Linear between the sorted values, least and largest at the ends."""
+def test_draws_are_quantiles_of_the_history(u: float, value: float) -> None:
+    """Linear between the sorted values, minimum and maximum at the ends."""
     assert learned(*FIVE).draw(job(), u) == pytest.approx(value)
 
 
 def test_draws_scale_with_the_estimate_and_the_builder() -> None:
-    """What is remembered is how far off the estimates were, not how long jobs ran."""
+    """The history holds the errors of the estimates, not the run times."""
     distribution = learned(*FIVE)
     assert distribution.draw(job(declared=10.0), 0.5) == pytest.approx(15.0)
     assert distribution.draw(job(), 0.5, FAST) == pytest.approx(75.0)
 
 
 def test_an_estimate_that_explains_nothing_is_not_drawn_around() -> None:
-    """Where a mean of three is wider off than the kind is wide, seen run times are drawn."""
+    """Where a mean of three is less precise than the kind itself, past run times are drawn."""
     distribution = RuntimeDistribution(make_estimator("last-3"))
     for time in (10.0, 90.0, 30.0, 70.0, 50.0, 20.0, 80.0, 40.0, 60.0) * 3:
         distribution.learn(job(declared=50.0), ONE, time, "succeeded")
@@ -56,7 +57,7 @@ def test_an_estimate_that_explains_nothing_is_not_drawn_around() -> None:
 
 
 def test_without_enough_history_the_estimate_is_certain() -> None:
-    """Four values are no distribution; failures are no values."""
+    """Four values are no distribution; failures do not count."""
     distribution = learned(*FIVE[:4])
     for _ in range(9):
         distribution.learn(job(), ONE, 1.0, "failed")
@@ -64,12 +65,12 @@ def test_without_enough_history_the_estimate_is_certain() -> None:
 
 
 def test_an_unknown_kind_is_drawn_from_all() -> None:
-    """Better the farm's error than none."""
+    """The farm's error is better than none."""
     assert learned(*FIVE).draw(job("new"), 0.5) == pytest.approx(150.0)
 
 
 def test_the_oracle_is_certain() -> None:
-    """Its error is nil, so every draw is the truth."""
+    """Its error is zero, so every draw is the truth."""
     distribution = RuntimeDistribution(make_estimator("oracle"))
     for _ in range(9):
         distribution.learn(job(), ONE, 1.0, "succeeded")
@@ -79,11 +80,11 @@ def test_the_oracle_is_certain() -> None:
 def test_a_running_job_is_drawn_from_what_is_left() -> None:
     """Having run 150 s it can only be one of the longer ones; past all of them, the estimator."""
     distribution = learned(*FIVE)
-    assert distribution.draw_remaining(job(), [0.0], ONE, 150.0) == pytest.approx([0.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 150.0) == pytest.approx([50.0])
-    assert distribution.draw_remaining(job(), [1.0], ONE, 150.0) == pytest.approx([100.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 0.0) == pytest.approx([150.0])
-    assert distribution.draw_remaining(job(), [0.5], ONE, 300.0) == [120.0]
+    assert distribution.draw_remaining(job(), np.array([0.0]), ONE, 150.0) == pytest.approx([0.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 150.0) == pytest.approx([50.0])
+    assert distribution.draw_remaining(job(), np.array([1.0]), ONE, 150.0) == pytest.approx([100.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 0.0) == pytest.approx([150.0])
+    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 300.0) == [120.0]
 
 
 def test_statistics_survive_a_restart() -> None:
@@ -107,7 +108,7 @@ positive = st.floats(1e-6, 1e6)
 
 @given(st.lists(positive, min_size=1, max_size=30), st.integers(1, 10))
 def test_old_values_are_forgotten(values: list[float], keep: int) -> None:
-    """The quantiles are those of the newest values, however they came in."""
+    """The quantiles are those of the newest values, in whatever order they came."""
     stream = Quantiles(keep)
     for value in values:
         stream.add(value)

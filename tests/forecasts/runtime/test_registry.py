@@ -25,7 +25,7 @@ def test_all_promised_names_are_known() -> None:
     ]
 
 
-def test_an_unknown_name_is_told_its_neighbours() -> None:
+def test_an_unknown_name_gets_a_suggestion() -> None:
     """A typing error gets one message that says what was meant."""
     with pytest.raises(InputError, match=r"'last3'.*did you mean last-3"):
         make_estimator("last3")
@@ -37,7 +37,7 @@ def test_an_unknown_name_is_told_its_neighbours() -> None:
     "wrong",
     [{"default_time": -1.0}, {"overdue_time": float("nan")}, {"size_rate": 0.0}, {"host": "rack"}],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+def test_meaningless_options_are_refused(wrong: dict[str, object]) -> None:
     """An option is checked when it is given, not when an estimate goes wrong."""
     ((key, value),) = wrong.items()
     with pytest.raises(InputError, match=f"runtime_options.{key}: found"):
@@ -63,7 +63,7 @@ def test_without_a_history(name: str, waiting: float, dispatched: float) -> None
 
 
 @pytest.mark.parametrize("name", ["declared", "last-3", "boinc", "boinc-2010"])
-def test_a_job_of_which_nothing_is_known_gets_the_default(name: str) -> None:
+def test_a_job_without_any_information_gets_the_default(name: str) -> None:
     """Nothing declared and no history is no reason to fail."""
     estimator = make_estimator(name, EstimatorOptions(default_time=33.0))
     job = Job(id="j", service_time=1.0)
@@ -73,7 +73,7 @@ def test_a_job_of_which_nothing_is_known_gets_the_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["oracle", "declared", "last-3", "launchpad"])
 def test_a_running_job_has_the_rest_of_its_estimate(name: str) -> None:
-    """What is left shrinks with time; an overdue job is given two minutes; progress overrides."""
+    """The rest shrinks with time; an overdue job is given two minutes; progress overrides."""
     estimator = make_estimator(name)
     total = estimator.estimate(JOB, FAST)
     assert estimator.remaining(JOB, FAST, 10.0) == pytest.approx(total - 10.0)
@@ -106,7 +106,7 @@ def test_garbled_statistics_are_refused(name: str, state: dict[str, object], mes
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_what_does_not_learn_says_so(name: str) -> None:
+def test_estimators_that_do_not_learn_declare_it(name: str) -> None:
     """The scheduler skips learn() where ``learns`` is False, so nothing may be lost by that."""
     estimator = make_estimator(name)
     before = json.dumps(estimator.dump())

@@ -1,4 +1,4 @@
-"""Whatever lies on a host's queue, the host plays on, and leaves nothing behind in Redis."""
+"""Whatever is in a host's queue, the host keeps running, and leaves nothing behind in Redis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLAY = Play(builder=Builder(id="b", pool="p", index=0))
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
-    """Return a start command's message with something done to it."""
+    """Return a start command's message after a change."""
     message = json.loads(MESSAGES.encode(START, "host"))
     change(message)
     return json.dumps(message).encode()
@@ -45,7 +45,7 @@ def body(value: Any) -> bytes:
 
 
 def command(**changes: Any) -> bytes:
-    """Return a start command's message whose job is like this."""
+    """Return a start command's message with this job."""
     job = {"id": "a", "service_time": 0.01} | changes
     return body([[{"job": job, "attempt": 1, "builder": "b", "slot": 0}, 3], {}, {}])
 
@@ -70,7 +70,7 @@ GARBAGE = {
     "an unknown task": changed(lambda m: m["headers"].update(task="farm.dance")),
     "a task of another type": changed(lambda m: m["headers"].update(task=["farm.start"])),
     "no base64": changed(lambda m: m.update(body="%%%")),
-    # (the body of this one, and of one more, can be read all the same)
+    # (the body of this one, and of one more, can still be read)
     "another encoding": changed(lambda m: m["properties"].update(body_encoding="rot13")),
     "a body of another type": changed(lambda m: m.update(body={"a": 1})),
     "a pickle": changed(lambda m: m.update({"content-type": "application/x-python-serialize"})),
@@ -96,7 +96,7 @@ GARBAGE = {
 
 @pytest.fixture
 def host(server, keys: Keys, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A builder host that plays nobody yet."""
+    """A builder host without builders yet."""
     environment = os.environ | {
         "FARM_REDIS_URL": server.url,
         "FARM_PREFIX": keys.prefix,
@@ -117,13 +117,13 @@ def host(server, keys: Keys, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 def reports(client: Any, keys: Keys) -> list[Any]:
-    """Return what the host has reported so far."""
+    """Return the host's reports so far."""
     rows = client.xrange(keys.stream("reports"))
     return [r for _, row in rows for r in decode_envelope(row[b"m"], "reports").reports]
 
 
 def until(there: Callable[[], Any], process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait, a minute at most, while the host lives."""
+    """Wait, at most a minute, while the host lives."""
     deadline = time.monotonic() + 60
     while not there():
         assert process.poll() is None, log.read_text()[-3000:]
@@ -132,7 +132,7 @@ def until(there: Callable[[], Any], process: subprocess.Popen[bytes], log: Path)
 
 
 def test_no_garbage_ends_a_host(server, keys: Keys, host, tmp_path: Path):
-    """After each kind of it the host still obeys; it logs a line a minute, not a line a message."""
+    """After each kind of garbage it still obeys; it logs a line a minute, not a line a message."""
     log = tmp_path / "log"
     with contextlib.closing(connect(server.url, "test")) as client:
         until(lambda: client.xlen(keys.stream("reports")), host, log)

@@ -1,4 +1,4 @@
-"""Who may say what: a host speaks for itself, its builders and its attempts, and nobody else."""
+"""Who may report what: a host reports on itself, its builders and its attempts only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB = Job(id="j", service_time=1.0)
 
 @pytest.fixture
 def door() -> Door:
-    """A door with a host that plays linux-1 and runs a job there, and one that plays linux-2."""
+    """An intake with a host that plays linux-1 and runs a job there, and one that plays linux-2."""
     made = Door()
     made.hear("good", HostUp(room=1), life="secret")
     made.hear("bad", HostUp(room=1), life="other")
@@ -44,7 +44,7 @@ def door() -> Door:
 
 FORGED: dict[str, Any] = {
     "the end of another host's job": JobFinished(UNSTAMPED, "j", 1, "linux-1", "succeeded"),
-    "the end of a job that nobody gave it": JobFinished(UNSTAMPED, "j", 1, "linux-2", "failed"),
+    "the end of a job that it was not given": JobFinished(UNSTAMPED, "j", 1, "linux-2", "failed"),
     "the start of one": JobStarted(UNSTAMPED, "j", 1, "linux-2"),
     "the loss of another host's builder": BuilderLost(UNSTAMPED, "linux-1"),
     "its retirement": BuilderRetired(UNSTAMPED, "linux-1"),
@@ -55,7 +55,7 @@ FORGED: dict[str, Any] = {
     "another host's builder": BuilderJoined(
         UNSTAMPED, Builder(id="linux-1", pool="linux", index=0)
     ),
-    "a builder that nobody asked for": BuilderJoined(
+    "a builder that was not requested": BuilderJoined(
         UNSTAMPED, Builder(id="linux-9", pool="linux", index=0)
     ),
 }
@@ -63,7 +63,7 @@ FORGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", FORGED)
 def test_a_host_that_lies_about_others_changes_nothing(door: Door, what: str):
-    """It is counted and kept, and the farm goes on as it was."""
+    """The report is counted and kept, and the farm continues unchanged."""
     door.hear("bad", FORGED[what], life="other")
     assert not door.intake.events
     assert door.refusals.total == {"not-its-own": 1}
@@ -79,8 +79,8 @@ def test_a_host_may_ask_to_drain_a_builder_that_it_plays(door):
 
 
 @pytest.mark.parametrize("report", [HostUp(), HostLeft(), Beat(leaving=True), FORGED["its slot"]])
-def test_who_does_not_know_the_life_cannot_speak_for_a_host(door: Door, report: Any):
-    """Nor end it: a new life is heard when the old one has been silent too long, or has left."""
+def test_a_sender_without_the_life_cannot_report_for_a_host(door: Door, report: Any):
+    """Nor end it: a new life is accepted when the old one has been silent too long, or has left."""
     door.hear("good", report, life="guessed")
     assert door.refusals.total == {"unknown-life": 1}
     assert not door.intake.events
@@ -90,8 +90,8 @@ def test_who_does_not_know_the_life_cannot_speak_for_a_host(door: Door, report: 
     assert door.roster.hosts["good"].life == "new"
 
 
-def test_a_host_that_came_back_too_early_is_told_to_begin_anew(door: Door):
-    """It was not heard while its old life was believed alive; then its heartbeats bring it."""
+def test_a_host_that_came_back_too_early_is_told_to_restart(door: Door):
+    """It was ignored while its old life counted as alive; then its heartbeats bring it."""
     door.hear("good", HostUp(), life="new")
     assert not door.orders[2:]
     door.intake.lose(door.roster.hosts["good"], door.at, "silent")
@@ -105,14 +105,14 @@ def test_a_forged_number_mutes_only_its_sender(door: Door):
     door.at = 2.0**52
     door.hear("bad", Beat(), life="other")
     door.at = 10.0
-    door.hear("bad", FORGED["the start of one"], life="other")  # not even looked at
+    door.hear("bad", FORGED["the start of one"], life="other")  # not even decoded
     door.hear("good", JobStarted(UNSTAMPED, "j", 1, "linux-1"), life="secret")
     assert [event.job for event in door.events(JobStarted)] == ["j"]
     assert not door.refusals.total
 
 
 def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
-    """20,000 of them are told to begin anew a few at a time; nobody remembers the others."""
+    """20,000 of them are told to restart a few at a time; the others are not remembered."""
     before = len(door.orders)
     for number in range(20_000):
         door.at = 50.0
@@ -126,7 +126,7 @@ def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
 
 
 def test_a_builder_joins_as_it_was_requested(door: Door):
-    """Not with the ten thousand slots that its host says it has."""
+    """Not with the ten thousand slots that its host claims."""
     door.hear("third", HostUp(room=1), life="3")
     door.want("linux")
     (play,) = door.roster.hosts["third"].plays.values()
@@ -135,8 +135,8 @@ def test_a_builder_joins_as_it_was_requested(door: Door):
     assert [event.builder for event in door.events(BuilderJoined)] == [play.builder]
 
 
-def test_a_host_of_its_own_brings_one_builder_of_a_pool_that_there_is(door: Door):
-    """It comes unasked and is taken as it is; a second one, or one of another pool, is not."""
+def test_a_standalone_host_brings_one_builder_of_an_existing_pool(door: Door):
+    """It joins unrequested and is accepted; a second one, or one of another pool, is not."""
     for number, pool in enumerate(("nowhere", "linux", "linux")):
         builder = Builder(id=f"own-{number}", pool=pool, index=7)
         if number == 0:
@@ -147,8 +147,8 @@ def test_a_host_of_its_own_brings_one_builder_of_a_pool_that_there_is(door: Door
     assert door.refusals.total == {"not-its-own": 2}
 
 
-def test_a_host_of_an_earlier_life_of_the_farm_is_not_taken():
-    """Its keeper has ended, so it ends too; one that names no life stands alone and is taken."""
+def test_a_host_of_an_earlier_life_of_the_farm_is_not_accepted():
+    """Its keeper has ended, so it ends too; one that names no life stands alone and is accepted."""
     door = Door(incarnation="now")
     for number, life in enumerate(("before", "now", "")):
         door.hear(f"host-{number}", HostUp(incarnation=life), life=str(number))
@@ -161,7 +161,7 @@ def test_a_host_of_an_earlier_life_of_the_farm_is_not_taken():
 
 
 def test_a_successor_in_another_life_knows_which_hosts_have_ended():
-    """Those that the last life had started: their builders are lost, not waited for."""
+    """Hosts of the previous life: their builders are lost at once, without waiting."""
     roster = Roster(Patience(), "now")
     for number, life in enumerate(("before", "now", "")):
         roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))

@@ -1,4 +1,4 @@
-"""What submitters hand in, taken in once."""
+"""Submissions are read exactly once."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 
 
-def test_a_job_that_two_submitters_hand_in_at_the_same_moment_is_one_job():
-    """Counted once, too; whoever knows the farm's jobs does not know them before they are kept."""
+def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job():
+    """Counted once, too; readers of the farm's jobs do not see them before they are stored."""
     intake = Intake(BuilderRequests([], 1.0), Roster(Patience()), lambda *_: None)
     kept: set[str] = set()
     intake.known = kept.intersection
 
-    def hand_in(*names: str) -> None:
+    def submit(*names: str) -> None:
         jobs = tuple(Job(id=name, service_time=1.0) for name in names)
         envelope = Envelope(VERSION, "operator", "life", 1, (JobsSubmitted(UNSTAMPED, jobs),))
         intake.take_in(Entry("submissions", "1-1", envelope), 1.0, 1.0)
 
-    hand_in("a", "b", "a")
-    hand_in("b", "c")
+    submit("a", "b", "a")
+    submit("b", "c")
     taken = [job.id for event in intake.events for job in event.jobs]
     assert all(isinstance(event, JobsSubmitted) for event in intake.events)
     assert taken == ["a", "b", "c"]
-    assert intake.jobs_taken_in == 3
+    assert intake.jobs_accepted == 3
     intake.events.clear()
     kept.update(taken)
-    hand_in("c", "d")
-    assert intake.jobs_taken_in == 4
+    submit("c", "d")
+    assert intake.jobs_accepted == 4

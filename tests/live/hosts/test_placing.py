@@ -1,4 +1,4 @@
-"""Which host plays a wanted builder: hosts that announced their room, and those that are to go."""
+"""Which host plays a requested builder: hosts with announced room, and leaving ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderRetired
 from farm.core.model import Builder, Job
 from farm.live.hosts.registry import Patience, Roster
-from farm.live.mirror import write_hosts
+from farm.live.hosts.successor_state import write_hosts
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp
@@ -19,12 +19,12 @@ from tests.fixtures.door import Door
 
 @pytest.fixture
 def door() -> Door:
-    """A scheduler's door that nobody has knocked at yet."""
+    """A scheduler's intake without any reports yet."""
     return Door()
 
 
 def test_a_full_host_is_given_no_more(door):
-    """Two rooms of one: the third builder waits."""
+    """Two hosts with room for one: the third builder waits."""
     door.hear("a", HostUp(room=1))
     door.hear("b", HostUp(room=1))
     door.want("linux", 3)
@@ -33,7 +33,7 @@ def test_a_full_host_is_given_no_more(door):
 
 
 def test_a_host_that_announces_nothing_plays_any_number(door):
-    """What is left out is nothing."""
+    """No announcement means no limit."""
     old = msgspec.json.decode(b'{"event": "host-up", "pid": 7}', type=HostUp)
     door.hear("a", old)
     door.want("linux", 3)
@@ -42,7 +42,7 @@ def test_a_host_that_announces_nothing_plays_any_number(door):
 
 
 def test_a_waiting_builder_is_placed_when_a_host_arrives(door):
-    """And not before; nobody asks for it again."""
+    """And not before; it is not requested again."""
     door.want("linux", 2)
     assert door.wanted == ["linux-1", "linux-2"]
     door.hear("a", HostUp(room=1))
@@ -63,7 +63,7 @@ def test_a_waiting_builder_is_placed_when_a_host_has_room_again(door):
     assert (door.plays, door.wanted) == ({"a": ["linux-3"]}, [])
 
 
-def test_a_builder_that_is_given_up_waits_no_more(door):
+def test_a_builder_that_is_given_up_no_longer_waits(door):
     """It is not played when a host comes after all."""
     door.want("linux", 2)
     door.intake.give_up("linux-1", door.at, "did not join")
@@ -71,8 +71,8 @@ def test_a_builder_that_is_given_up_waits_no_more(door):
     assert door.plays == {"a": ["linux-2"]}
 
 
-def test_a_pools_own_host_takes_nobody_else(door):
-    """A builder of another pool waits, and holds up nobody behind it."""
+def test_a_pools_own_host_accepts_no_other_builder(door):
+    """A builder of another pool waits, and does not block those behind it."""
     door.hear("a", HostUp(room=2, pool="mac"))
     door.want("linux")
     door.want("mac")
@@ -88,15 +88,15 @@ def test_a_pools_own_host_is_preferred(door):
 
 
 def test_builders_are_spread_over_hosts_with_room(door):
-    """The one that plays fewest is next, as long as it has room."""
+    """The host with the fewest is next, as long as it has room."""
     door.hear("small", HostUp(room=1))
     door.hear("large", HostUp())
     door.want("linux", 4)
     assert [len(door.plays[name]) for name in ("small", "large")] == [1, 3]
 
 
-def test_a_leaving_host_takes_nobody_and_its_builders_are_drained(door):
-    """It was told to go: what it plays finishes and goes; nobody is added."""
+def test_a_leaving_host_gets_no_builders_and_its_builders_are_drained(door):
+    """What it plays finishes and goes; nothing is added."""
     door.hear("a", HostUp(room=3))
     door.want("linux")
     door.joins("a")
@@ -112,8 +112,8 @@ def test_a_leaving_host_takes_nobody_and_its_builders_are_drained(door):
     assert door.plays == {"a": ["linux-1"], "b": ["linux-2"]}
 
 
-def test_what_a_leaving_host_has_not_begun_with_goes_elsewhere(door):
-    """It obeys no orders any more: the same builder, asked for once, is given to another host."""
+def test_builders_that_a_leaving_host_has_not_begun_go_elsewhere(door):
+    """It accepts no commands any more: the same builder, requested once, goes to another host."""
     door.hear("a", HostUp())
     door.want("linux")
     door.hear("b", HostUp())
@@ -123,8 +123,8 @@ def test_what_a_leaving_host_has_not_begun_with_goes_elsewhere(door):
     assert door.events(events.BuilderLost) == []
 
 
-def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
-    """It left in order, with nothing in its hands: nobody was lost; a fixed pool wants another."""
+def test_a_builder_that_its_leaving_host_released_has_retired(door):
+    """It left in order, without jobs: it was not lost; a fixed pool requests another."""
     door.hear("a", HostUp(room=1))
     door.want("fixed")
     door.joins("a")
@@ -136,8 +136,8 @@ def test_a_builder_that_its_leaving_host_let_go_has_retired(door):
     assert door.wanted == ["fixed-2"]
 
 
-def test_orders_that_a_leaving_host_did_not_get_are_lost_at_once(door):
-    """They lie in its queue for good: their jobs run elsewhere, what it holds goes on."""
+def test_commands_that_a_leaving_host_did_not_get_are_lost_at_once(door):
+    """They stay in its queue for good: their jobs run elsewhere, running attempts continue."""
     door.hear("a", HostUp())
     host = door.roster.hosts["a"]
     for name in ("held", "queued"):
@@ -148,7 +148,7 @@ def test_orders_that_a_leaving_host_did_not_get_are_lost_at_once(door):
     assert (again, [d.command.job.id for d in lost], stuck) == ([], ["queued"], False)
 
 
-def test_a_successor_knows_the_room_and_who_leaves(door):
+def test_a_successor_knows_rooms_and_leaving_hosts(door):
     """What is saved of a host, read back by the next scheduler."""
     door.hear("a", HostUp(room=1, pool="linux"))
     door.want("linux", 2)
@@ -185,7 +185,7 @@ def _saved(lives: dict[str, HostLife]) -> SavedFarm:
 
 
 def test_a_host_on_its_own_is_left_alone(door):
-    """A container that is one builder, and a life that is over."""
+    """A container that is one builder, and a former life."""
     door.hear("own", HostUp(own=True))
     door.hear("gone", HostUp())
     door.hear("gone", HostLeft())
@@ -193,8 +193,8 @@ def test_a_host_on_its_own_is_left_alone(door):
     assert door.wanted == ["linux-1"]
 
 
-def test_a_fixed_pool_may_come_with_hosts_of_its_own(door):
-    """A container a builder: no other host is given one, neither a missing one nor a successor."""
+def test_a_fixed_pool_may_have_its_own_hosts(door):
+    """One container per builder: no other host gets one, neither a missing one nor a successor."""
     door.requests.request(RequestBuilder(Builder(id="fixed-1", pool="fixed", index=1)))
     assert door.wanted == ["fixed-1"]
     door.requests.come_outside("fixed", outside=True)

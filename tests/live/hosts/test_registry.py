@@ -1,4 +1,4 @@
-"""What the scheduler does about commands that got lost and hosts that fall silent."""
+"""How the scheduler handles lost commands and silent hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAYING = ("b",)
 
 @pytest.fixture
 def roster() -> Roster:
-    """A roster of short patience: silence 5, grace 2, stuck 20 seconds, two sendings."""
+    """A registry with short time-outs: silence 5, grace 2, stuck 20 seconds, two sendings."""
     return Roster(Patience(sendings=2))
 
 
@@ -31,11 +31,11 @@ def host(roster: Roster) -> HostState:
 
 
 def beat(*held: tuple[str, int]) -> Beat:
-    """A heartbeat that names these attempts."""
+    """Return a heartbeat that names these attempts."""
     return Beat(held=held, builders=PLAYING)
 
 
-def test_a_lost_start_is_sent_again_then_given_up(roster: Roster, host: HostState):
+def test_a_lost_start_is_resent_then_given_up(roster: Roster, host: HostState):
     """Missing in two heartbeats after the grace: again; and again missing: the attempt is lost."""
     roster.dispatch(host, START, 10.0)
     assert roster.check(host, beat(), 11.0, queued=0) == ([], [], False)
@@ -47,21 +47,21 @@ def test_a_lost_start_is_sent_again_then_given_up(roster: Roster, host: HostStat
     assert (again, [d.command for d in lost], stuck) == ([], [START], False)
 
 
-def test_a_start_that_is_under_way_is_not_sent_again(roster: Roster, host: HostState):
-    """While orders lie in the host's list nothing is missing, however long it takes."""
+def test_a_start_that_is_in_transit_is_not_resent(roster: Roster, host: HostState):
+    """While commands are in the host's list nothing is missing, however long it takes."""
     roster.dispatch(host, START, 10.0)
     for second in range(11, 29):
         assert roster.check(host, beat(), float(second), queued=1) == ([], [], False)
 
 
-def test_a_host_that_takes_no_orders_is_stuck(roster: Roster, host: HostState):
-    """It beats, but its Celery side is dead."""
+def test_a_host_that_reads_no_commands_is_stuck(roster: Roster, host: HostState):
+    """Its heartbeats arrive, but its Celery side is dead."""
     roster.dispatch(host, START, 10.0)
     assert roster.check(host, beat(), 31.0, queued=1)[2]
 
 
 def test_a_held_attempt_is_left_alone(roster: Roster, host: HostState):
-    """Named in the heartbeat: everything is well, confirmed or not."""
+    """Named in the heartbeat, it is fine, confirmed or not."""
     roster.dispatch(host, START, 10.0)
     for second in range(11, 60):
         assert roster.check(host, beat(("job", 1)), float(second), queued=0) == ([], [], False)
@@ -76,14 +76,14 @@ def test_a_confirmed_attempt_that_is_not_held_is_lost(roster: Roster, host: Host
 
 
 def test_an_attempt_begun_after_the_heartbeat_is_not_lost(roster: Roster, host: HostState):
-    """Both were read in one go, and the heartbeat is compared when all of it is taken in."""
+    """Both were read together, and the heartbeat is compared when all of it is processed."""
     roster.dispatch(host, START, 10.0)
     roster.hear_beat(host)
     roster.confirm(host, ("job", 1))
     assert roster.check(host, beat(), 10.1, queued=0) == ([], [], False)
 
 
-def test_a_lost_cancel_is_sent_again(roster: Roster, host: HostState):
+def test_a_lost_cancel_is_resent(roster: Roster, host: HostState):
     """Still held after the grace."""
     roster.dispatch(host, START, 10.0)
     roster.cancel(host, CANCEL, 20.0)
@@ -93,7 +93,7 @@ def test_a_lost_cancel_is_sent_again(roster: Roster, host: HostState):
     assert roster.check(host, held, 23.0, queued=0)[0] == []
 
 
-def test_a_cancelled_attempt_that_never_arrived_is_not_sent_again(roster: Roster, host: HostState):
+def test_a_cancelled_attempt_that_never_arrived_is_not_resent(roster: Roster, host: HostState):
     """It would only be started to be stopped."""
     roster.dispatch(host, START, 10.0)
     roster.cancel(host, CANCEL, 10.0)
@@ -102,8 +102,8 @@ def test_a_cancelled_attempt_that_never_arrived_is_not_sent_again(roster: Roster
     assert (again, [d.command for d in lost]) == ([], [START])
 
 
-def test_builders_that_are_not_played_are_sent_again(roster: Roster):
-    """A lost play order, and a lost retire order."""
+def test_builders_that_are_not_played_are_resent(roster: Roster):
+    """A lost play command, and a lost retire command."""
     host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
     assert roster.check(host, Beat(), 1.0, queued=0)[0] == []
@@ -116,8 +116,8 @@ def test_builders_that_are_not_played_are_sent_again(roster: Roster):
     assert roster.check(host, retiring, 20.0, queued=0)[0] == []
 
 
-def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState):
-    """After an interruption of our own nobody is declared lost for it."""
+def test_silence_counts_only_while_reports_could_arrive(roster: Roster, host: HostState):
+    """After an interruption of the scheduler no host is declared lost for it."""
     assert roster.silent(4.0) == []
     roster.dispatch(host, START, 1.0)
     roster.excuse(14.0)
@@ -131,7 +131,7 @@ def test_silence_counts_only_while_we_could_hear(roster: Roster, host: HostState
 
 
 def test_nothing_is_under_way_to_a_builder_that_is_gone(roster: Roster, host: HostState):
-    """Its attempts are void with it: they are not sent again, and not declared lost once more."""
+    """Its attempts are void with it: they are not resent, nor declared lost again."""
     roster.dispatch(host, START, 10.0)
     roster.gone("b")
     assert roster.check(host, Beat(), 20.0, queued=0) == ([], [], False)

@@ -1,4 +1,4 @@
-"""What the scheduler's process says of a job: why it waits, truly, whatever the reason."""
+"""The scheduler's explanation of a waiting job is true, whatever the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POOLS = {
 
 
 class Told:
-    """A scheduler, and what it says of jobs."""
+    """A scheduler, and its answers about jobs."""
 
     def __init__(self, estimator, **rules: Any) -> None:
         self.scheduler = Scheduler(SchedulingRules(**rules), estimator)
@@ -60,12 +60,12 @@ class Told:
 
 @pytest.fixture
 def told(truth) -> Told:
-    """A farm of one pool for amd64 and one for arm64, nobody there yet."""
+    """A farm of one pool for amd64 and one for arm64, without builders."""
     return Told(truth)
 
 
-def test_no_builder_is_there(told: Told):
-    """Booting ones count only if they could run it; and some platform nobody has."""
+def test_there_is_no_builder(told: Told):
+    """Booting ones count only if they could run it; also for a platform that no builder has."""
     told.submit("a")
     told.submit("b", platform=Platform("sparc", False))
     told.request("arm")
@@ -77,7 +77,7 @@ def test_no_builder_is_there(told: Told):
 
 
 def test_a_provisioner_may_bring_builders_that_no_estimate_counts(told: Told):
-    """Said of a job for which a provisioned pool has builders, of no other."""
+    """Only for jobs that builders of a provisioned pool could run."""
     told.submit("fixed")
     told.submit("elastic", platform=Platform("arm64", True))
     assert not told.of("fixed").may_grow
@@ -88,8 +88,8 @@ def test_a_provisioner_may_bring_builders_that_no_estimate_counts(told: Told):
     assert "1m (1 job before it); it will run" in said[1]
 
 
-def test_builders_are_busy_or_take_nothing(told: Told):
-    """How many are ahead; of a running job there is nothing to say."""
+def test_builders_are_busy_or_accept_no_jobs(told: Told):
+    """How many jobs are ahead; a running job has no reason."""
     told.join("linux-1")
     told.submit("a", "b", "c")
     assert told.of("a").why == ""
@@ -111,8 +111,8 @@ def test_a_job_that_is_served_by_anothers_execution(truth):
     assert told.of("b").why == said
 
 
-def test_the_farm_goes_on_while_a_question_is_answered(told: Told):
-    """Several questions wait for their turn; each answer is of the moment when that came."""
+def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
+    """Several questions wait for their turn; each answer is of the moment when it was asked."""
     told.join("linux-1")
     told.submit(*(f"j{number}" for number in range(200)))
     at, answers = [2.0], {}
@@ -123,7 +123,7 @@ def test_the_farm_goes_on_while_a_question_is_answered(told: Told):
         lambda asked, found: answers.setdefault(asked.job, found),
     )
     assert not clerk.step()
-    for job in ("j150", "j199", "nobody"):
+    for job in ("j150", "j199", "unknown"):
         clerk.ask(Ask("job", job, "token"))
     assert clerk.step()
     at[0] = 9.0
@@ -133,8 +133,8 @@ def test_the_farm_goes_on_while_a_question_is_answered(told: Told):
     assert {job: found.at for job, found in answers.items()} == {
         "j150": 2.0,
         "j199": 9.0,
-        "nobody": 9.0,
+        "unknown": 9.0,
     }
     assert answers["j150"].job.ahead == 149
     assert answers["j199"].job.ahead == 197
-    assert answers["nobody"].job is None
+    assert answers["unknown"].job is None

@@ -1,4 +1,4 @@
-"""``farm pools``: why builders do not come, also when nobody is there to say so."""
+"""``farm pools``: why builders do not come, also without a provisioner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.live
 
 
 class Farm:
-    """What a scheduler publishes of one pool, and a provisioner remembers."""
+    """What a scheduler publishes of one pool, and a provisioner stores."""
 
     def __init__(self, url: str, client: Any, keys: Any, operator: Operator) -> None:
         self._url, self._client, self._keys, self._operator = url, client, keys, operator
@@ -53,12 +53,12 @@ class Farm:
 
 @pytest.fixture
 def farm(server, client, keys) -> Iterator[Farm]:
-    """A farm with a provisioned pool; no process plays it."""
+    """A farm with a provisioned pool, without processes."""
     with Operator(server.url, keys.prefix) as operator:
         yield Farm(server.url, client, keys, operator)
 
 
-def test_nobody_sizes_the_pool(farm: Farm):
+def test_a_pool_without_a_provisioner(farm: Farm):
     """A provisioner that cannot even start (no Engine) leaves no other trace."""
     farm.publish()
     assert farm.trouble() == "no provisioner is running"
@@ -66,7 +66,7 @@ def test_nobody_sizes_the_pool(farm: Farm):
     assert farm.trouble() == "", "farm run does it itself"
 
 
-def test_a_provisioner_tells_its_trouble(farm: Farm, client, keys):
+def test_a_provisioner_reports_its_trouble(farm: Farm, client, keys):
     """First that its Engine is away, then boots that fail, then nothing."""
     lease = Lease(client, type(keys)(f"{keys.prefix}provisioner:"))
     assert lease.try_to_take(client)

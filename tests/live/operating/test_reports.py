@@ -1,4 +1,4 @@
-"""How often the scheduler's process says how the farm is."""
+"""How often the scheduler's process publishes the farm's status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 @pytest.mark.live
 @pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.0), (1.0, FRESH)])
-def test_a_scheduler_whose_reports_take_long_is_heard_of_all_the_same(
+def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     server: Server, keys: Keys, monkeypatch, processor: float, longest: float
 ):
     """A second each: because the machine is busy, or because the farm is that large."""

@@ -1,4 +1,4 @@
-"""Only the scheduler in charge writes, and what it commits is committed once."""
+"""Only the current scheduler writes, and what it commits is committed once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
     """Protects what a successor decided from a scheduler that was paused past its lease."""
     lease, other = Lease(redis, keys), Lease(redis, keys)
     old = lease.try_to_take(redis)
-    redis.delete(keys.lease)  # it ran out
+    redis.delete(keys.lease)  # it expired
     new = other.try_to_take(redis)
     assert old is not None
     assert new is not None
@@ -75,8 +75,8 @@ def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
     other.release()
 
 
-def test_a_takeover_in_the_middle_of_a_commit_is_noticed(redis, keys: Keys, count, counts):
-    """Between the look at the epoch and the transaction somebody else takes charge."""
+def test_a_takeover_during_a_commit_is_noticed(redis, keys: Keys, count, counts):
+    """Between reading the epoch and the transaction another scheduler takes over."""
     fence = Fence(redis, keys)
 
     def fill(pipe) -> None:
@@ -102,7 +102,7 @@ def test_a_commit_in_doubt_is_made_once(redis, keys: Keys, count, counts, carrie
 
 
 def test_a_doubtful_commit_is_settled_by_a_notice(redis, keys: Keys, count, counts):
-    """A notice between the two must not make the commit be made twice."""
+    """A notice in between must not make the commit happen twice."""
     fence = Fence(Cut(redis, carried_out=True), keys)
     with pytest.raises(redis_library.ConnectionError):
         fence.write(counts, commit=True)
@@ -110,8 +110,8 @@ def test_a_doubtful_commit_is_settled_by_a_notice(redis, keys: Keys, count, coun
     assert fence.commits == 1
 
 
-def test_writes_that_the_server_lost_are_found_out(redis, keys: Keys, count, counts):
-    """It came back as it was before, or was wiped: that is said, and can be written anew."""
+def test_writes_that_the_server_lost_are_detected(redis, keys: Keys, count, counts):
+    """It was restored to an earlier state, or wiped: that is reported, and can be rewritten."""
     lease = Lease(redis, keys)
     fence = lease.try_to_take(redis)
     assert fence is not None
@@ -131,10 +131,10 @@ def test_writes_that_the_server_lost_are_found_out(redis, keys: Keys, count, cou
     lease.release()
 
 
-def test_a_key_that_holds_something_else_is_named_and_the_rest_is_carried_out(
+def test_a_key_of_another_type_is_named_and_the_rest_is_carried_out(
     redis, keys: Keys, count, counts
 ):
-    """A type that is not the farm's refuses one command of a transaction, not the others."""
+    """A type that is not the farm's makes one command of a transaction fail, not the others."""
     fence = Fence(redis, keys)
     redis.set(keys.jobs, "something else")
 
@@ -154,8 +154,8 @@ def test_a_key_that_holds_something_else_is_named_and_the_rest_is_carried_out(
 @pytest.mark.parametrize(
     "epoch", [b"abc", b"-5", b"1" * 400, b"9223372036854775807", b"\xff", None]
 )
-def test_no_epoch_keeps_a_farm_without_a_scheduler(redis, keys: Keys, counts, epoch):
-    """What is no count of ours counts as lost: the one in charge writes it anew, others go on."""
+def test_an_invalid_epoch_does_not_stop_the_farm(redis, keys: Keys, counts, epoch):
+    """An invalid count is treated as lost: the current scheduler rewrites it, others continue."""
     first = Lease(redis, keys)
     fence = first.try_to_take(redis)
     assert fence is not None

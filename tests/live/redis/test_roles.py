@@ -1,4 +1,4 @@
-"""Each role's user can do what its processes and people need, and nothing that is another's."""
+"""Each role's user can do what its processes and people need, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from farm.app.staying_up.access import apply, lines_of, users_of
+from farm.app.long_running.access import apply, lines_of, users_of
 from farm.core.errors import InputError
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, choose_server
@@ -102,7 +102,7 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
 @pytest.mark.live
 @pytest.mark.slow
 def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
-    """Scheduler, provisioner, hosts and people need no more than their roles may."""
+    """Scheduler, provisioner, hosts and operators need no more than their roles allow."""
     guarded.start("scheduler", "farm", "scheduler", "farm.yaml")
     builder = guarded.url("builder")
     guarded.start("provisioner", "provisioner", "farm.yaml", FARM_BUILDER_REDIS_URL=builder)
@@ -162,8 +162,8 @@ def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
         ("scheduler", ("CONFIG", "SET", "maxmemory", "1")),
     ],
 )
-def test_what_is_anothers_is_refused(guarded: Guarded, role: str, words: tuple[str, ...]):
-    """By the server, whatever a client is made to send."""
+def test_other_roles_commands_are_refused(guarded: Guarded, role: str, words: tuple[str, ...]):
+    """By the server, whatever a client sends."""
     with contextlib.closing(guarded.client(role)) as client:
         client.ping()
         with pytest.raises(redis.exceptions.NoPermissionError):
@@ -171,8 +171,8 @@ def test_what_is_anothers_is_refused(guarded: Guarded, role: str, words: tuple[s
 
 
 @pytest.mark.live
-def test_a_list_file_is_what_a_server_takes(guarded: Guarded, tmp_path: Path):
-    """It lets only them in, by password, and keeps transactions when it starts again."""
+def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
+    """It admits only them, by password, and keeps transactions after a restart."""
     users = users_of("farm:", ["reader", "admin"], [])
     lines = lines_of(users, guarded.folder / "passwords", aclfile=True)
     (tmp_path / "users.acl").write_text("\n".join(lines) + "\n")
@@ -196,9 +196,9 @@ def test_a_list_file_is_what_a_server_takes(guarded: Guarded, tmp_path: Path):
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             _until_up(client)
             assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
-        nobody = connect(f"redis://{guarded.place}", "nobody")
-        with contextlib.closing(nobody), pytest.raises(redis.AuthenticationError):
-            nobody.ping()
+        unknown = connect(f"redis://{guarded.place}", "unknown")
+        with contextlib.closing(unknown), pytest.raises(redis.AuthenticationError):
+            unknown.ping()
     finally:
         guarded.place = guarded_place
         process.terminate()
@@ -218,7 +218,7 @@ def _until_up(client) -> None:
 
 
 def test_names_and_passwords(tmp_path: Path):
-    """Names that would reach further than one host are refused, and passwords stay secret."""
+    """Names that would match more than one host are refused, and passwords stay secret."""
     for roles, hosts in ((["king"], []), (["builder"], ["a*"]), (["builder"], ["a b"])):
         with pytest.raises(InputError, match="allowed"):
             users_of("farm:", roles, hosts)

@@ -1,4 +1,4 @@
-"""Which server is used, what is said when there is none, and that ours never outlives us."""
+"""Which server is used, the message if there is none, and that none outlives its farm."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_the_order_of_choice(tmp_path: Path):
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str):
-    """No message of ours carries a password."""
+    """No message contains a password."""
     assert redacted(url) == shown
 
 
 def fails(url: str) -> str:
-    """Return what is said about a URL that cannot be used."""
+    """Return the message about a URL that cannot be used."""
     with pytest.raises(ServerError) as caught, GivenServer(url):
         pass
     assert caught.value.exit_code == 2
@@ -70,7 +70,7 @@ def test_unusable_urls():
     assert "cannot be used" in fails("redis://127.0.0.1:port/0")
 
 
-def test_somebody_else_on_the_port():
+def test_another_service_on_the_port():
     """A service that is not Redis."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -99,8 +99,8 @@ class TestRealServer:
             with GivenServer(f"redis://:secret-1@{place}"):
                 pass
 
-    def test_a_builder_host_that_is_refused_says_so_once_and_ends(self):
-        """Celery would ask for ever, ever more rarely, and its container would look healthy."""
+    def test_a_builder_host_that_is_refused_reports_it_once_and_ends(self):
+        """Celery would retry forever, and its container would look healthy."""
         with choose_server(None) as server, connect(server.url, "test") as client:
             client.config_set("requirepass", "secret-1")
             url = f"redis://:secret-2@{server.url.rpartition('@')[2]}"
@@ -117,13 +117,13 @@ class TestRealServer:
         assert "secret" not in host.stdout + host.stderr
 
     def test_old_version(self, client, server, monkeypatch):
-        """A server that lacks what we need is named with its version."""
+        """A server that lacks required features is named with its version."""
         monkeypatch.setattr("farm.live.redis.connection.OLDEST_SERVER", (99, 0))
         with pytest.raises(ServerError, match=r"99\.0 or newer"):
             check_server(client, server.url)
 
     def test_occupied_port(self, server):
-        """Our own server on a port that is taken does not pass for the one that is there."""
+        """A server started on an occupied port is not confused with the one already there."""
         port = int(server.url.rsplit(":", 1)[1].split("/")[0])
         ours = EmbeddedServer(server.binary, port)
         with pytest.raises(ServerError, match=f"127.0.0.1:{port}"):
@@ -140,7 +140,7 @@ class TestRealServer:
             EmbeddedServer(broken).start()
 
     def test_what_an_earlier_farm_left_is_read_before_the_server_is_used(self, tmp_path, server):
-        """A server that still loads refuses every command: it is not up yet."""
+        """A server that is still loading refuses every command: it is not up yet."""
         slow = tmp_path / "slow-server"
         slow.write_text(
             f'#!/bin/sh\nexec {server.binary} "$@" --key-load-delay 50 '
@@ -157,7 +157,7 @@ class TestRealServer:
             assert client.dbsize() == 20_000
 
     def test_another_scheduler_is_there(self, client, server, keys):
-        """Two live farms on the same keys: the second is told who has them."""
+        """Two live farms on the same keys: the second is told which one has them."""
         first, second = Lease(client, keys), Lease(client, keys)
         first.take(client, server.url)
         with pytest.raises(ServerError, match=f"live scheduler .process {os.getpid()}"):
@@ -168,19 +168,19 @@ class TestRealServer:
         assert client.get(keys.lease) is None
 
     def test_a_lost_lease_is_noticed(self, client, server, keys):
-        """Somebody else in charge: the old holder finds out and must not give theirs free."""
+        """When another scheduler has the lease, the old holder notices and must not release it."""
         lease = Lease(client, keys, lease_time=0.2)
         lease.take(client, server.url)
-        client.set(keys.lease, "somebody else")
+        client.set(keys.lease, "another scheduler")
         deadline = time.monotonic() + 60
         while not lease.lost and time.monotonic() < deadline:
             time.sleep(0.01)
         assert lease.lost
         lease.release()
-        assert client.get(keys.lease) == b"somebody else"
+        assert client.get(keys.lease) == b"another scheduler"
 
     def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys):
-        """A connection that breaks between two commands is told as a WatchError: not the end."""
+        """A connection that breaks between two commands raises a WatchError: not the end."""
 
         class Trouble:
             def __init__(self) -> None:
@@ -201,19 +201,19 @@ class TestRealServer:
         trouble = Trouble()
         lease = Lease(trouble, keys, lease_time=2.0)
         lease.take(client, server.url)
-        assert trouble.well_again.wait(60), "nobody looks after it any more"
+        assert trouble.well_again.wait(60), "its thread has ended"
         assert not lease.lost
         assert client.get(keys.lease) is not None
         lease.release()
 
-    def test_a_holder_takes_its_lease_again_after_trouble_with_the_server(self, client, keys):
-        """It has the farm in memory; who stands by knows only what a server has, or has lost."""
+    def test_a_holder_retakes_its_lease_after_trouble_with_the_server(self, client, keys):
+        """It has the farm in memory; a standby knows only what a server has, or has lost."""
         holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
         assert holder.try_to_take(client) is not None
         assert standby.try_to_take(client) is None
         client.config_set("maxmemory", "1")
         try:
-            client.delete(keys.lease)  # it could not be kept
+            client.delete(keys.lease)  # it could not be renewed
             with pytest.raises(redis.OutOfMemoryError):
                 standby.try_to_take(client)
         finally:
@@ -244,7 +244,7 @@ class TestRealServer:
 
 
 def wait_for_end(pid: int) -> None:
-    """Wait until the process is no more (or not ours to wait for)."""
+    """Wait until the process has ended (or is another user's)."""
     stat = Path(f"/proc/{pid}/stat")
     deadline = time.monotonic() + 60
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
@@ -253,8 +253,8 @@ def wait_for_end(pid: int) -> None:
 
 
 @pytest.mark.live
-def test_a_server_of_our_own_is_for_its_user_alone(tmp_path: Path):
-    """Others of the machine have no password, see none, and can read no file."""
+def test_a_server_started_by_the_farm_is_for_its_user_alone(tmp_path: Path):
+    """Other users have no password, see none, and can read no file."""
     before = os.umask(0o022)
     try:
         data = tmp_path / "data"

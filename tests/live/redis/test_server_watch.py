@@ -1,4 +1,4 @@
-"""What metrics say of the Redis server: read from a real one, and from one that is away."""
+"""Metrics of the Redis server: read from a real one, and from one that is away."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def number(readings, name: str) -> float:
     return readings[f"farm_redis_{name}"][()]
 
 
-def test_every_metric_of_the_catalogue_is_told():
+def test_every_metric_of_the_catalogue_has_a_value():
     """None of them is empty for a server that answers."""
     assert {*readings_of(INFO, 1, 2), *told_of()} == set(REDIS)
 
@@ -47,7 +47,7 @@ def test_promtool_finds_nothing_to_complain_about(tool):
 
 
 def test_the_limit_is_maxmemory_or_else_the_machines():
-    """Redis without a limit takes what there is."""
+    """Redis without a limit can use the machine's memory."""
     assert number(readings_of(INFO, 1, 2), "memory_limit_bytes") == 1000
     assert number(readings_of(INFO | {"maxmemory": 0}, 1, 2), "memory_limit_bytes") == 9000
 
@@ -62,14 +62,14 @@ def test_the_limit_is_maxmemory_or_else_the_machines():
         ({"aof_enabled": 0, "rdb_last_bgsave_status": "ok"}, 1),
     ],
 )
-def test_a_failed_save_is_told(other, ok):
-    """Of the append-only file where there is one, else of the snapshots."""
+def test_a_failed_save_is_reported(other, ok):
+    """Of the append-only file if there is one, else of the snapshots."""
     assert number(readings_of(INFO | other, 1, 2), "persistence_ok") == ok
 
 
 @pytest.mark.live
-def test_a_real_server_is_read_and_its_absence_told():
-    """Reports in the inbox are counted; afterwards only that nobody answers is known."""
+def test_a_real_server_is_read_and_its_absence_reported():
+    """Reports in the inbox are counted; afterwards only the absence is known."""
     server = choose_server(None)
     with server:
         watch = ServerWatch(server.url, "test:")
@@ -87,8 +87,8 @@ def test_a_real_server_is_read_and_its_absence_told():
 
 
 @pytest.mark.live
-def test_the_thread_asks_again_and_again_until_it_is_told_to_stop():
-    """Each answer is a new value; nothing runs on after the block."""
+def test_the_thread_polls_until_it_is_stopped():
+    """Each answer is a new value; no thread is left after the block."""
     with choose_server(None) as server, ServerWatch(server.url, "test:", 0.01) as watch:
         seen = {id(watch.readings()): watch.readings()}
         while len(seen) < 3:

@@ -30,11 +30,11 @@ def test_members_sort_as_the_keys_do(pair):
 
 @given(keys, st.text(min_size=1))
 def test_the_job_is_read_off_its_member(key, job_id: str):
-    """Whatever the id contains, a colon too."""
+    """Whatever the id contains, including a colon."""
     assert job_of_member(encode_member(key, job_id)) == job_id
 
 
-def test_no_place_for_nan():
+def test_nan_is_refused():
     """A policy that computes NaN is a mistake that must not silently sort somewhere."""
     with pytest.raises(ValueError, match="NaN"):
         encode_float(float("nan"))

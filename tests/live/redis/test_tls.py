@@ -1,4 +1,4 @@
-"""A farm on a server that is reached by TLS only: every process of it, and every command."""
+"""A farm on a server that is reached by TLS only: all its processes, and every command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tool: Callable[[str], str]) -> Path:
-    """A folder with an authority of our own (ca.crt) and a server's key that it signed."""
+    """A folder with a certificate authority (ca.crt) and a server's key that it signed."""
     made = tmp_path_factory.mktemp("tls")
     certificates(made, tool("openssl"), "DNS:localhost", "IP:127.0.0.1")
     return made
@@ -34,7 +34,7 @@ def folder(tmp_path_factory, tool: Callable[[str], str]) -> Path:
 
 @pytest.fixture(scope="module")
 def place(folder: Path) -> Iterator[str]:
-    """Where a server listens that talks TLS only: ``rediss://:PASSWORD@HOST:PORT/0``."""
+    """The URL of a server that speaks only TLS: ``rediss://:PASSWORD@HOST:PORT/0``."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
     port = own_port()
@@ -88,7 +88,7 @@ def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, 
 
 
 def test_a_server_of_another_authority_is_refused(place: str):
-    """By us, and by Celery: nobody in between is believed, and no password is sent to him."""
+    """By the farm, and by Celery: no password is sent to a man in the middle."""
     with (
         contextlib.closing(connect(place, "t")) as client,
         pytest.raises(ServerError, match="certificate verify failed"),

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the server for a while is said, waited out, and not the farm's end."""
+"""Temporary trouble with the server is reported, waited for, and does not end the farm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, troubl
 from tests.fixtures.farm_up import Up
 from tests.fixtures.troubled_farm import SCENARIO, Troubled
 
-#: real seconds that a trouble lasts: long enough for silent hosts to be taken for lost
+#: real seconds that a trouble lasts: long enough for silent hosts to be lost
 LONG = 3.0
 
 
@@ -47,7 +47,7 @@ LONG = 3.0
     ],
 )
 def test_what_an_error_means(error: redis.RedisError, kind: str | None):
-    """What passes is told from what no waiting mends, and never by what a job brought along."""
+    """Temporary errors differ from permanent ones, and a job's content never decides which."""
     found = trouble_of(error)
     assert (found and found.kind) == kind
 
@@ -67,7 +67,7 @@ def test_what_an_error_means(error: redis.RedisError, kind: str | None):
     ],
 )
 def test_what_a_server_says_of_itself(info: dict, kind: str | None):
-    """A full server answers reads: whoever looks sees what its scheduler cannot write down."""
+    """A full server answers reads: readers see what its scheduler cannot write."""
     found = trouble_in(info)
     assert (found and found.kind) == kind
 
@@ -84,7 +84,7 @@ class Clock:
 
 
 def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
-    """A run may end when nobody is there any more; a full server is for somebody to mend."""
+    """A run may end without a server; a full server needs an operator."""
     clock, heard = Clock(), list[tuple[Trouble | None, float]]()
     retrying = Retrying(30.0, clock.wait, lambda *what: heard.append(what), lambda: clock.now)
 
@@ -108,7 +108,7 @@ def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory) -> Iterator[Troubled]:
-    """A farm that is up, for all troubles one after the other."""
+    """A running farm, for all troubles one after the other."""
     up = Up(tmp_path_factory.mktemp("troubled"), SCENARIO)
     try:
         yield Troubled(up)
@@ -142,8 +142,8 @@ def _changed_password(farm: Troubled) -> Callable[[], object]:
         ("refused", _changed_password),
     ],
 )
-def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
-    """Nobody ends, the trouble is said once, and what waited and ran is done afterwards."""
+def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
+    """No process ends, the trouble is reported once, and all jobs are done afterwards."""
     jobs = [f"{kind}-{number}" for number in range(12)]
     farm.submit(*jobs)
     well = farm.said("well again")
@@ -164,8 +164,8 @@ def test_a_farm_goes_on_by_itself_when_the_trouble_is_over(farm: Troubled, kind,
 
 
 @pytest.mark.live
-def test_a_server_that_cannot_be_started_is_tried_until_it_can(farm: Troubled):
-    """Its data need repair: the farm waits for that, and goes on with what the server had kept."""
+def test_starting_a_server_is_retried_until_it_succeeds(farm: Troubled):
+    """Its data need repair: the farm waits for that, and continues with the server's data."""
     jobs = [f"gone-{number}" for number in range(12)]
     farm.submit(*jobs)
     # with a slow disk a killed server may lose what it acknowledged, if no scheduler has read it
@@ -185,8 +185,8 @@ def test_a_server_that_cannot_be_started_is_tried_until_it_can(farm: Troubled):
 
 
 @pytest.mark.live
-def test_a_farm_whose_server_is_emptied_is_written_anew(farm: Troubled):
-    """FLUSHALL: no job is lost or done twice, and what is lost is counted."""
+def test_a_farm_whose_server_is_emptied_is_rewritten(farm: Troubled):
+    """FLUSHALL: no job is lost or run twice, and what is lost is counted."""
     farm.submit("before")
     farm.until_ended("before")
     farm.up.farm("submit", "--id", "f", "--count", "12", "--service-time", "2s", "--quiet")
@@ -203,8 +203,8 @@ def test_a_farm_whose_server_is_emptied_is_written_anew(farm: Troubled):
 
 
 @pytest.mark.live
-def test_a_server_that_forgot_its_last_seconds_is_given_them_again(farm: Troubled):
-    """As after a loss of power: jobs that had ended stay ended, the others go on."""
+def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Troubled):
+    """As after a loss of power: jobs that had ended stay ended, the others continue."""
     farm.submit("early")
     farm.until_ended("early")
     folder, copy = farm.up.folder / ".farm/redis", farm.up.folder / "copy"

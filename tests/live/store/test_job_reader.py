@@ -1,4 +1,4 @@
-"""Reading a farm's jobs while the farm works on them: none is skipped, none is met twice."""
+"""Reading a farm's jobs while it works on them: none is skipped or repeated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNT = 1300
 
 
 class Farm:
-    """A farm that only lies in Redis: jobs are submitted, run and end by hand."""
+    """A farm that exists only in Redis: jobs are submitted, run and end by hand."""
 
     def __init__(self, store: ReadableStore, operator: Operator) -> None:
         self.store = store
@@ -70,7 +70,7 @@ def farm(server, client, keys: Keys) -> Iterator[Farm]:
         yield farm
 
 
-def test_every_job_is_met_once_in_order_of_submission_whatever_happens_meanwhile(farm: Farm):
+def test_every_job_is_read_once_in_order_of_submission(farm: Farm):
     """Page by page, while jobs start, end, and others are submitted and forgotten."""
     farm.jobs += [Job(id=f"late-{n}", service_time=1.0, platform=AMD64) for n in range(10)]
     seen: list[str] = []
@@ -82,18 +82,18 @@ def test_every_job_is_met_once_in_order_of_submission_whatever_happens_meanwhile
         states += [state_of(job) for job in page]
         after = seen[-1]
         done = len(seen)
-        # those just seen, and those that come next, go on; so does the head of the queue
+        # those just read, and those that come next, are dispatched; so is the head of the queue
         farm.run(*range(done - 50, min(done + 50, COUNT)))
         farm.end(*range(min(done + 10, COUNT)))
         if done == 500:
             farm.submit(COUNT, COUNT + 10)
     assert seen == [job.id for job in farm.jobs]
     assert set(states) == {"waiting", "running", "succeeded"}
-    with pytest.raises(InputError, match="'nobody' is not known"):
-        next(farm.operator.submitted(after="nobody"))
+    with pytest.raises(InputError, match="'unknown' is not known"):
+        next(farm.operator.submitted(after="unknown"))
 
 
-def test_one_long_listing_bears_that_the_oldest_jobs_are_forgotten(farm: Farm):
+def test_one_long_listing_survives_the_oldest_jobs_being_forgotten(farm: Farm):
     """Ranks change then, places do not."""
     farm.end(*range(700))
     listing = farm.operator.submitted()
@@ -107,7 +107,7 @@ def test_one_long_listing_bears_that_the_oldest_jobs_are_forgotten(farm: Farm):
 
 
 def test_the_queue_is_read_through_though_its_head_leaves(farm: Farm):
-    """What is dispatched meanwhile does not move the others past the reader."""
+    """Jobs dispatched in between do not move the others past the reader."""
     waiting = farm.operator.jobs("waiting")
     seen = [next(waiting).job.id for _ in range(500)]
     farm.run(*range(400))
@@ -118,8 +118,8 @@ def test_the_queue_is_read_through_though_its_head_leaves(farm: Farm):
     assert seen == [*(job.id for job in farm.jobs), "follower"]
 
 
-def test_attempts_that_came_to_nothing_are_told_and_forgotten_with_the_job(farm: Farm, client):
-    """A commit that was repeated after a cut tells nothing twice."""
+def test_void_attempts_are_recorded_and_forgotten_with_the_job(farm: Farm, client):
+    """A commit that was repeated after a cut adds nothing twice."""
     batch = Batch()
     batch.tries["j0"] += [Try(1, "b-1", 1.0, "lost"), Try(2, "b-2", 2.0, "lost too")]
     farm.store.commit(batch, {}, 2.0)
@@ -134,18 +134,18 @@ def test_attempts_that_came_to_nothing_are_told_and_forgotten_with_the_job(farm:
     assert not client.exists(farm.operator.keys.tries("j0"))
 
 
-def test_known_jobs_are_told_from_ended_ones(farm: Farm):
+def test_known_jobs_are_distinguished_from_ended_ones(farm: Farm):
     """An operator may name jobs that ended a moment ago."""
     farm.end(3)
-    assert farm.operator.known(["j3", "j4", "nobody"]) == {"j3": True, "j4": False}
-    assert [state_of(job) for job in farm.operator.jobs_of(["j3", "nobody", "j4"])] == [
+    assert farm.operator.known(["j3", "j4", "unknown"]) == {"j3": True, "j4": False}
+    assert [state_of(job) for job in farm.operator.jobs_of(["j3", "unknown", "j4"])] == [
         "succeeded",
         "waiting",
     ]
 
 
-def test_a_question_that_nobody_answers(farm: Farm, server, keys, monkeypatch):
-    """One message when the time is over, though the connection itself is given up sooner."""
+def test_a_question_without_an_answer(farm: Farm, server, keys, monkeypatch):
+    """One message after the time-out, though the connection itself is given up sooner."""
     monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 1.2)
     monkeypatch.setattr("farm.live.operating.operator.LONGEST_BLOCK", 0.2)
     with (

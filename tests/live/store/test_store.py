@@ -1,4 +1,4 @@
-"""The mirror of the farm in Redis, on the fake and on the real server alike."""
+"""The copy of the farm's state in Redis, on the fake and on the real server alike."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def waits(batch: Batch, number: int, level: int = 0) -> Job:
     return job
 
 
-def test_waiting_jobs_lie_in_policy_order(store: ReadableStore, redis, keys: Keys):
+def test_waiting_jobs_are_in_policy_order(store: ReadableStore, redis, keys: Keys):
     """Depth is one ZCARD, and a page of the queue is in the order of dispatch."""
     batch = Batch()
     for number in range(25):
@@ -90,7 +90,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
 
 
 def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Keys):
-    """A commit whose answer was lost is done again: only messages are sent twice."""
+    """A commit whose answer was lost is repeated: only messages are sent twice."""
     batch = Batch()
     waits(batch, 1)
     builder = Builder(id="b", pool="p", index=1)
@@ -101,13 +101,13 @@ def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Key
     store.commit(batch, {}, 0.0)
     assert store.depths() == {"amd64/virtual": 1}
     assert store.builders() == {"b": view}
-    # a host takes from the right: first the first
+    # a host takes from the right: the oldest first
     assert redis.rpop(keys.host_list("host")) == b"one"
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
 
 
 def test_each_stream_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, keys: Keys):
-    """What was taken in goes, what was not stays, and the cursor is kept for a successor."""
+    """What was read is removed, the rest stays, and the cursor is kept for a successor."""
     stream = keys.stream("reports")
     entries = [redis.xadd(stream, {"m": b"x"}).decode() for _ in range(5)]
     redis.xadd(keys.stream("submissions"), {"m": b"x"})
@@ -118,10 +118,8 @@ def test_each_stream_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, ke
     assert redis.xlen(keys.stream("submissions")) == 1
 
 
-def test_a_fresh_farm_forgets_an_old_one_but_nobody_elses_keys(
-    store: ReadableStore, redis, keys: Keys
-):
-    """Only keys of this prefix go, wildcards in it notwithstanding, and the lease stays."""
+def test_a_fresh_farm_deletes_an_old_one_but_no_other_keys(store: ReadableStore, redis, keys: Keys):
+    """Only keys of this prefix are deleted, despite wildcards in it, and the lease stays."""
     redis.set(keys.lease, "mine")
     batch = Batch()
     waits(batch, 1)
@@ -143,7 +141,7 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     batch = Batch()
     batch.counts = Counts()
     redis.hset(keys.meta, mapping={"version": VERSION, "speed": "1.0"})
-    long_ago = "1000-0"  # as the server's clock has it: 1970
+    long_ago = "1000-0"  # by the server's clock: 1970
     store.commit(batch, {"reports": long_ago}, 5.0)
     saved = store.saved()
     assert saved is not None
@@ -154,8 +152,8 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     assert saved.age > 1e9
 
 
-def test_what_an_emptied_server_left_is_no_farm_to_go_on_with(store: ReadableStore, keys: Keys):
-    """Emptied under a scheduler that died then: it is said what is missing, and what to do."""
+def test_a_farm_cannot_continue_from_an_emptied_server(store: ReadableStore, keys: Keys):
+    """Emptied under a scheduler that died then: one message says what is missing and what to do."""
     batch = Batch()
     waits(batch, 1)
     batch.counts = Counts(serial=1)
@@ -164,10 +162,8 @@ def test_what_an_emptied_server_left_is_no_farm_to_go_on_with(store: ReadableSto
         store.saved()
 
 
-def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
-    store: ReadableStore, redis, keys: Keys
-):
-    """What a server came back with is replaced: no job stands there twice, or has no place."""
+def test_a_farm_is_rewritten_in_place_of_old_data(store: ReadableStore, redis, keys: Keys):
+    """Old data on the server are replaced: no job appears twice, or has no place."""
     store.open(1.0)
     store.take_over("rules")
     old, ended = Batch(), EndJob(Job(id="job-0", service_time=1.0), "succeeded", 1, 0.0, 9.0)
@@ -190,10 +186,10 @@ def test_a_farm_is_written_anew_in_the_place_of_what_is_left(
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
 
 
-def test_a_large_farm_is_written_anew_in_pieces_and_appears_whole(
+def test_a_large_farm_is_rewritten_in_pieces_and_appears_whole(
     store: ReadableStore, redis, keys: Keys, monkeypatch
 ):
-    """No command of them is large; readers see nothing until all is there, also if it is lost."""
+    """No command of it is large; readers see nothing until all is there, also if it is lost."""
     monkeypatch.setattr("farm.live.store.drafts.AT_ONCE", 3)
     store.open(1.0)
     farm = Batch()
@@ -220,10 +216,8 @@ def test_a_large_farm_is_written_anew_in_pieces_and_appears_whole(
     assert not redis.keys(f"{keys.prefix}*{SUFFIX}")
 
 
-def test_a_draft_that_is_never_put_in_place_expires(
-    store: ReadableStore, redis, keys: Keys, monkeypatch
-):
-    """Nothing stays of a scheduler that was killed before; what is put in place stays for good."""
+def test_an_unfinished_draft_expires(store: ReadableStore, redis, keys: Keys, monkeypatch):
+    """What a killed scheduler left expires; what is put in place stays for good."""
     store.open(1.0)
     farm = Batch()
     waits(farm, 1)
@@ -239,7 +233,7 @@ def test_a_draft_that_is_never_put_in_place_expires(
 
 
 def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
-    """Paused between a look at an empty farm and its opening, while another one began to work."""
+    """Paused between reading an empty farm and opening it, while another one began to work."""
     lease = Lease(redis, keys)
     old = lease.try_to_take(redis)
     redis.delete(keys.lease)
@@ -269,7 +263,7 @@ def test_what_is_written_once_is_renewed(store: ReadableStore, redis, keys: Keys
 def test_what_a_successor_cannot_read_is_removed_and_kept(
     store: ReadableStore, redis, keys: Keys, garbage: bytes
 ):
-    """It has no end of a farm to be: the jobs that can be read go on."""
+    """One bad record does not stop the farm: the other jobs continue."""
     store.open(1.0)
     batch = Batch()
     waits(batch, 1)
@@ -290,7 +284,7 @@ def test_what_a_successor_cannot_read_is_removed_and_kept(
 
 
 @pytest.mark.parametrize("field", ["at", "speed", "counts", "cursor", "rules"])
-def test_a_farm_whose_counts_cannot_be_read_is_said_to_be_so(
+def test_a_farm_whose_counts_cannot_be_read_is_reported(
     store: ReadableStore, redis, keys: Keys, field: str
 ):
     """In one message: nothing is begun, and nothing of it is deleted."""

@@ -32,8 +32,8 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.live.redis.keys import STREAMS
 from farm.live.wire import messages as wire
-from farm.live.wire.bounds import flaw_of
 from farm.live.wire.messages import VERSION, Envelope, MessageError
+from farm.live.wire.report_checks import flaw_of
 
 JOB = Job(id='j"1', service_time=3.5, platform=Platform("amd64", True), attributes={"user": "ü"})
 REPORTS = (
@@ -81,7 +81,7 @@ def test_reports_survive_the_wire():
         stream = wire.stream_of(report)
         assert wire.decode_envelope(wire.encode(envelope), stream) == envelope
         drain = {"reports"} if isinstance(report, DrainRequested) else set()
-        for other in {*STREAMS} - {stream} - drain:  # each takes only its own
+        for other in {*STREAMS} - {stream} - drain:  # each accepts only its own
             with pytest.raises(MessageError, match="Invalid value"):
                 wire.decode_envelope(wire.encode(envelope), other)
     assert {type(report) for report in REPORTS} == set(get_args(wire.Report))
@@ -96,7 +96,7 @@ def test_commands_survive_the_wire(command):
 
 
 def test_a_play_command_survives_as_text():
-    """What a container is given; with the version, which is not the command's own."""
+    """A container's argument; with the version, which is not part of the command."""
     play = COMMANDS[2]
     assert wire.decode_play(wire.encode_play(play)) == play
     for text, said in (
@@ -110,13 +110,13 @@ def test_a_play_command_survives_as_text():
 
 @pytest.mark.parametrize("event", [PoolPlanned(0.0, "p", 1, 1, 1, 1), AlarmRang(0.0)])
 def test_events_that_are_not_reported_are_refused(event):
-    """What only the scheduler's own process can say does not come over the wire."""
+    """Events of the scheduler's own process do not come over the wire."""
     with pytest.raises(MessageError, match="malformed"):
         wire.decode_envelope(wire.encode(Envelope(VERSION, "host", "life", 1, (event,))), "plans")
 
 
 def test_another_version_is_refused_by_name():
-    """A host and a scheduler of different releases say so instead of misunderstanding."""
+    """A host and a scheduler of different releases report it instead of misunderstanding."""
     old = Envelope(VERSION + 1, "host", "life", 1, ())
     with pytest.raises(MessageError, match=f"version {VERSION + 1}.*version {VERSION}"):
         wire.decode_envelope(wire.encode(old), "reports")
@@ -142,7 +142,7 @@ def test_large_messages_are_refused(size_of, monkeypatch):
 
 
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
-def test_garbage_is_refused_and_nothing_worse(data: bytes):
+def test_garbage_is_refused_with_a_message_error(data: bytes):
     """No bytes from the wire lead to anything but a MessageError."""
     for stream in STREAMS:
         with pytest.raises(MessageError):
@@ -176,6 +176,6 @@ def test_deep_json_is_refused():
     ],
 )
 def test_unacceptable_jobs_are_named(change, said: str):
-    """What makes a submitted job unacceptable is said in words."""
+    """The message says why a submitted job is unacceptable."""
     assert said in (flaw_of(msgspec.structs.replace(JOB, **change)) or "")
     assert flaw_of(JOB) is None

@@ -1,4 +1,4 @@
-"""Reports on their way to the scheduler: in order, each taken in once, orders likewise."""
+"""Reports on their way to the scheduler: in order, each read once; commands likewise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOBS = JobsSubmitted(wire.UNSTAMPED, (Job(id="a", service_time=1.0),))
 
 
 def read_all(inbox: Inbox, count: int) -> list[wire.Report]:
-    """Read until so many reports are there, or a minute is over."""
+    """Read until this many reports are there, or a minute is over."""
     reports: list[wire.Report] = []
     for _ in range(1200):
         reports += [report for entry in inbox.read(0.05) for report in entry.envelope.reports]
@@ -46,8 +46,8 @@ def test_reports_arrive_in_order(server, client, keys):
     assert client.xlen(keys.stream("reports")) == 3
 
 
-def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
-    """Every report comes, once, in order, although the connection broke under them."""
+def test_nothing_is_lost_while_the_connection_is_cut(wire_cut_twice, client, keys):
+    """Every report comes, once, in order, although the connection broke."""
     proxy, reporter = wire_cut_twice
     sent = [SlotCleaned(wire.UNSTAMPED, "b", n) for n in range(300)]
     reporter.start()
@@ -64,7 +64,7 @@ def test_nothing_is_lost_while_the_wire_is_cut(wire_cut_twice, client, keys):
 
 @pytest.fixture
 def wire_cut_twice(server, wire, keys):
-    """A reporter that speaks through a cuttable wire."""
+    """A reporter on a cuttable connection."""
     reporter = Reporter(wire.url(server.url), keys, "me")
     yield wire, reporter
     reporter.close(1.0)
@@ -81,7 +81,7 @@ def test_one_heartbeat_waits_at_most(server, client, keys):
 
 
 def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, keys, monkeypatch):
-    """It is remembered for whoever asks; what follows is sent."""
+    """It is kept for inspection; the following ones are sent."""
     monkeypatch.setattr(wire, "MAX_BYTES", 500)
     reporter = Reporter(server.url, keys, "me", "submissions")
     reporter.put(JobsSubmitted(wire.UNSTAMPED, (Job(id="x" * 600, service_time=1.0),)))
@@ -92,8 +92,8 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
     assert read_all(Inbox(client, keys), 1) == [wire.LoadDone()]
 
 
-def test_an_envelope_sent_twice_is_taken_in_once(client, keys, caplog):
-    """By sender, life and number; other versions and garbage are dropped, and that is said."""
+def test_an_envelope_sent_twice_is_read_once(client, keys, caplog):
+    """By sender, life and number; other versions and garbage are dropped, and counted."""
     one = encode(Envelope(VERSION, "h", "life", 1, (JOBS,)))
     new_life = encode(Envelope(VERSION, "h", "other", 1, (wire.LoadDone(),)))
     alien = encode(Envelope(99, "h", "other", 2, ()))
@@ -111,7 +111,7 @@ def test_an_envelope_sent_twice_is_taken_in_once(client, keys, caplog):
 
 
 def test_reports_do_not_wait_behind_submissions(client, keys):
-    """A turn takes in all that is urgent, or one submission; neither keeps the other waiting."""
+    """A turn reads all urgent reports, or one submission; neither keeps the other waiting."""
     for number in range(1, 30):
         envelope = encode(Envelope(VERSION, "load", "life", number, (JOBS,)))
         client.xadd(keys.stream("submissions"), {"m": envelope})
@@ -126,7 +126,7 @@ def test_reports_do_not_wait_behind_submissions(client, keys):
     assert len(inbox.read(0.0)) == 1
 
 
-def test_jobs_are_handed_in_in_bounded_envelopes(server, client, keys):
+def test_jobs_are_submitted_in_bounded_envelopes(server, client, keys):
     """By number and by bytes; together as far as the bounds allow, and in order."""
     many = tuple(Job(id=f"j{n}", service_time=1.0) for n in range(2300))
     large = tuple(
@@ -143,8 +143,8 @@ def test_jobs_are_handed_in_in_bounded_envelopes(server, client, keys):
     assert [job for report in found for job in report.jobs] == [*many, *large]
 
 
-def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
-    """Every command of an operator is another one; who sends again and again stays known."""
+def test_the_number_of_remembered_senders_is_bounded(client, keys, monkeypatch):
+    """Every command of an operator is another sender; frequent ones stay known."""
     monkeypatch.setattr("farm.live.wire.inbox.MOST_SENDERS", 3)
     inbox = Inbox(client, keys)
     for number in range(1, 6):
@@ -156,8 +156,8 @@ def test_only_so_many_senders_are_remembered(client, keys, monkeypatch):
     assert len(inbox._last_seq) == 3
 
 
-def test_our_messages_are_what_celery_itself_would_send(server, client, keys):
-    """A task sent by Celery and one written by us differ in ids and in what is for display."""
+def test_messages_are_what_celery_itself_would_send(server, client, keys):
+    """The farm's task messages and Celery's differ only in ids and in what is for display."""
     command = StartJob(Job(id='j"ö', service_time=1.0), 2, "b", 0)
     app = celery_app(server.url, keys, "h")
     with contextlib.closing(app):

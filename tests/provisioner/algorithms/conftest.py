@@ -1,4 +1,4 @@
-"""Ways to ask an algorithm in few words."""
+"""Fixtures that call an algorithm in few words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Plans = Callable[..., list[ScalingPlan]]
 def plans() -> Plans:
     """Return a function that gives an algorithm's plans for pools, one after the other.
 
-    Its memory goes through a restart between any two plans.
+    Its memory survives a restart between any two plans.
     """
 
     def ask(algorithm: Any, *pools: dict[str, Any]) -> list[ScalingPlan]:

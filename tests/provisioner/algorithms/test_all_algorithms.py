@@ -1,4 +1,4 @@
-"""What every algorithm keeps, whatever the pool looks like."""
+"""What every algorithm guarantees for every pool."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ histories = st.lists(pools(), min_size=1, max_size=6).map(
 @pytest.mark.parametrize("name", ALGORITHMS)
 @given(histories, st.integers(0, 20), st.integers(0, 60))
 def test_limits_are_kept(name: str, history: list[PoolSnapshot], least: int, more: int) -> None:
-    """Protects min ≤ desired ≤ max, no negative orders, no more builders than max, no dice."""
+    """Protects min ≤ desired ≤ max, no negative numbers, no randomness."""
     options = {**NEEDED.get(name, {}), "min": least, "max": least + more}
     algorithm: Any = make_algorithm(name, options)
     memory, again = algorithm.start(), algorithm.start()
@@ -70,7 +70,7 @@ def test_limits_are_kept(name: str, history: list[PoolSnapshot], least: int, mor
 def test_more_waiting_jobs_never_want_fewer_builders(
     name: str, snapshot: PoolSnapshot, more: int
 ) -> None:
-    """Protects monotony at the first look at a pool."""
+    """Protects monotony at the first plan of a pool."""
     import msgspec
 
     options = {"max": 50, **NEEDED.get(name, {})}

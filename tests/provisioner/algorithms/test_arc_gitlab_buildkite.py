@@ -45,14 +45,14 @@ def test_gitlab_idle_builders(in_use: int, options: dict[str, Any], idle: int) -
 
 
 def test_gitlab_plan(plan: Any) -> None:
-    """Protects the sum of use and idle, with and without a look at the queue."""
+    """Protects the sum of used and idle builders, with and without the queue."""
     work = {"busy": 4, "running_jobs": 4, "waiting_jobs": 6}
     assert plan(Gitlab(max=50, idle_count=2), **work) == (12, 8, 0)
     assert plan(Gitlab(max=50, idle_count=2, preemptive_mode=True), **work) == (6, 2, 0)
 
 
 def test_gitlab_throttle(plans: Any) -> None:
-    """Protects the throttle: a burst, then so many a second."""
+    """Protects the throttle: a burst, then a number per second."""
     slow = Gitlab(max=50, idle_count=20, throttle_limit=0.1, throttle_burst=3)
     made = plans(slow, *({"at": at} for at in (0.0, 5.0, 10.0, 70.0)))
     assert [plan.start for plan in made] == [3, 0, 1, 3]

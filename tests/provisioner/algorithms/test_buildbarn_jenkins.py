@@ -1,4 +1,4 @@
-"""Rules that smooth what they see."""
+"""Algorithms that smooth their input."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_jenkins_does_nothing_at_first(plans: Any) -> None:
 
 
 def test_jenkins_is_sluggish_on_a_growing_queue(plans: Any) -> None:
-    """Protects the average: a new queue is believed only little by little."""
+    """Protects the average: a new queue counts only gradually."""
     eager = Jenkins(max=50, initial_delay=0.0)
     made = plans(eager, *queue(20, 20, 20, busy=1, running_jobs=1))
     assert [plan.start for plan in made] == [2, 4, 5]  # 2.0, 3.8, 5.42, each + 0.3
 
 
-def test_jenkins_counts_what_is_on_its_way(plans: Any) -> None:
-    """Protects against asking twice: planned slots are taken off."""
+def test_jenkins_counts_booting_builders(plans: Any) -> None:
+    """Protects against asking twice: planned slots are subtracted."""
     eager = Jenkins(max=50, initial_delay=0.0, decay=0.0)
     (made,) = plans(eager, *queue(20, busy=1, running_jobs=1, booting=18))
     assert made.start == 2
@@ -73,13 +73,13 @@ def test_jenkins_waits_while_a_slot_is_free(plans: Any) -> None:
     assert plans(eager, *queue(20, busy=1, idle=1, running_jobs=1))[0].start == 0
 
 
-def test_jenkins_asks_for_one_when_there_is_nothing_at_all(plans: Any) -> None:
+def test_jenkins_asks_for_one_when_there_are_none(plans: Any) -> None:
     """Protects the first job from waiting for the average to rise."""
     assert plans(Jenkins(max=50, initial_delay=0.0), *queue(1))[0].start == 1
 
 
 def test_jenkins_never_stops_and_keeps_its_minimum(plan: Any) -> None:
-    """Protects the division of work: idle time-outs end builders."""
+    """Protects the division of work: idle time-outs stop builders."""
     assert plan(Jenkins(min=3, max=50), idle=9) == (9, 0, 0)
     assert plan(Jenkins(min=3, max=50)) == (3, 3, 0)
 

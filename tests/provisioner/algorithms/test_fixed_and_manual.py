@@ -1,4 +1,4 @@
-"""Numbers that somebody wrote down."""
+"""Algorithms with fixed numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_fixed(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]
     assert plan(Fixed(builders=3), **counts) == expected
 
 
-def test_builders_that_go_away_still_take_up_room(plan: Any) -> None:
+def test_leaving_builders_still_take_up_room(plan: Any) -> None:
     """Protects ``max`` as a quota: draining and stopping builders exist too."""
     assert plan(Fixed(builders=3, max=4), draining=2, stopping=1) == (3, 1, 0)
     assert plan(Fixed(builders=3, max=2)) == (2, 2, 0)

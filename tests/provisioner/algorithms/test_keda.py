@@ -35,7 +35,7 @@ def test_a_small_pool_grows_by_four_at_a_time(plans: Any) -> None:
 
 
 def test_two_plans_in_one_period_share_the_limit(plans: Any) -> None:
-    """Protects the limit from being asked more often than it is meant for."""
+    """Protects the limit from being applied more often than intended."""
     pools = [{"at": at, "waiting_jobs": 500, "busy": 10} for at in (0.0, 5.0, 10.0, 15.0)]
     assert desired(plans, Keda(interval=5.0), *pools) == [20, 20, 20, 40]
 
@@ -71,7 +71,7 @@ def test_activation_length(plans: Any) -> None:
 
 
 def test_polling_is_slower_than_syncing(plans: Any) -> None:
-    """Protects the 30 s between KEDA's looks at a pool that is at none."""
+    """Protects the 30 s between KEDA's polls of a pool that is at none."""
     pools = [{"at": 0.0}, {"at": 15.0, "waiting_jobs": 9}, {"at": 30.0, "waiting_jobs": 9}]
     assert desired(plans, Keda(), *pools) == [0, 0, 2]
 
@@ -83,7 +83,7 @@ def test_minimum_above_none_never_reaches_none(plans: Any) -> None:
 
 
 def test_running_jobs_are_invisible_unless_asked_for(plans: Any) -> None:
-    """Protects the known trap (working builders are told to go) and the way out of it."""
+    """Protects the known trap (working builders are stopped) and the way out of it."""
     pools = [{"at": 15.0 * k, "busy": 10, "running_jobs": 10} for k in range(30)]
     seen = Keda(min=1, list_length=1.0, length="waiting+running")
     blind = Keda(min=1, list_length=1.0)

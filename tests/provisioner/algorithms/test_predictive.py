@@ -1,4 +1,4 @@
-"""``predictive``: what was learned of earlier days is there before the jobs are."""
+"""``predictive``: it starts builders before the jobs come, by what it learned of earlier days."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def wanted(algorithm: Predictive, days: int, demand: dict[int, int]) -> list[int
     return last
 
 
-def test_the_second_day_is_there_before_its_jobs() -> None:
+def test_on_the_second_day_builders_precede_the_jobs() -> None:
     """On the first day it follows; on the next it is ahead of the rush by ``ahead``."""
     algorithm = Predictive(max=50, step=3600, ahead=3600, interval=3600)
     rush = {9: 20, 10: 20}

@@ -1,4 +1,4 @@
-"""From a scenario's options to an algorithm, and mistakes on the way."""
+"""From a scenario's options to an algorithm, and mistakes in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from provisioner.algorithms.taskcluster import Taskcluster
 
 
 def test_options_become_the_algorithms_fields() -> None:
-    """Protects the way in: defaults stay, times may be written with units."""
+    """Protects the conversion: defaults stay, times may be written with units."""
     given = {"min": 1, "max": 9, "scaling_ratio": 1, "interval": "1m30s"}
     made = make_algorithm("taskcluster", given, parse_time=parse_time)
     assert made == Taskcluster(min=1, max=9, scaling_ratio=1.0, interval=90.0)
@@ -82,8 +82,8 @@ def test_a_mistake_is_one_message(name: str, options: dict[str, Any], message: s
         make_algorithm(name, options, parse_time=parse_time)
 
 
-def test_an_algorithm_of_ones_own() -> None:
-    """Protects extension: a class of somebody's own gets the same checks of its options."""
+def test_an_algorithm_of_the_user() -> None:
+    """Protects extension: a user's class gets the same checks of its options."""
 
     class Odd(Memoryless, frozen=True, kw_only=True):
         max: int = 9
@@ -94,7 +94,7 @@ def test_an_algorithm_of_ones_own() -> None:
         make_algorithm(Odd, {"mim": 3})
 
 
-def test_every_algorithm_says_what_it_does_and_names_its_options() -> None:
+def test_every_algorithm_has_a_description_and_documented_options() -> None:
     """Protects documentation: a formula or rule in each docstring, in docs/, and no two alike."""
     page = (Path(__file__).parents[3] / "docs/reference/provisioning-algorithms.md").read_text()
     for name, kind in ALGORITHMS.items():
@@ -118,7 +118,7 @@ def test_memory_of_another_algorithm_is_not_restored() -> None:
 
 
 def test_the_registry_has_one_file_an_algorithm() -> None:
-    """Protects the habit: one algorithm a file beside the registry."""
+    """Protects the convention: one algorithm a file beside the registry."""
     folder = Path(registry_module.__file__).parent
     files = {path.stem.replace("_", "-") for path in folder.glob("*.py")}
     assert files - {"--init--", "registry", "sizing"} == set(ALGORITHMS)

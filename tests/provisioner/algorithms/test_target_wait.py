@@ -24,7 +24,7 @@ BUSY = {"busy": 10, "running_jobs": 10, "next_slot_time": 60.0}
         ({**BUSY, "waiting_jobs": 4, "waiting_work": 2400.0}, 10),  # 60 + 240 = 300
         ({**BUSY, "waiting_jobs": 4, "waiting_work": 2401.0}, 11),
         ({**BUSY, "waiting_jobs": 8, "waiting_work": 4800.0}, 16),  # 4800 ÷ 16 = 300
-        ({**BUSY, "waiting_jobs": 2, "waiting_work": 48000.0}, 13),  # a slot for everybody
+        ({**BUSY, "waiting_jobs": 2, "waiting_work": 48000.0}, 13),  # a slot for every job
         ({**BUSY, "waiting_jobs": 8, "waiting_work": 4800.0, "slots": 4}, 4),
         ({"waiting_jobs": 5, "waiting_work": 3000.0}, 6),
         ({"waiting_jobs": 5, "waiting_work": 900.0}, 3),
@@ -52,7 +52,7 @@ def wait(snapshot: PoolSnapshot, builders: int) -> float:
     st.integers(0, 40), st.integers(0, 40), st.floats(0, 500), st.none() | st.floats(0, 300),
     st.integers(1, 5), st.floats(1, 600),
 )  # fmt: skip
-def test_needed_is_the_smallest_that_will_do(
+def test_needed_is_the_smallest_sufficient_size(
     running: int, waiting: int, each: float, tnb: float | None, slots: int, objective: float
 ) -> None:
     """Protects the closed form against a search from below."""
@@ -110,7 +110,7 @@ def test_grows_at_once_and_shrinks_after_holding(plans: Any) -> None:
 
 
 def test_a_burst_while_holding_starts_the_wait_again(plans: Any) -> None:
-    """Protects a pool whose surplus is not without interruption."""
+    """Protects a pool whose surplus is interrupted."""
     target = TargetWait(max=50, objective=300.0, hold=60.0)
     quiet = {"busy": 2, "running_jobs": 2, "idle": 8, "next_slot_time": 0.0}
     burst = {**quiet, "waiting_jobs": 9, "waiting_work": 6000.0}
@@ -118,8 +118,8 @@ def test_a_burst_while_holding_starts_the_wait_again(plans: Any) -> None:
     assert [plan.stop for plan in made] == [0, 0, 0, 0, 8]
 
 
-def test_a_pool_that_shrank_to_what_it_needed_shrinks_on_when_it_needs_less(plans: Any) -> None:
-    """Protects against the size of the last shrinking being held for ever."""
+def test_a_pool_that_shrank_shrinks_further_when_it_needs_less(plans: Any) -> None:
+    """Protects against the size of the last shrinking being held forever."""
     target = TargetWait(max=50, objective=300.0, hold=60.0)
     busy = {"busy": 2, "running_jobs": 2, "next_slot_time": 0.0}
     made = plans(

@@ -1,4 +1,4 @@
-"""Taskcluster's estimator: right in slots, and as its simulator has it in workers."""
+"""Taskcluster's estimator: correct in slots, and in workers as in its simulator."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ DISPATCHED = (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 0)])
 
 
 def told(*history: Any) -> Auditor:
-    """Hand a ledger to a new auditor."""
+    """Play a history to a new auditor."""
     auditor = Auditor()
     for event, commands in history:
         auditor(event, commands)
@@ -54,12 +54,12 @@ def told(*history: Any) -> Auditor:
 
 
 def test_a_sound_history_passes(history: Any) -> None:
-    """A checker that cries wolf would be switched off."""
+    """False alarms would make the auditor useless."""
     told(*history).close()
 
 
 def test_an_execution_may_outlive_the_job_that_led_it() -> None:
-    """A cancelled job's execution goes on while it serves another job of the same action."""
+    """A cancelled job's execution continues while it serves another job of the same action."""
     lead, other = (Job(id=name, service_time=9.0, action="x") for name in ("lead", "other"))
     builder = Builder(id="one", pool="p", index=0)
     told(
@@ -184,7 +184,7 @@ def test_a_contradiction_is_found(says: str) -> None:
         told(*CONTRADICTIONS[says])
 
 
-def test_a_job_that_never_ends_is_found_at_the_close() -> None:
+def test_a_job_that_never_ends_is_found_at_the_end() -> None:
     """No job is lost, unless the run was cut short on purpose."""
     auditor = told(JOINED, DISPATCHED)
     auditor.close(expect_all_ended=False)
@@ -211,8 +211,8 @@ def test_a_cleaned_slot_is_used_again() -> None:
     )
 
 
-def test_the_message_tells_the_jobs_history() -> None:
-    """Whoever reads the failure sees what led to it."""
+def test_the_message_has_the_jobs_history() -> None:
+    """The failure shows the events that led to it."""
     with pytest.raises(InvariantError) as caught:
         told(*CONTRADICTIONS["ended twice"])
     text = str(caught.value)

@@ -1,4 +1,4 @@
-"""A recorded run, replayed through a scheduler, gives the same orders, or the first difference."""
+"""A recorded run, replayed by a scheduler, gives the same commands, or the first difference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.results.log.writer import EventLogWriter
 
 
 class Parrot:
-    """Answers each event with what a history says."""
+    """Answer each event with the history's commands."""
 
     def __init__(self, history: Any) -> None:
         self.answers = iter([orders for _, orders in history])
@@ -34,13 +34,13 @@ def log(tmp_path: Path, history: Any, tell: Any) -> Path:
     return path
 
 
-def test_same_orders_are_no_difference(log: Path, history: Any) -> None:
+def test_same_commands_are_no_difference(log: Path, history: Any) -> None:
     """The proof that one scheduler runs both worlds rests on this comparison."""
     assert replay(log, Parrot(history)) is None
 
 
 def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
-    """A drifted scheduler is caught at the event where it drifts, with its line."""
+    """A changed scheduler is caught at its first different event, with its line."""
     event, orders = history[3]
     history[3] = (event, list(reversed(orders)))
     difference = replay(log, Parrot(history))
@@ -52,7 +52,7 @@ def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
 
 
 def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
-    """Taking in an event that the recorded run ignored is a difference, orders or none."""
+    """Handling an event that the recorded run ignored is a difference, with or without commands."""
     index = next(i for i, (_, orders) in enumerate(history) if orders is IGNORED)
     history[index] = (history[index][0], NO_COMMANDS)
     difference = replay(log, Parrot(history))
@@ -61,8 +61,8 @@ def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
     assert not difference.replayed_ignored
 
 
-def test_a_cut_log_is_compared_as_far_as_it_goes(log: Path, history: Any) -> None:
-    """Orders that a killed writer lost are no difference."""
+def test_a_truncated_log_is_compared_as_far_as_it_goes(log: Path, history: Any) -> None:
+    """Commands lost with a killed writer are no difference."""
     raw = log.read_bytes()
     last_order = raw.rindex(b'{"at_s":40.0,"event":"builder-drained"')
     log.write_bytes(raw[: last_order + 30])

@@ -1,4 +1,4 @@
-"""Any history of events and orders survives the event log unchanged."""
+"""Any history of events and commands survives the event log unchanged."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ commands = st.one_of(
 
 @st.composite
 def entries(draw: st.DrawFn) -> tuple[Event, Any]:
-    """Draw an event with orders; often of jobs that were submitted before, with matching ends."""
+    """Draw an event with commands; often of jobs that were submitted before, with matching ends."""
     event = draw(events)
     if draw(st.integers(0, 4)) == 0:
         return event, IGNORED
@@ -145,7 +145,7 @@ def entries(draw: st.DrawFn) -> tuple[Event, Any]:
 
 @st.composite
 def caused_end(draw: st.DrawFn, event: JobFinished) -> EndJob:
-    """Draw an end that the event's own line can tell."""
+    """Draw an end that is logged on the event's own line."""
     end = draw(ends)
     return msgspec.structs.replace(
         end,
@@ -161,7 +161,7 @@ def caused_end(draw: st.DrawFn, event: JobFinished) -> EndJob:
 @given(st.lists(entries(), max_size=12), st.integers(1, 5))
 @settings(deadline=None)
 def test_any_history_reads_back_exactly(history: list[Any], buffer_lines: int) -> None:
-    """Nothing that a scheduler was told or ordered may be lost or changed by the log."""
+    """The log loses or changes no event and no command."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         with EventLogWriter(path, buffer_lines) as write:

@@ -1,4 +1,4 @@
-"""The fast lane tells the reference's story, event by event and to the last digit."""
+"""The compiled engine gives the reference's events, one by one and to the last digit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
 
-#: few instants and spans: what happens at one instant is what can go wrong
+#: few instants and spans: simultaneous events are the difficult ones
 spans = st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0, 3.7, 10.0])
 platforms = st.sampled_from(
     [Platform("a", True), Platform("b", True), Platform(None, True), Platform("a", False)]
@@ -57,7 +57,7 @@ laws = st.none() | st.builds(
 
 
 def lifetimes(spans: tuple[float, ...]) -> Callable[[int], float]:
-    """Return how long the n-th builder lives: these spans, again and again."""
+    """Return how long the n-th builder lives: these spans, repeatedly."""
     return lambda number: spans[number % len(spans)]
 
 
@@ -83,7 +83,7 @@ def pools(draw: st.DrawFn) -> list[PoolSpec]:
                 "lost_at": draw(st.sampled_from([(), (), (1.0, 7.0), (5.0, 5.0, 9.5)])),
             }
             if provisioned and comes_and_goes["idle_timeout"] is None:
-                broken = None  # else it might stay for ever in the place of one that works
+                broken = None  # otherwise it might stay forever in place of one that works
         made.append(
             PoolSpec(
                 name=f"p{number}",
@@ -104,12 +104,12 @@ def pools(draw: st.DrawFn) -> list[PoolSpec]:
 
 @st.composite
 def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnyAlgorithm]:
-    """Draw who sizes each provisioned pool."""
+    """Draw the algorithm that sizes each provisioned pool."""
     names = [name for name in sorted(ALGORITHMS) if name != "target-wait"]
     made = {}
     for pool in pools:
         if pool.provisioned:
-            # with others builders that time out would come and go for as long as a job waits
+            # with other algorithms builders that time out would come and go while a job waits
             others = names if pool.idle_timeout is None else []
             name = draw(st.sampled_from(["taskcluster", "taskcluster", *others]))
             intervals = (0.7, 1.0, 7.0) if name in SPARED else (10.0, 70.0)
@@ -145,7 +145,7 @@ def loads(draw: st.DrawFn) -> list[Job]:
 
 @st.composite
 def rules(draw: st.DrawFn) -> SchedulingRules:
-    """Draw rules that the fast lane covers."""
+    """Draw rules that the compiled engine covers."""
     options = PolicyOptions(
         aging_factor=draw(st.sampled_from([0.0, 0.3, 10.0])),
         aging=draw(st.sampled_from(["linear", "matrix"])),
@@ -162,7 +162,7 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
 def simulated(
     rules: Any, specs: list[PoolSpec], algorithms: Any, jobs: list[Job], estimator: str, ends: float
 ) -> tuple[RunRecords, bytes]:
-    """Play by the scheduler; return the records and the event log."""
+    """Simulate by the scheduler; return the records and the event log."""
     recorder, log = Recorder(), EventLogLines()
     scheduler = Scheduler(rules, make_estimator(estimator), specs)
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
@@ -177,7 +177,7 @@ def simulated(
 def compare(
     rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float, data: Any
 ) -> bool:
-    """Play in both lanes and compare; return whether the fast one played it."""
+    """Simulate with both engines and compare; return whether the compiled one could."""
     algorithms = data.draw(sizing(specs))
     assert not why_not(rules, make_estimator(estimator), specs, algorithms)
     assert not why_not_these(rules, jobs, specs)
@@ -217,6 +217,6 @@ cases = given(
 @pytest.mark.timeout(1200)
 @cases
 @settings(max_examples=5000, deadline=None)
-def test_the_same_story(rules, specs, jobs, estimator, ends_at, data):
+def test_the_same_events(rules, specs, jobs, estimator, ends_at, data):
     """Protects equality on thousands of farms and loads drawn at random."""
     compare(rules, specs, jobs, estimator, ends_at, data)

@@ -14,8 +14,8 @@ from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import FARM, LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.by_formula import FormulaForecaster
 from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
@@ -49,7 +49,7 @@ def scenario(scheduling=None, **estimates):
 
 
 def story(wanted) -> list:
-    """Simulate; return every event with its orders."""
+    """Simulate; return every event with its commands."""
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
     simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
@@ -59,7 +59,7 @@ def story(wanted) -> list:
 
 
 def test_estimates_change_nothing() -> None:
-    """The events and orders of a run are the same with estimates and without."""
+    """The events and commands of a run are the same with estimates and without."""
     plain = story(scenario())
     told = story(scenario(rules=["launchpad", "rollout"], rollouts=3, run_times=["oracle"]))
     estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
@@ -71,7 +71,7 @@ def test_estimates_change_nothing() -> None:
     assert all(len(each) == 9 and list(each) == sorted(each) for each in deciles)
 
 
-def test_every_so_many_jobs() -> None:
+def test_every_nth_job() -> None:
     """Only each fifth job is estimated."""
     told = story(scenario(rules=["farm"], every=5))
     estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
@@ -79,8 +79,8 @@ def test_every_so_many_jobs() -> None:
 
 
 @pytest.mark.parametrize("scheduling", [{}, {"policy": "sjf"}, {"fair_share": ["user"]}])
-def test_given_estimates_equal_the_formula_on_the_snapshot(scheduling) -> None:
-    """What is logged at a submission is what asking for that one job gives."""
+def test_estimates_equal_the_formula_on_the_snapshot(scheduling) -> None:
+    """The logged estimate is the same as asking for that one job."""
     wanted = scenario(scheduling, rules=["launchpad", "farm"])
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
@@ -102,7 +102,7 @@ def test_given_estimates_equal_the_formula_on_the_snapshot(scheduling) -> None:
     assert checked > 100
 
 
-def test_a_long_queue_is_swept_now_and_then() -> None:
+def test_a_long_queue_is_swept_periodically() -> None:
     """Between sweeps a new job is estimated by its place in the last one."""
     wanted = scenario(rules=["farm"])
     scheduler = make_scheduler(wanted)
@@ -163,7 +163,7 @@ def test_running_jobs_count_with_their_builders_time() -> None:
 
 
 class Hasty:
-    """A world that takes events in later, and lets so many steps be done between two events."""
+    """A world that handles events later, with a number of steps between two events."""
 
     def __init__(self, world, steps) -> None:
         self.world = world
@@ -174,7 +174,7 @@ class Hasty:
         self.at = 0.0
 
     def next_event(self):
-        """Return what was put in, else what the world says."""
+        """Return the added event, else the world's next one."""
         for _ in range(next(self.steps)):
             self.around.step()
         if self.events:
@@ -184,12 +184,12 @@ class Hasty:
         return event
 
     def add_event(self, make) -> None:
-        """Put an event in."""
+        """Add an event."""
         self.events.append(make(self.at))
 
 
 def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
-    """Simulate with estimates in steps, audited; return every event with its orders."""
+    """Simulate with estimates in steps, audited; return every event with its commands."""
     scheduler = make_scheduler(wanted)
 
     def around(world, _):
@@ -215,14 +215,14 @@ def estimates_of(told) -> dict:
 
 @pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
 def test_estimates_in_steps_are_those_made_at_once(scheduling) -> None:
-    """Where there is time for all steps between two events, nothing tells the two apart."""
+    """With time for all steps between two events, both give the same."""
     at_once = estimates_of(story(scenario(scheduling, rules=["farm", "launchpad"])))
     assert estimates_of(in_steps(scenario(scheduling), repeat(1000))) == at_once
 
 
 @pytest.mark.parametrize("scheduling", [{}, {"fair_share": ["user"]}])
-def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
-    """One step in three events: the run goes on as ever, and each job has its estimate in the end.
+def test_a_busy_farm_is_not_delayed(scheduling, monkeypatch) -> None:
+    """With one step in three events the run is unchanged, and each job has its estimate in the end.
 
     An estimate that comes later says when it was asked for, and is of the farm of then or later.
     """
@@ -246,8 +246,8 @@ def test_a_busy_farm_is_not_held_up(scheduling, monkeypatch) -> None:
         assert one.dispatch_at >= submitted[one.job]
 
 
-def test_what_was_asked_for_is_answered_at_the_end() -> None:
-    """Nobody does a step: the estimates follow the last event."""
+def test_pending_estimates_are_answered_at_the_end() -> None:
+    """Without any steps the estimates follow the last event."""
     told = in_steps(scenario(), repeat(0), rules=(FARM,))
     assert len(estimates_of(told)) == 120
     late = [isinstance(event, EstimateMade) and event.waiting > 0 for event, _ in told]

@@ -1,4 +1,4 @@
-"""Rollouts: forks of a simulation, the fast lane against the whole thing, and what they draw."""
+"""Rollouts: forks of a simulation, the compiled loop against the full simulation, and the draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts import loops
-from farm.sim.rollouts.draws import uniforms
+from farm.sim.rollouts.draws import Uniforms
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from farm.sim.simulation import simulate
 from provisioner.from_scenario import algorithms_of
@@ -116,7 +116,7 @@ def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
     In both lanes, and from a snapshot that went through JSON.
     """
     pools = [{"name": f"p{n}", **pool} for n, pool in enumerate(pools)]
-    pools[0]["platform"] = {"processors": ["a", "b"]}  # somebody can run each job
+    pools[0]["platform"] = {"processors": ["a", "b"]}  # every job can run on some builder
     scenario = scenario_of(pools, [{"arrivals": source} for source in sources], **scheduling)
     snapshot, dispatched = played(scenario, after)
     snapshot = msgspec.json.decode(msgspec.json.encode(snapshot), type=FarmSnapshot)
@@ -130,7 +130,7 @@ def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
 
 
 def busy_farm(**scheduling):
-    """A farm in the middle of its work, and what its run times look like."""
+    """A busy farm, and the distribution of its run times."""
     scenario = parse_scenario(
         {
             "seed": 3,
@@ -179,7 +179,7 @@ def test_more_builders_never_make_the_queue_slower(scheduling) -> None:
 
 
 def test_a_smaller_pool_shrinks_by_letting_builders_finish() -> None:
-    """The idle go first, a building one ends its job; the queue is served by who is left."""
+    """The idle go first, a busy one finishes its job; the remaining ones serve the queue."""
     fork = busy_farm()
     pool = fork.scenario.pools[0].model_copy(update={"builders": 1})
     smaller = msgspec.structs.replace(
@@ -190,8 +190,8 @@ def test_a_smaller_pool_shrinks_by_letting_builders_finish() -> None:
     assert fast.mean_wait.mean() > 2 * rollouts(fork, count=5).mean_wait.mean()
 
 
-def test_both_lanes_and_several_processes_give_the_same() -> None:
-    """Drawn run times: the fast lane, the whole simulation, and two processes agree exactly."""
+def test_both_loops_and_several_processes_give_the_same() -> None:
+    """With drawn run times, both loops and two processes agree exactly."""
     fork = busy_farm()
     fast = rollouts(fork, count=6)
     whole = rollouts(fork, count=6, fast=False, processes=1)
@@ -233,7 +233,7 @@ def test_compiled_loops_give_the_same(monkeypatch) -> None:
 
 
 def test_another_policy_keeps_the_columns_apart_by_job() -> None:
-    """Jobs are listed as they wait now, also where the change orders them anew."""
+    """Jobs are listed in their current order, also if the change reorders them."""
     fork = busy_farm()
     scheduling = fork.scenario.scheduling.model_copy(update={"policy": "random"})
     anew = msgspec.structs.replace(
@@ -253,10 +253,10 @@ def test_only_the_jobs_of_interest_are_waited_for() -> None:
     some = rollouts(fork, count=5, jobs=every.jobs[3:5])
     assert some.dispatch_at.tolist() == every.dispatch_at[:, 3:5].tolist()
     with pytest.raises(LookupError):
-        rollouts(fork, count=1, jobs=["nobody"])
+        rollouts(fork, count=1, jobs=["unknown"])
 
 
-def test_arrivals_that_go_on_slow_down_whom_they_overtake() -> None:
+def test_further_arrivals_delay_the_jobs_that_they_overtake() -> None:
     """Under sjf later short jobs go first, so the last in the queue waits longer."""
     fork = busy_farm(policy="sjf", runtime_estimates="last-3")
     alone = rollouts(fork, count=10)
@@ -274,21 +274,21 @@ def test_quantiles_and_means_of_waits() -> None:
     assert found.mean_wait.tolist() == [10.0, math.inf]
 
 
-def test_every_job_has_its_own_luck() -> None:
-    """A job's numbers do not depend on the company that it is drawn in, nor on its place."""
-    both = uniforms(1, "x", 1000, ["a", "b"])
+def test_every_job_has_its_own_random_numbers() -> None:
+    """A job's numbers do not depend on the other jobs, nor on its place."""
+    both = Uniforms(1, "x", ["a", "b"]).of(range(1000))
     assert (both >= 0).all()
     assert (both < 1).all()
-    assert both[:, 1].tolist() == uniforms(1, "x", 1000, ["b"])[:, 0].tolist()
-    assert both[0, 0] != uniforms(2, "x", 1, ["a"])[0, 0]
-    assert both[0, 0] != uniforms(1, "y", 1, ["a"])[0, 0]
+    assert both[:, 1].tolist() == Uniforms(1, "x", ["b"]).of(range(1000))[:, 0].tolist()
+    assert both[0, 0] != Uniforms(2, "x", ["a"]).of(range(1))[0, 0]
+    assert both[0, 0] != Uniforms(1, "y", ["a"]).of(range(1))[0, 0]
     # uniform and unrelated, as far as a thousand draws show it
     assert both.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.04)
     assert abs(np.asarray(np.corrcoef(both.T))[0, 1]) < 0.1
 
 
 def provisioned(**changes) -> Scenario:
-    """A pool that is sized by its queue, and one of fixed size that fails now and then."""
+    """A pool that is sized by its queue, and one of fixed size that fails occasionally."""
     linux = {
         "name": "linux",
         "platform": {"processor": "a"},
@@ -373,7 +373,7 @@ def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_
 
 
 def test_an_idle_timeout_makes_room_for_builders_that_take_jobs() -> None:
-    """Builders that booted in vain stand idle and count: the sooner they go, the sooner it ends."""
+    """Builders whose boot failed stand idle and count: the sooner they go, the sooner it ends."""
     scenario = provisioned(failure_rate=0.6, idle_timeout="10m")
     snapshot, _ = played(scenario, 0)
     slow = rollouts(fork_of(scenario, snapshot), count=1)

@@ -1,4 +1,4 @@
-"""What the tests of burning share: a burner of their own, and a look at the process table."""
+"""What the tests of burning share: a burner, and a look at the process table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from workers.burn.burners import Burners, BurnSettings, Burnt
+from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 
-#: far below any real core: a "second" of work is a few milliseconds, whatever the machine does
+#: far below any real core: a "second" of work is a few milliseconds on any machine
 TINY = {"cpu": 4.0, "memory": 40.0, "stress_ng": 20.0}
 #: real seconds within which something must have happened, however loaded the machine
 PATIENCE = 60.0
@@ -28,7 +28,7 @@ class Fire:
     def start(self, mode: str, seconds: float | None, threads: int = 1, **more) -> int:
         return self.burners.start(mode, seconds, threads, self.told.put, **more)
 
-    def burn_for_ever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
+    def burn_forever(self, threads: int = 1, mode: str = "stress", **more) -> list[int]:
         """Start a job without an end and return its process ids once all of them work."""
         number = self.start(mode, None, threads, **more)
         assert self.burners.await_burning(number, PATIENCE)
@@ -42,7 +42,7 @@ class Fire:
 
 @pytest.fixture
 def fire() -> Iterator[Callable[..., Fire]]:
-    """Make burners that are put out after the test."""
+    """Make burners that are stopped after the test."""
     made: list[Fire] = []
 
     def make(**settings) -> Fire:
@@ -55,7 +55,7 @@ def fire() -> Iterator[Callable[..., Fire]]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not merely unreaped."""
+    """Return whether the process exists and is no zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

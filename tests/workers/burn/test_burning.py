@@ -13,11 +13,11 @@ from farm.core.model import Builder, Job
 from farm.live.wire.messages import Play
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
-from workers.burn.burners import Burnt
+from workers.burn.burning_jobs import Burnt
 
 
 class FakeBurner:
-    """Burns nothing; the test says when it has ended."""
+    """Burns nothing; the test ends it."""
 
     def __init__(self) -> None:
         self.started: list[tuple] = []
@@ -72,8 +72,8 @@ def test_the_work_is_the_service_time_at_the_speed_of_builder_and_farm(mode):
         ("killed by signal 9", False, ("failed", "killed by signal 9")),
     ],
 )
-def test_it_ends_when_its_burner_says_so(error, fails, end):
-    """Finished, failed by the workload's will, failed by the machine."""
+def test_it_ends_when_its_burner_reports_it(error, fails, end):
+    """Finished, failed as the workload says, failed by the machine."""
     stage = Stage()
     stage.start(fails=fails)
     stage.burner.ended[1](Burnt(error, 1.0))
@@ -81,8 +81,8 @@ def test_it_ends_when_its_burner_says_so(error, fails, end):
     assert not stage.builder.attempts
 
 
-def test_a_cancel_kills_and_a_late_end_is_nobody_s():
-    """The end may be under way while the cancel comes: one Finished, and it is the cancel's."""
+def test_a_cancel_kills_and_a_late_end_is_ignored():
+    """The end may be on its way while the cancel comes: one Finished, and it is the cancel's."""
     stage = Stage()
     stage.start()
     with stage.agenda.turn():
@@ -92,8 +92,8 @@ def test_a_cancel_kills_and_a_late_end_is_nobody_s():
     assert stage.ends == [("cancelled", "enough")]
 
 
-def test_a_builder_that_vanishes_takes_its_fire_with_it():
-    """No word, no process."""
+def test_a_builder_that_vanishes_leaves_no_burning_process():
+    """No report, no process."""
     stage = Stage()
     stage.start(name="one")
     stage.start(name="two")
@@ -103,7 +103,7 @@ def test_a_builder_that_vanishes_takes_its_fire_with_it():
     assert stage.ends == []
 
 
-def test_a_burning_heavy_job_weighs_on_its_timed_neighbours():
+def test_a_burning_heavy_job_slows_its_timed_neighbours():
     """As in the simulation, where all modes follow the law."""
     stage = Stage(law=ContentionLaw(SlowdownTable((1.0, 3.0))))
     stage.start(heavy=True)
@@ -112,8 +112,8 @@ def test_a_burning_heavy_job_weighs_on_its_timed_neighbours():
     assert stage.builder._progress.slowdown == 1.0
 
 
-def test_a_builder_without_a_burner_says_so():
-    """Not silence: the job fails and the reason names the mode."""
+def test_a_builder_without_a_burner_reports_it():
+    """The job fails and the reason names the mode."""
     stage = Stage()
     stage.builder._burners = None
     stage.start()

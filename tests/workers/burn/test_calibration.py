@@ -26,7 +26,7 @@ from .conftest import PATIENCE, await_gone, processes_under
 
 
 def test_the_reference_job_computes_pi():
-    """Against digits known from elsewhere, and a second series for all five thousand."""
+    """Compared with published digits, and with a second series for all five thousand."""
     assert pi_digits(50) == 314159265358979323846264338327950288419716939937510
     unit = 10**5010
     total = sum(sign * arccot(x, unit) for sign, x in ((12, 18), (8, 57), (-5, 239)))
@@ -46,7 +46,7 @@ def arccot(x: int, unit: int) -> int:
 
 @pytest.mark.parametrize("reference", ["pi", "burn"])
 def test_each_number_of_heavy_jobs_has_its_turn(reference):
-    """Every round measures every number, up and down in turns, and tells as it goes."""
+    """Every round measures every number, up and down alternately, and reports progress."""
     told = []
     plan = Plan(jobs=1, repeats=2, threads=1, alone=0.02, reference=reference)
     timings = measure(plan, told.append)
@@ -56,7 +56,7 @@ def test_each_number_of_heavy_jobs_has_its_turn(reference):
 
 
 def test_a_limit_that_is_too_short_is_one_message():
-    """Not a table with holes."""
+    """The result is no table with holes."""
     with pytest.raises(RunError, match="took longer than the limit"):
         measure(Plan(jobs=1, repeats=1, threads=1, alone=0.02, limit=0.01))
 
@@ -69,7 +69,7 @@ def test_slowdowns_are_ratios_of_medians():
     assert slowdowns(quiet_times(timings)) == [1.0, 2.0]
 
 
-def test_what_others_disturbed_does_not_count_as_far_as_possible():
+def test_disturbed_rounds_do_not_count_if_possible():
     """Quiet rounds count; of a machine that never is quiet, the quieter half."""
     quiet = [Timing(0, 0, 1.0, 0.0), Timing(1, 0, 9.0, 1.5), Timing(2, 0, 2.0, 0.2)]
     never = [Timing(r, 1, 10.0 + r, others) for r, others in enumerate((1.9, 0.5, 0.9, 1.7))]
@@ -77,11 +77,11 @@ def test_what_others_disturbed_does_not_count_as_far_as_possible():
 
 
 def test_the_table_never_falls():
-    """What noise makes fall is levelled up: a scenario takes no table that falls."""
+    """Falls due to noise are levelled up: a scenario accepts no table that falls."""
     assert never_falling([1.0, 0.98, 2.5, 2.4, 4.0]) == [1.0, 1.0, 2.5, 2.5, 4.0]
 
 
-def test_what_others_do_is_told():
+def test_the_load_of_others_is_reported():
     """A number of processors, never negative."""
     assert busy_with_others(0.01) >= 0
 
@@ -89,7 +89,7 @@ def test_what_others_do_is_told():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_nothing_burns_on_when_a_calibration_is_stopped(how, code):
-    """Ctrl-C in the middle, or worse: neither heavy jobs nor the reference job are left."""
+    """After Ctrl-C or SIGKILL neither heavy jobs nor the reference job are left."""
     arguments = ["calibrate", "--jobs", "2", "--threads", "2", "--repeats", "100", "--limit", "10m"]
     environment = os.environ | {"FARM_WORK_RATES": "cpu=900,memory=5000,stress_ng=1800"}
     command = subprocess.Popen(

@@ -13,7 +13,7 @@ from workers.burn.rates import slices_of
 
 
 def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[int]:
-    """Return how many units each kernel did, in at most so many bits of work."""
+    """Return how many units each kernel did, in at most this many pieces of work."""
     import os
 
     done = [0] * len(parts)
@@ -32,23 +32,23 @@ def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[i
 
 
 @pytest.mark.parametrize(("rate", "seconds", "units"), [(900, 2.0, 1800), (3, 0.5, 2), (5, 0, 1)])
-def test_a_burning_process_does_the_work_that_it_was_given(rate, seconds, units):
+def test_a_burning_process_does_its_amount_of_work(rate, seconds, units):
     """An amount of computation, not a time: seconds of work times units of a second, once."""
     assert burnt([(rate, seconds)]) == [units]
 
 
 def test_mixed_work_takes_turns_until_both_amounts_are_done():
-    """Neither kernel is forgotten when the other has finished."""
+    """Neither kernel is dropped when the other has finished."""
     assert burnt([(100, 1.0), (5000, 0.5)]) == [100, 2500]
 
 
-def test_work_without_an_end_goes_on():
+def test_work_without_an_end_continues():
     """The heavy jobs of a calibration burn until they are killed."""
     assert burnt([(1000, None)], bits=50) == [50 * 10]
 
 
 def test_an_orphan_stops():
-    """A burning process whose parent is another one now ends at the next look."""
+    """A burning process whose parent has changed ends at the next check."""
     bits = steps([lambda _: None], (Part("cpu", 100.0, None),), parent=-1)
     assert next(bits) is False
 
@@ -60,7 +60,7 @@ def test_kernels_work_and_are_measured():
 
 
 def test_the_walk_is_larger_than_the_last_level_cache(tmp_path: Path):
-    """Twice the largest cache; within bounds; never all of the memory that is left."""
+    """Twice the largest cache; within bounds; never all of the free memory."""
     for k, size in enumerate(("32K", "2M", "48M")):
         (tmp_path / f"index{k}").mkdir()
         (tmp_path / f"index{k}" / "size").write_text(size + "\n")

@@ -1,4 +1,4 @@
-"""What of the machine is ours, read from files as kernels and containers write them."""
+"""The usable part of the machine, read from files as kernels and containers write them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Return a machine of which nothing is known yet."""
+    """Return a machine without any files."""
     return Machine(tmp_path)
 
 
@@ -55,8 +55,8 @@ def test_the_tightest_quota_above_counts(machine: Machine):
     assert machine.quota == 0.5
 
 
-def test_inside_a_container_the_mount_is_our_own_cgroup(machine: Machine):
-    """The path in /proc may be the one outside; the files then lie at the top."""
+def test_inside_a_container_the_mount_is_its_own_cgroup(machine: Machine):
+    """The path in /proc may be the one outside; the files are then at the top."""
     machine.member("0::/docker/4f0c\n")
     machine.write(cpu_DOT_max="200000 100000")
     assert machine.quota == 2.0
@@ -72,12 +72,12 @@ def test_version_1(machine: Machine, us: str, quota: float | None):
 
 
 def test_no_cgroups_at_all(machine: Machine):
-    """Another system: no limit is known, affinity is what counts."""
+    """Another system: no limit is known, affinity counts."""
     assert machine.quota is None
     assert usable_cores(machine.cgroups, machine.membership) == len(own_cores()) >= 1
 
 
-def test_the_usable_cores_are_quota_or_affinity(machine: Machine):
+def test_the_usable_cores_are_quota_or_allowed_processors(machine: Machine):
     """Whichever is less."""
     machine.member("0::/\n")
     machine.write(cpu_DOT_max="25000 100000")
@@ -85,7 +85,7 @@ def test_the_usable_cores_are_quota_or_affinity(machine: Machine):
 
 
 def test_memory_that_is_left(machine: Machine):
-    """The machine's, or what our cgroup still allows."""
+    """The machine's, or what the cgroup still allows."""
     assert memory_room(machine.cgroups, machine.membership, machine.memory) is None
     machine.memory.write_text("MemTotal: 9 kB\nMemAvailable:    1000 kB\n")
     machine.member("0::/\n")
@@ -99,8 +99,8 @@ def test_memory_that_is_left(machine: Machine):
     ("member", "name", "stat"),
     [("0::/", "memory_DOT_current", "inactive_file"), ("3:memory:/", "", "total_inactive_file")],
 )
-def test_files_that_nobody_uses_are_no_used_memory(machine: Machine, member, name, stat):
-    """The kernel counts what it keeps of files as used, and gives it up when it is asked to."""
+def test_cached_files_are_no_used_memory(machine: Machine, member, name, stat):
+    """The kernel counts cached files as used, and frees them on demand."""
     machine.member(f"{member}\n")
     if name:
         files = {"memory_DOT_max": "500000", name: "400000", "memory_DOT_stat": f"{stat} 300000"}

@@ -1,4 +1,4 @@
-"""Walks through memory take what there is room for, and no more."""
+"""Walks through memory use the free memory, and no more."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from workers.burn.kernels import MIB
 from workers.burn.limits import OVERHEAD, MemoryBudget, NoMemoryError
 
 
-def test_where_there_is_plenty_a_walk_is_as_long_as_it_should_be():
-    """Also where nobody knows how much there is."""
+def test_with_plenty_of_memory_a_walk_has_its_full_length():
+    """Also if the amount of memory is unknown."""
     assert MemoryBudget(64 * MIB, lambda: 10_000 * MIB).take(1, 4, walks=True) == 64 * MIB
     assert MemoryBudget(64 * MIB, lambda: None).take(1, 400, walks=True) == 64 * MIB
 
 
-def test_little_room_means_short_walks():
-    """All threads of a job together stay within what may be taken, and leave half of it."""
+def test_little_memory_means_short_walks():
+    """All threads of a job together stay within the budget, and leave half of it."""
     budget = MemoryBudget(64 * MIB, lambda: 100 * MIB)
     buffer = budget.take(1, 4, walks=True)
     assert 2 * MIB <= buffer < 64 * MIB
     assert 4 * (buffer + OVERHEAD) <= 38 * MIB
 
 
-def test_jobs_that_walk_together_share_the_room():
-    """The next comes before the first has filled its buffers; what ends gives its room back."""
+def test_concurrent_walks_share_the_memory():
+    """The next comes before the first has filled its buffers; an ended one returns its memory."""
     budget = MemoryBudget(20 * MIB, lambda: 100 * MIB)
     sizes = [budget.take(number, 2, walks=True) for number in range(4)]
     assert sizes == sorted(sizes, reverse=True)
@@ -37,7 +37,7 @@ def test_jobs_that_walk_together_share_the_room():
     assert budget.take(5, 2, walks=True) == sizes[0]
 
 
-def test_what_others_take_meanwhile_counts():
+def test_memory_used_by_others_counts():
     """There was room when the host began, and there is none now."""
     rooms = iter([100 * MIB, 1 * MIB])
     with pytest.raises(NoMemoryError):

@@ -1,4 +1,4 @@
-"""What a core does in a second: near its best, whatever disturbs, and the same for everybody."""
+"""What a core does in a second: near its best, despite disturbances, and reproducible."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from farm.core.errors import RunError
-from workers.burn import burners, client
+from workers.burn import burning_jobs, client
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY, await_gone
 
 
-def test_what_disturbs_does_not_count():
+def test_disturbances_do_not_count():
     """A core that a neighbour slows down most of the time is as fast as when it does not."""
     assert near_fastest([700.0] * 30 + [963.0, 965.0, 964.0]) == 964.0
     assert near_fastest([650.0, 700.0, 690.0]) == 700.0
@@ -27,7 +27,7 @@ def test_one_impossible_slice_is_no_rate():
 
 
 def test_kernels_take_turns():
-    """Their bursts are spread over the same time, so that a slow while touches all of them."""
+    """Their bursts are spread over the same time, so that a slow phase affects all of them."""
     turns = []
 
     def burst(name: str, rate: float):
@@ -43,13 +43,13 @@ def test_kernels_take_turns():
 
 
 def test_nothing_to_measure_takes_no_time(monkeypatch):
-    """A job whose rates are known begins at once: there is no pause between turns of nothing."""
+    """A job whose rates are known begins at once: there is no pause between empty turns."""
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("waited"))
     assert measure({}, turns=3) == {}
 
 
-def test_what_is_said_is_not_measured(fire):
-    """Rates of the settings stand as they are: all hosts agree on what a job is."""
+def test_given_rates_are_not_measured(fire):
+    """Rates of the settings are used unchanged: all hosts agree on what a job is."""
     assert fire(rates={"cpu": 4.0, "memory": 40.0}).burners.rates(["mixed"]) == {
         "cpu": 4.0,
         "memory": 40.0,
@@ -57,12 +57,12 @@ def test_what_is_said_is_not_measured(fire):
 
 
 def test_only_what_the_modes_need_is_measured(fire):
-    """Nobody waits for a walk through memory whose jobs never walk."""
+    """No job waits for the measurement of a walk that it does not need."""
     assert set(fire(rates={}).burners.rates(["stress"], turns=1)) == {"cpu"}
 
 
 def test_a_new_program_takes_over_the_rates_of_the_old(fire):
-    """Measured once: not again, in the middle of the burning, because a program was killed."""
+    """Measured once: not again, while jobs burn, because a program was killed."""
     one = fire(rates={"memory": TINY["memory"]})
     one.start("stress", 0.001)
     assert one.end().error is None
@@ -70,13 +70,13 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     program = one.burners.pid
     os.kill(program, signal.SIGKILL)
     await_gone([program])
-    one.burn_for_ever()
+    one.burn_forever()
     assert one.burners.rates(["stress"], turns=1) == known
     assert one.told.empty()
 
 
 def test_closed_burners_end_a_measurement(fire):
-    """The thread that waits for it is told, although the program has said nothing."""
+    """The thread that waits for it is woken, although the program has not answered."""
     one = fire(rates={})
     with ThreadPoolExecutor(1) as aside:
         found = aside.submit(one.burners.rates, ["stress"], 10_000)
@@ -90,9 +90,9 @@ def test_closed_burners_end_a_measurement(fire):
 def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
     """A program that hangs does not hang its host, and is killed."""
     one = fire(rates={})
-    pids = one.burn_for_ever()
+    pids = one.burn_forever()
     program = one.burners.pid
-    monkeypatch.setattr(burners, "MEASURE_TIMEOUT", 0.01)
+    monkeypatch.setattr(burning_jobs, "MEASURE_TIMEOUT", 0.01)
     monkeypatch.setattr(client, "CLOSE_TIMEOUT", 0.01)
     with pytest.raises(RunError, match="no answer within"):
         one.burners.rates(["memory"], turns=10_000)

@@ -1,4 +1,4 @@
-"""Burning processes: they do their work, are killed at once, and outlive nobody."""
+"""Burning processes: they do their work, are killed at once, and leave no orphans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from farm.core.errors import InputError
-from workers.burn.burners import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates, rates_text
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
 from workers.burn.server import BurnServer
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 @pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
 def test_a_job_burns_and_ends(fire, mode):
-    """Each mode does its work, tells once that it is done, and leaves no process."""
+    """Each mode does its work, reports its end once, and leaves no process."""
     one = fire()
     one.start(mode, 0.5, threads=2)
     burnt = one.end()
@@ -50,11 +50,11 @@ def test_twice_the_threads_is_twice_the_work(fire):
     assert spent[2] > 1.8 * spent[0]
 
 
-def test_so_many_threads_so_many_processes(fire):
-    """``threads`` processes burn, in a process group of their own, niced, on the cores given."""
+def test_one_process_per_thread(fire):
+    """``threads`` processes burn, in a new process group, niced, on the given cores."""
     one = fire()
     core = own_cores()[-1]
-    pids = one.burn_for_ever(threads=3, cores=[core])
+    pids = one.burn_forever(threads=3, cores=[core])
     assert len(pids) == 3
     assert len({os.getpgid(pid) for pid in pids}) == 1
     assert os.getpgid(pids[0]) not in (os.getpgid(0), os.getpgid(one.burners.pid))
@@ -63,10 +63,10 @@ def test_so_many_threads_so_many_processes(fire):
         assert os.sched_getaffinity(pid) == {core}
 
 
-def test_killed_means_gone_and_the_others_burn_on(fire):
-    """A cancelled job is gone at once, nobody is told, its neighbour does not notice."""
+def test_killed_means_gone_and_the_others_continue(fire):
+    """A cancelled job is gone at once, without a report, and its neighbour is not affected."""
     one = fire()
-    neighbour = one.burn_for_ever(threads=1)
+    neighbour = one.burn_forever(threads=1)
     number = one.start("stress", None, 2)
     assert one.burners.await_burning(number, 60)
     doomed = [pid for pid in processes_under(one.burners.pid) if pid not in neighbour]
@@ -77,26 +77,26 @@ def test_killed_means_gone_and_the_others_burn_on(fire):
     assert one.told.empty()
 
 
-def test_a_process_that_is_killed_by_somebody_fails_its_job(fire):
-    """The kernel's memory killer, say: the job fails and says by what."""
+def test_an_externally_killed_process_fails_its_job(fire):
+    """The kernel's memory killer, for example: the job fails and names the signal."""
     one = fire()
-    for pid in one.burn_for_ever(threads=2):
+    for pid in one.burn_forever(threads=2):
         os.kill(pid, signal.SIGKILL)
     assert one.end().error == "a burning process was killed by signal 9"
 
 
 def test_closing_leaves_nothing(fire):
-    """A host that goes takes what burns with it."""
+    """A host that ends stops its burning processes."""
     one = fire()
-    pids = one.burn_for_ever(threads=2)
+    pids = one.burn_forever(threads=2)
     one.burners.close()
     await_gone(pids)
 
 
 def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
-    """SIGKILL at the program in the middle: its processes go, its jobs fail, the next job runs."""
+    """After SIGKILL at the program its processes end, its jobs fail, the next job runs."""
     one = fire()
-    pids = one.burn_for_ever(threads=2)
+    pids = one.burn_forever(threads=2)
     os.kill(one.burners.pid, signal.SIGKILL)
     await_gone(pids)
     assert "burner program" in one.end().error
@@ -105,17 +105,17 @@ def test_a_killed_burner_program_leaves_nothing_and_is_replaced(fire):
 
 
 def test_an_error_in_a_callback_leaves_no_job_without_an_end(fire, monkeypatch):
-    """The thread that listens is lost, and the program with it: all its jobs fail, and say so."""
+    """The reader thread ends, and the program with it: all its jobs fail, with a reason."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     one = fire()
-    one.burn_for_ever()
+    one.burn_forever()
     one.burners.start("stress", 0.001, 1, lambda: None)  # which takes no Burnt
     assert "burner program" in one.end().error
 
 
 HOST = """
 import sys, time
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import Burners, BurnSettings
 burners = Burners(BurnSettings(burner=sys.argv[1], rates={"cpu": 900.0, "stress_ng": 2000.0}))
 number = burners.start("stress", None, 2, print)
 assert burners.await_burning(number, 60)
@@ -126,7 +126,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("burner", ["own", "stress-ng"])
 def test_nothing_outlives_a_host_that_is_killed(burner, tool):
-    """SIGKILL at the host: program and burning processes are gone within bounded time."""
+    """After SIGKILL at the host, program and burning processes end within bounded time."""
     if burner == "stress-ng":
         tool("stress-ng")
     host = subprocess.Popen([sys.executable, "-c", HOST, burner], stdout=subprocess.PIPE, text=True)
@@ -139,8 +139,8 @@ def test_nothing_outlives_a_host_that_is_killed(burner, tool):
 
 
 @pytest.mark.parametrize("stopped", ["program", "host"])
-def test_a_stopped_process_is_no_hiding_place(stopped):
-    """SIGSTOP at the program (or the host), then SIGKILL at the host: nothing burns on."""
+def test_a_stopped_process_does_not_escape(stopped):
+    """SIGSTOP at the program (or the host), then SIGKILL at the host: no process burns on."""
     host = subprocess.Popen([sys.executable, "-c", HOST, "own"], stdout=subprocess.PIPE, text=True)
     program = int(host.stdout.readline())
     pids = processes_under(program)
@@ -152,7 +152,7 @@ def test_a_stopped_process_is_no_hiding_place(stopped):
 
 THREAD = """
 import sys, threading, time
-from workers.burn.burners import Burners, BurnSettings
+from workers.burn.burning_jobs import Burners, BurnSettings
 burners = Burners(BurnSettings(burner="own", rates={"cpu": 900.0}))
 number = []
 start = lambda: number.append(burners.start("stress", None, 1, print))
@@ -167,7 +167,7 @@ burners.close()
 
 
 def test_the_end_of_a_thread_ends_nothing():
-    """Linux kills a child with the *thread* that started it: not with one that only asked."""
+    """Linux kills a child with the *thread* that started it, not with the one that requested it."""
     host = subprocess.Popen(
         [sys.executable, "-c", THREAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -176,13 +176,13 @@ def test_the_end_of_a_thread_ends_nothing():
 
 def test_the_memory_killer_takes_burning_processes_first(fire):
     """Never the host, which has the reports of all the others."""
-    (pid,) = fire().burn_for_ever()
+    (pid,) = fire().burn_forever()
     assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
 
 
 @pytest.mark.slow
 def test_two_hundred_jobs_at_once(fire):
-    """All of them burn soon, though they crowd the processors, and all are gone when killed."""
+    """All of them burn soon, though they crowd the processors, and all end when killed."""
     one = fire()
     numbers = [one.start("stress", None) for _ in range(200)]
     assert all(one.burners.await_burning(number, PATIENCE) for number in numbers)
@@ -193,8 +193,8 @@ def test_two_hundred_jobs_at_once(fire):
     await_gone(pids)
 
 
-def test_a_job_that_cannot_start_fails_and_says_why(monkeypatch, capfd):
-    """No more processes, say: one job fails with the system's word, the next one is tried."""
+def test_a_job_that_cannot_start_fails_with_a_reason(monkeypatch, capfd):
+    """Out of processes, for example: one job fails with the system's message, the next is tried."""
     server = BurnServer({"rates": TINY})
     monkeypatch.setattr(os, "fork", lambda: os.close(4095))
     for number in (1, 2):
@@ -205,7 +205,7 @@ def test_a_job_that_cannot_start_fails_and_says_why(monkeypatch, capfd):
     ]
 
 
-def test_processors_that_there_are_not_fail_the_job(fire):
+def test_missing_processors_fail_the_job(fire):
     """The reason is the processors, not an exit code."""
     one = fire()
     one.start("stress", 0.1, cores=[4095])
@@ -213,9 +213,9 @@ def test_processors_that_there_are_not_fail_the_job(fire):
 
 
 def test_a_walk_without_memory_fails_its_job(fire):
-    """No buffer to be had: the reason is told, and the program burns on."""
+    """The buffer cannot be allocated: the reason is reported, and the program continues."""
     one = fire()
-    neighbour = one.burn_for_ever()
+    neighbour = one.burn_forever()
     resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
     one.start("memory", 0.1)
     assert one.end().error == "a burning process found no memory for its buffer"
@@ -223,7 +223,7 @@ def test_a_walk_without_memory_fails_its_job(fire):
 
 
 def test_filling_the_buffer_is_part_of_the_work(fire):
-    """A walk of no length at all still fills its buffer; a longer one walks that much less."""
+    """A walk without length still fills its buffer; a longer one walks that much less."""
     one = fire(rates={"cpu": 900.0, "memory": 1000.0})
     spent = []
     for seconds in (0.001, 0.05):
@@ -233,7 +233,7 @@ def test_filling_the_buffer_is_part_of_the_work(fire):
 
 
 def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
-    """No room for another process, say: the job fails, nobody waits for ever."""
+    """Out of processes, for example: the job fails, and no caller waits forever."""
 
     def refuse(*_: object, **__: Any):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -246,15 +246,15 @@ def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
     )
 
 
-def test_rates_are_measured_when_nobody_gives_them(fire):
-    """An idle core's units of work in a second, for each kernel of our own."""
+def test_rates_are_measured_by_default(fire):
+    """An idle core's units of work in a second, for each built-in kernel."""
     rates = fire(rates={}).burners.rates(turns=1)
     assert set(rates) == {"cpu", "memory"}
     assert all(rate > 0 for rate in rates.values())
 
 
 def test_rates_as_text():
-    """What the environment says is what was written there."""
+    """The environment's text is read back exactly."""
     assert parse_rates(rates_text(TINY)) == TINY
     assert parse_rates("") == {}
 
@@ -268,14 +268,14 @@ def test_bad_rates_are_one_message(text):
         parse_rates(text)
 
 
-def test_a_rate_said_twice_is_one_message():
-    """Nobody knows which of the two was meant."""
+def test_a_rate_given_twice_is_one_message():
+    """It is unclear which of the two was meant."""
     with pytest.raises(InputError, match="FARM_WORK_RATES: found cpu twice; allowed: once"):
         parse_rates("cpu=900, cpu=800")
 
 
-def test_a_burner_that_is_not_there_is_one_message(monkeypatch):
-    """Asked for by name it must be installed; any other name is refused."""
+def test_a_missing_burner_is_one_message(monkeypatch):
+    """If selected by name it must be installed; any other name is refused."""
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(InputError, match="stress-ng is not installed"):
         Burners(BurnSettings(burner="stress-ng"))

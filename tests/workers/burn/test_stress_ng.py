@@ -1,4 +1,4 @@
-"""stress-ng as what burns: bounded, killed with all its helpers, replaced or told when broken."""
+"""stress-ng as the burner: bounded, killed with all its helpers, replaced or reported if broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import RunError
-from workers.burn.burners import Burners
+from workers.burn.burning_jobs import Burners
 from workers.burn.stress_ng import StressNg, UnusableError
 
 from .conftest import PATIENCE, TINY, await_gone, processes_under
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 
 def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
-    """With stress-ng: the work ends of itself; a kill takes its helpers too."""
+    """With stress-ng the work ends by itself; a kill includes its helpers."""
     tool("stress-ng")
     one = fire(burner="stress-ng")
     one.start("stress", 0.5, threads=2)
@@ -33,22 +33,22 @@ def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
     await_gone(pids)
 
 
-def test_more_work_than_stress_ng_takes_is_done_without_it(fire, tool):
-    """It refuses more than 100 million operations, some fifteen hours: the job burns alone."""
+def test_more_work_than_stress_ng_accepts_is_done_without_it(fire, tool):
+    """It refuses more than 100 million operations, some fifteen hours: the job burns without it."""
     tool("stress-ng")
     one = fire(burner="stress-ng", rates={"stress_ng": 1e9, "cpu": 4.0})
     one.start("stress", 0.5)
     assert one.end().error is None
 
 
-def test_helpers_that_lose_their_parent_are_buried(fire, tool):
-    """In a container the first process may bury nobody: no cancelled job leaves a corpse."""
+def test_orphaned_helpers_are_reaped(fire, tool):
+    """In a container the first process may reap none: no cancelled job leaves a zombie."""
     tool("stress-ng")
     one = fire(burner="stress-ng")
     number = one.start("stress", None, 2)
     assert one.burners.await_burning(number, PATIENCE)
     deadline = time.monotonic() + PATIENCE
-    while len(pids := processes_under(one.burners.pid)) < 4:  # two programs, a helper each
+    while len(pids := processes_under(one.burners.pid)) < 4:  # two programs, one helper each
         assert time.monotonic() < deadline
         time.sleep(0.01)
     one.burners.kill(number)
@@ -59,7 +59,7 @@ def test_helpers_that_lose_their_parent_are_buried(fire, tool):
 
 @pytest.fixture
 def fake_stress_ng(tmp_path, monkeypatch):
-    """Put a program of the name stress-ng in front of all others."""
+    """Put a program named stress-ng first in the path."""
 
     def make(script: str) -> Path:
         path = tmp_path / "stress-ng"
@@ -73,7 +73,7 @@ def fake_stress_ng(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("script", ["exit 3", "exit 0", "kill -9 $$"])
 def test_a_stress_ng_that_does_not_work_is_not_used(fake_stress_ng, fire, capfd, script):
-    """Broken, or of a version that knows other options: our own burner instead, and a word."""
+    """Broken, or of a version with other options: the built-in burner instead, with a warning."""
     program = fake_stress_ng(script)
     one = fire(burner="auto")
     one.start("stress", 0.5, threads=2)
@@ -84,7 +84,7 @@ def test_a_stress_ng_that_does_not_work_is_not_used(fake_stress_ng, fire, capfd,
 
 
 def test_a_stress_ng_that_must_work_fails_its_jobs(fake_stress_ng, fire):
-    """Asked for by name: no replacement, the job and the measurement say what is wrong."""
+    """If selected by name there is no replacement: job and measurement report the problem."""
     program = fake_stress_ng("exit 3")
     one = fire(burner="stress-ng")
     one.start("stress", 0.5)
@@ -96,7 +96,7 @@ def test_a_stress_ng_that_must_work_fails_its_jobs(fake_stress_ng, fire):
 
 
 def test_a_stress_ng_that_hangs_is_given_up(fake_stress_ng):
-    """And buried: it does not hang on alone."""
+    """And reaped: it does not hang on alone."""
     program = fake_stress_ng("echo $$ > $(dirname $0)/pid; exec sleep 3600")
     with pytest.raises(UnusableError, match="does not end"):
         StressNg(str(program), patience=0.5)

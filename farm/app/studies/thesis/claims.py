@@ -1,4 +1,4 @@
-"""The thesis's claims, each with what our plays say of it."""
+"""The thesis's claims, each with the result of the simulations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.results.figures.page import Table
 
-#: ratios this close are the same: what lies between runs of a thousand sets
+#: ratios this close count as equal: runs of a thousand sets differ as much
 SAME = 0.01
-#: section 6.2: how much Random's makespan is improved without slowdown, and with it
+#: section 6.2: the improvement of Random's makespan without slowdown, and with it
 THESIS_GAINS = (0.64, 0.22)
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the thesis says, where, and what was found here."""
+    """A claim of the thesis, its section, and the result here."""
 
     where: str
     says: str
@@ -41,7 +41,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Return whether it is reproduced, in words."""
+        """Return in words whether it is reproduced."""
         return {True: "reproduced", False: "not reproduced", None: "in part"}[self.holds]
 
 
@@ -75,7 +75,7 @@ def _trails(plays: Plays, policy: str, measure: int) -> list[float]:
 
 
 def _runs(xs: Sequence[float], of: Sequence[float]) -> str:
-    """Write down cases as ranges: 1 to 6, 9."""
+    """Format cases as ranges: 1 to 6, 9."""
     if not xs:
         return "none"
     if len(xs) == len(of):
@@ -310,7 +310,7 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
 
 
 def _gains(found: Evaluation) -> Claim:
-    """Look for a range of slots in which Random gains what the thesis says."""
+    """Find a range of slots in which Random gains as much as the thesis claims."""
 
     def gain(plays: Plays, few: float, many: float) -> float:
         return plays.median("Random", few, MAKESPAN) / plays.median("Random", many, MAKESPAN) - 1
@@ -341,7 +341,7 @@ def _gains(found: Evaluation) -> Claim:
 
 
 def _proof() -> Claim:
-    """Play the example of section 6.2: three heavy jobs on two slots, and on three."""
+    """Simulate the example of section 6.2: three heavy jobs on two slots, and on three."""
     laws: dict[str, SlowdownTable | LinearSlowdown] = {
         "k n": SlowdownTable((1.0, 1.0, 2.0, 3.0)),
         "page 16": LinearSlowdown(1.0, 0.4),

@@ -1,4 +1,4 @@
-"""Figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, and the result table, from our own plays."""
+"""Figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, and the result table, from simulations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from farm.results.figures.page import Section, Table
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))
 JENKINS_SLOTS = (5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0)
-#: between these slots tables 5.1, 5.2 and the result table are taken (section 5.3)
+#: the range of slots of tables 5.1, 5.2 and the result table (section 5.3)
 TABLE_SLOTS = MODEL_SLOTS[4:15]
 PAGE_16 = ContentionLaw(THESIS_TABLE)
 #: section 5.4, of response time, makespan and matrix response time
@@ -50,18 +50,18 @@ OnStep = Callable[[str], None]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """The plays of chapter 5; cases are numbers of slots."""
+    """The simulations of chapter 5; cases are numbers of slots."""
 
     single: Plays
     several: Plays
     plain: Plays
     slowed: Plays
-    #: section 5.2: how many times as long the reference job takes, by heavy jobs beside it
+    #: section 5.2: the slowdown of the reference job, by the number of heavy jobs beside it
     overload: tuple[float, ...]
 
 
 def evaluate(runs: int, on_step: OnStep = lambda _: None) -> Evaluation:
-    """Play chapter 5, the model on ``runs`` job sets (at most 1000)."""
+    """Simulate chapter 5, the model on ``runs`` job sets (at most 1000)."""
     on_step("section 5.1 in virtual time")
     single, several = _jenkins(1, UNAGED), _jenkins(5, ALL)
     sets = model_sets(runs)
@@ -73,7 +73,7 @@ def evaluate(runs: int, on_step: OnStep = lambda _: None) -> Evaluation:
 
 
 def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
-    """Play section 5.1; return the mean of each test's runs but the first."""
+    """Simulate section 5.1; return the mean of each test's runs but the first."""
     sets = jenkins_sets(matrices)
     plays = play_cases({x: (sets, asleep(x)) for x in JENKINS_SLOTS}, policies)
     means = {
@@ -84,7 +84,7 @@ def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
 
 
 def asleep(slots: float) -> Plan:
-    """Return the farm of section 5.1: jobs that sleep slow nothing down, so one builder will do."""
+    """Return the farm of section 5.1: sleeping jobs slow nothing down, so one builder is enough."""
     return Plan((PoolSpec(name="node", slots=int(slots), builders=1),), aging="linear")
 
 
@@ -156,7 +156,7 @@ def _load_testing(found: Evaluation) -> Section:
 def _measured(
     title: str, words: str, plays: Plays, places: Mapping[str, int], *tables: Table
 ) -> Section:
-    """Draw medians over the job sets, a line for each policy; all numbers stand in tables."""
+    """Draw medians over the job sets, a line for each policy; the tables have all numbers."""
     charts = [
         Figure(
             f"Figure {name}: {METRICS[measure]} (median)",

@@ -35,17 +35,17 @@ from farm.workload.distributions import quantile_function
 
 #: slots of each builder wherever something else is varied
 SLOTS = 6
-#: sets that are enough for a question, and of those what the scheduler itself plays where the
+#: sets that are enough for a question, and those that the scheduler itself simulates where the
 #: compiled loop does not cover it
 MAX_SETS, MAX_REFERENCE_SETS = 200, 30
-#: of the thesis's Pareto distribution; the others are given the same
+#: of the thesis's Pareto distribution; the others get the same
 MEAN = ALPHA / (ALPHA - 1)
-#: the utilizations at which a trace is played
+#: the utilizations at which a trace is simulated
 UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 
 
 def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None) -> list[Section]:
-    """Play each question on ``runs`` job sets, at most 200, and a trace if one is given."""
+    """Simulate each question on ``runs`` job sets, at most 200, and a trace if given."""
     recorded = [_trace(trace)] if trace else []
     on_step("the future work")
     runs = min(runs, MAX_SETS)
@@ -100,7 +100,7 @@ def _distributions(runs: int) -> Section:
     }
 
     def by(*shares: tuple[str, float]) -> Draw:
-        """Draw each job from one of the forms, by their shares."""
+        """Draw the form of each job, by their shares."""
 
         def draw(draws: np.random.RandomState, shape: tuple[int, int]) -> Floats:
             names = draws.choice([n for n, _ in shares], shape, p=[s for _, s in shares])
@@ -248,7 +248,7 @@ def _released_apart(runs: int) -> Section:
 
 
 def _trace(path: Path) -> Section:
-    """Play recorded jobs at several utilizations; the random weights are drawn."""
+    """Simulate recorded jobs at several utilizations; the random weights are drawn."""
     scenario = load_scenario(
         {
             "version": 1,
@@ -266,7 +266,7 @@ def _trace(path: Path) -> Section:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     work, span = sum(job.service_time for job in jobs), max(arrivals[-1] - arrivals[0], 1e-9)
     if not work:
-        raise InputError(f"--trace: {path}: found no work; allowed: jobs that take time")
+        raise InputError(f"--trace: {path}: found no run times; allowed: jobs that take time")
     slots = {share: max(1, round(work / span / share)) for share in UTILIZATIONS}
     cases: Cases = {
         share: (
@@ -278,7 +278,7 @@ def _trace(path: Path) -> Section:
     told = ", ".join(f"{share:g} with {count}" for share, count in slots.items())
     return _section(
         "6.4.5 Real jobs",
-        f"""{path.name}: {len(jobs):,} recorded jobs, played as they arrived on so many slots that
+        f"""{path.name}: {len(jobs):,} recorded jobs with their arrivals, on slots such that
         the utilization is {told}; a job of no matrix is a matrix of its own.""",
         play_cases(cases),
         RESPONSE,

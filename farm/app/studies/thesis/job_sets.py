@@ -1,8 +1,8 @@
-"""The thesis's job sets: the same for every policy and every farm that is compared.
+"""The thesis's job sets: the same for every compared policy and farm.
 
 Service times are drawn by NumPy's legacy generator with seed 1161, so that the numbers are the same
-everywhere; of the model's sets all thousand are drawn, so that one does not depend on how many are
-played.
+everywhere; of the model's sets all thousand are drawn, so that a set does not depend on the number
+of sets.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MATRICES, RUNS = 10, 4
 
 Floats = npt.NDArray[np.float64]
 JobSet = tuple[Job, ...]
-Draw = Callable[[Any, tuple[int, int]], Floats]
+Draw = Callable[[np.random.RandomState, tuple[int, int]], Floats]
 """Service times (s) of a number of sets, each of a number of jobs, drawn by this generator."""
 
 
-def pareto(draws: Any, shape: tuple[int, int]) -> Floats:
+def pareto(draws: np.random.RandomState, shape: tuple[int, int]) -> Floats:
     """Draw from the thesis's distribution: Pareto(1.161), at least 1 s."""
     return np.asarray(draws.pareto(ALPHA, shape)) + 1.0
 
@@ -84,7 +84,7 @@ def _jobs(
 
 
 def marked(sets: Sequence[JobSet], field: str, chosen: npt.NDArray[np.bool_]) -> list[JobSet]:
-    """Return the sets with a field of each job set as ``chosen`` (sets by jobs) says."""
+    """Return the sets with a field of each job set from ``chosen`` (sets by jobs)."""
     replace = msgspec.structs.replace
     return [
         tuple(replace(job, **{field: one}) for job, one in zip(jobs, said, strict=True))

@@ -30,7 +30,7 @@ PAUSE = 10.0
 
 
 def live_slice(on_step: OnStep = lambda _: None) -> Section:
-    """Run one test of each sort under every policy, four runs each, on a farm with 20 slots."""
+    """Run one test of each kind under every policy, four runs each, on a farm with 20 slots."""
     return Section(
         "5.1 on a real farm",
         [

@@ -1,4 +1,4 @@
-"""The thesis's policies, farms and measures, and job sets played under all of them."""
+"""The thesis's policies, farms and measures, and job sets simulated under all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POLICY_OF = {
     "LJF-aging": "ljf-aging",
     "SJF-aging": "sjf-aging",
 }
-#: those that differ on a single matrix, where ageing changes nothing
+#: policies that differ on a single matrix, where ageing changes nothing
 UNAGED = tuple(POLICY_OF)[:4]
 ALL = tuple(POLICY_OF)
 METRICS = ("makespan", "mean response time", "mean matrix response time")
@@ -41,7 +41,7 @@ MAKESPAN, RESPONSE, MATRIX_RESPONSE = range(3)
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A farm, and how it decides."""
+    """A farm and its scheduling rules."""
 
     pools: tuple[PoolSpec, ...]
     #: of the ageing policies: each matrix sorted, the matrices in order; or by time in queue
@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     by_speed: bool = False
 
     def rules(self, policy: str) -> SchedulingRules:
-        """Return how it decides under a policy of the thesis."""
+        """Return the scheduling rules of a policy of the thesis."""
         key = POLICIES[POLICY_OF[policy]](PolicyOptions(aging=self.aging))
         return SchedulingRules(policy=key, fail_fast=self.fail_fast, by_speed=self.by_speed)
 
@@ -66,7 +66,7 @@ Cases = Mapping[float, tuple[Sequence[JobSet], Plan]]
 
 
 class Plays(msgspec.Struct, frozen=True):
-    """What each job set came to, under each policy and in each case."""
+    """The results of each job set, under each policy and in each case."""
 
     xs: tuple[float, ...]
     policies: tuple[str, ...]
@@ -100,7 +100,7 @@ def paired_ratio(values: Floats, others: Floats) -> float:
 
 
 def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
-    """Play each case under each policy; by the compiled loop where that can, and is worth it."""
+    """Simulate each case under each policy; by the compiled loop where possible and worthwhile."""
     jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
     fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
     ends = (_compiled if fast else _reference)(cases, policies)
@@ -117,7 +117,7 @@ def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
 
 
 def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
-    """Play in threads: compiled code holds no lock."""
+    """Simulate in threads: compiled code holds no lock."""
     from farm.sim.fast.load import Load, load_of  # noqa: PLC0415 - Numba, where it is installed
     from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
 
@@ -142,7 +142,7 @@ def _reference(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float],
 
 
 def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
-    """Play one job set by the scheduler itself; return when each job ended, in order."""
+    """Simulate one job set by the scheduler itself; return when each job ended, in order."""
     ended: dict[str, float] = {}
 
     def observe(_: Event, commands: Sequence[Command]) -> None:

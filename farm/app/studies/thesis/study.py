@@ -1,4 +1,4 @@
-"""The whole study: what is reproduced, what is claimed, what the thesis left to others."""
+"""The whole study: reproduced figures, claims, future work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLE = "Improving the scheduling policy for a CI server: the thesis, played aga
 
 
 class Part(StrEnum):
-    """Parts of the study that can be asked for."""
+    """Parts of the study."""
 
     EVALUATION = "evaluation"
     FUTURE_WORK = "future-work"
@@ -29,14 +29,14 @@ def thesis(
     trace: Path | None = None,
     on_step: OnStep = lambda _: None,
 ) -> list[Section]:
-    """Play the thesis's experiments, the model on ``runs`` job sets (at most 1000).
+    """Simulate the thesis's experiments, the model on ``runs`` job sets (at most 1000).
 
     Args:
         runs: job sets of the model.
-        parts: what is played.
-        live: play a slice of section 5.1 on a real farm, too.
+        parts: what to simulate.
+        live: also run a slice of section 5.1 on a real farm.
         trace: recorded jobs for the future work.
-        on_step: called with what is played next.
+        on_step: called with the name of the next step.
     """
     found = [_introduction(runs)]
     if Part.EVALUATION in parts:

@@ -22,10 +22,11 @@ from farm.core.queues.fair_share.invocation import (
 )
 from farm.core.queues.fair_share.listing import TreeListing
 from farm.core.queues.fair_share.replay import Replay, kept_order
-from farm.core.queues.fair_share.slots import SlotBook, SlotRecord, Stickiness
+from farm.core.queues.fair_share.slots import SlotBook, SlotRecord
+from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
-from farm.core.queues.fair_share.turns import Turn, best_turns
+from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
 from farm.core.queues.plain import Entry, Key
 from farm.core.state import JobState, Slot
 
@@ -36,7 +37,7 @@ class FairShareQueue:
     ``stickiness``: seconds per level, outermost first, during which a slot that could serve
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
     three of upstream's properties: every level's limit counts from the switch at the outermost
-    level, the free slots of one node are taken in swap-removal order, and of its children without
+    level, the free slots of one node are used in swap-removal order, and of its children without
     own free slots the one that ended first gives one, however much runs below it. ``offsets``
     are added to the priorities of nodes among their siblings; ``weigh`` reads them again.
 

@@ -14,7 +14,7 @@ from farm.core.state import BuilderState, JobState, PoolCounts, Slot
 
 
 class Yard:
-    """Plays scheduler for one queue; every method is one event at one time."""
+    """Play scheduler for one queue; every method is one event at one time."""
 
     def __init__(
         self, stickiness: Sequence[float] = (), compatibility: Literal["buildbarn"] | None = None
@@ -62,7 +62,7 @@ class Yard:
         return state
 
     def arrive(self, name: str, path: str = "", at: float = 0.0, **need: int) -> str | None:
-        """A new job goes to the free slot that it prefers, which is returned, or waits."""
+        """A new job gets the free slot that it prefers, which is returned, or waits."""
         state = self.job(name, path, **need)
         slot = self.queue.place(state, at)
         if slot is None:
@@ -109,7 +109,7 @@ class Yard:
         return self.take(slot, at)
 
     def drain(self, slots: int, at: float = 0.0) -> list[str]:
-        """Dispatch to so many new slots, one by one."""
+        """Dispatch to this many new slots, one by one."""
         first = len(self.slots)
         taken = [self.take(f"s{first + n}", at + n) for n in range(slots)]
         return [name for name in taken if name is not None]
@@ -153,7 +153,7 @@ def check(queue: FairShareQueue) -> None:
             free[above] = free.get(above, 0) + record.free
     nodes = {node.path: node for node in queue._tree.root.subtree()}
     needed = {()} | waiting.keys() | executing.keys() | idle.keys()
-    assert nodes.keys() == needed, "nodes exist as long as somebody needs them"
+    assert nodes.keys() == needed, "nodes exist only while they are needed"
     for path, node in nodes.items():
         assert node.waiting == waiting.get(path, 0), path
         assert set(node.executing) == executing.get(path, set()), path
@@ -191,7 +191,7 @@ def make_yard() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def yard_type() -> type[Yard]:
-    """The yard's class, for who makes yards himself."""
+    """The yard's class, for tests that make yards themselves."""
     return Yard
 
 

@@ -1,4 +1,4 @@
-"""Random histories: nothing is lost, counts are what they say, nobody idles beside work."""
+"""Random histories: nothing is lost, counts are right, no slot idles beside work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class History(RuleBasedStateMachine):
         self.at = 0.0
         self.names = 0
         self.ended = set()
-        #: orders that somebody looks at in small steps: what each was, what was seen, the rest
+        #: orders that are read in small steps: what each was, what was seen, the rest
         self.looks = []
 
     def tick(self) -> float:
@@ -175,11 +175,11 @@ class History(RuleBasedStateMachine):
     @invariant()
     def the_order_of_dispatch_is_complete(self):
         if hasattr(self, "yard"):
-            foretold = list(self.yard.queue.in_order())
-            assert sorted(s.job.id for s in foretold) == sorted(self.yard.waiting)
+            predicted = list(self.yard.queue.in_order())
+            assert sorted(s.job.id for s in predicted) == sorted(self.yard.waiting)
 
     def teardown(self):
-        """Whatever happened: the foretold order is what single new slots then take."""
+        """Whatever happened: the predicted order is the order in which new slots take the jobs."""
         if not hasattr(self, "yard"):
             return
         for expected, seen, rest in self.looks:
@@ -187,10 +187,10 @@ class History(RuleBasedStateMachine):
                 "a kept order stays as it was"
             )
         self.looks.clear()
-        assert not self.yard.queue._tree.onlookers, "whoever is done is told no more"
-        foretold = [state.job.id for state in self.yard.queue.in_order()]
-        taken = [self.yard.take(f"new{n}", self.tick()) for n in range(len(foretold) + 1)]
-        assert taken == [*foretold, None]
+        assert not self.yard.queue._tree.onlookers, "a finished reader is removed"
+        predicted = [state.job.id for state in self.yard.queue.in_order()]
+        taken = [self.yard.take(f"new{n}", self.tick()) for n in range(len(predicted) + 1)]
+        assert taken == [*predicted, None]
         for slot in list(self.yard.running):
             self.yard.end(slot, self.tick())
         for slot in list(self.yard.slots.values()):
@@ -206,7 +206,7 @@ TestHistories = History.TestCase
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_invocation_starves(make_yard, seed):
-    """With newcomers all the time everybody's first job still gets its turn soon.
+    """With constant newcomers, every invocation's first job still gets its turn soon.
 
     One slot, equal priorities: between two dispatches of a node every other waiting sibling is
     dispatched at most once more than it, so an arrival waits at most one round.

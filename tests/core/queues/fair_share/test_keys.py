@@ -27,21 +27,15 @@ def test_every_name_gives_its_attribute():
 
 
 def test_any_attribute_by_name():
-    """What the registry does not know can still be a key."""
+    """An attribute that the registry does not know can still be a key."""
     assert path_extractor(["attribute:flavour"])(JOB) == ("mint",)
 
 
-def test_jobs_that_do_not_say_share_one_node():
+def test_jobs_without_the_attribute_share_one_node():
     """A missing or empty attribute has a stated key."""
     bare = Job(id="b", service_time=1.0)
     optional = [name for name in KEYS if name not in {"kind", "platform", "platform.virtualized"}]
     assert set(path_extractor([*optional, "attribute:x"])(bare)) == {NO_KEY}
-
-
-def test_own_extractors():
-    """A scenario's own function takes part, and precedence."""
-    own = {"initial": lambda job: job.id[0], "user": lambda _: "me"}
-    assert path_extractor(["initial", "user"], own)(JOB) == ("j", "me")
 
 
 @pytest.mark.parametrize(("name", "said"), [("usr", "user"), ("attribute:", "attribute:NAME")])

@@ -1,4 +1,4 @@
-"""Looking at the tree: orders, pages, and that looking disturbs nothing."""
+"""Listing the tree: orders, pages, and that listing changes nothing."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_children_by_filter(yard):
     assert names(listing.children((), "queued")) == ["b", "a", "c"]
     assert names(listing.children((), "active")) == ["a", "b", "c", "e"]
     assert names(listing.children((), "all")) == ["a", "b", "c", "d", "e"]
-    assert listing.children(("nobody",)) == []
+    assert listing.children(("unknown",)) == []
 
 
-def test_a_child_tells_its_counts(yard):
+def test_a_child_has_its_counts(yard):
     """Counts are over the subtree, own ones are named so."""
     fill(yard)
     a, _, c, d, e = yard.queue.listing.children()
@@ -58,19 +58,19 @@ def test_queue_order_is_the_order_of_leaving(yard):
     assert listed == yard.drain(20)
 
 
-def test_the_order_of_dispatch_is_foretold(yard):
+def test_the_order_of_dispatch_is_predicted(yard):
     """in_order() names the jobs as single new slots would take them, from a tree in motion."""
     fill(yard)
     yard.wait("x", "b", priority=300)
     yard.follow("y", "x", "a/x", priority=-10)
-    foretold = [state.job.id for state in yard.queue.in_order()]
-    assert foretold[:1] == ["b0"] or "x" in foretold
-    assert foretold == yard.drain(20)
+    predicted = [state.job.id for state in yard.queue.in_order()]
+    assert predicted[:1] == ["b0"] or "x" in predicted
+    assert predicted == yard.drain(20)
     assert list(yard.queue.in_order()) == []
 
 
-def test_looking_disturbs_nothing(yard):
-    """Half a look, then a dispatch: as if nobody had looked."""
+def test_listing_changes_nothing(yard):
+    """Half a listing, then a dispatch: as if there had been no listing."""
     fill(yard)
     ahead = yard.queue.in_order()
     next(ahead)
@@ -83,7 +83,7 @@ def test_looking_disturbs_nothing(yard):
 
 
 def test_jobs_of_an_invocation(yard):
-    """What runs below a node, jobs that share an execution too."""
+    """What runs below a node, including jobs that share an execution."""
     fill(yard)
     yard.follow("shared", "a0", "c")
     listing = yard.queue.listing

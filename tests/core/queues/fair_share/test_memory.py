@@ -1,4 +1,4 @@
-"""A tree rebuilt from plain values goes on as the old one would have."""
+"""A tree rebuilt from plain values continues as the old one would have."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def rebuilt(make_yard, yard):
 
 @pytest.mark.parametrize("compatibility", [None, "buildbarn"])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_rebuilt_queue_goes_on_the_same_way(make_yard, seed, compatibility):
-    """Same counts, same listing, and slot for slot the same jobs from then on."""
+def test_a_rebuilt_queue_continues_the_same_way(make_yard, seed, compatibility):
+    """Same counts, same listing, and slot by slot the same jobs from then on."""
     yard = in_motion(make_yard, seed, compatibility)
     twin = rebuilt(make_yard, yard)
     twin.check()

@@ -1,4 +1,4 @@
-"""Who goes next: score, own queue before children, static levels, ties."""
+"""Which job goes next: score, own queue before children, static levels, ties."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_ties_go_to_the_least_recently_started(yard):
 
 
 def test_what_runs_already_counts(yard):
-    """Fairness is equal numbers of executing slots among siblings, whoever came first."""
+    """Fairness is equal numbers of executing slots among siblings, whichever came first."""
     yard.wait("a0", "A")
     yard.wait("a1", "A")
     assert yard.drain(2) == ["a0", "a1"]
@@ -96,7 +96,7 @@ def test_a_higher_level_goes_first_wherever_it_stands(yard):
 
 
 def test_priority_follows_a_reordering_below(yard):
-    """A node competes with the priority of what would really go next from it.
+    """A node competes with the priority of the job that would really go next from it.
 
     Also after a completion below changed what that is (upstream looks on queue changes only).
     """
@@ -142,7 +142,7 @@ def test_removing_waiting_work_leaves_times_alone(yard):
 
 
 def test_choose_changes_nothing(yard):
-    """Asking is free: the same answer however often."""
+    """Asking has no effect: the same answer however often."""
     yard.wait("a", "A")
     yard.wait("b", "B")
     slot = yard.slot("s")
@@ -151,8 +151,8 @@ def test_choose_changes_nothing(yard):
     assert yard.queue.memory() == memory
 
 
-def test_nodes_go_when_nobody_needs_them(yard):
-    """A node lives while something waits, runs or idles there; then it is forgotten."""
+def test_unused_nodes_are_removed(yard):
+    """A node exists while jobs wait, run or slots idle there; then it is removed."""
     yard.wait("a", "A/x")
     assert yard.take("s", 1) == "a"
     yard.end("s", 2)

@@ -18,7 +18,7 @@ def settle(yard, **homes):
 
 
 def test_nearest_first(yard):
-    """Own node, then what shares a parent, then never used slots, then anybody's."""
+    """Own node, then those that share a parent, then unused slots, then any."""
     settle(yard, w0="u1__i1", w1="u2__k1", w2="u1__i2")
     assert yard.take("new", 11) is None
     arrivals = [("u1/i2", "w2"), ("u1/i9", "w0"), ("u9/m1", "new"), ("u9/m2", "w1"), ("x", None)]
@@ -33,8 +33,8 @@ def test_nearness_beats_idle_time(yard):
     assert yard.arrive("q", "u/c", 20) == "deep"
 
 
-def test_the_least_used_sibling_is_robbed(yard):
-    """Executing ÷ (executing + free): 0/1 before 1/2, whoever completed first."""
+def test_the_least_used_sibling_gives_up_a_slot(yard):
+    """Executing ÷ (executing + free): 0/1 before 1/2, whichever completed first."""
     for name, path in (("p0", "A"), ("p1", "B"), ("p2", "B")):
         yard.wait(name, path)
     assert [yard.take(f"w{n}", 1) for n in range(3)] == ["p0", "p1", "p2"]
@@ -44,7 +44,7 @@ def test_the_least_used_sibling_is_robbed(yard):
 
 
 def test_equal_use_goes_to_the_oldest_completion(yard):
-    """Whoever finished longest ago has the coldest slot."""
+    """The slot that finished longest ago is the coldest."""
     settle(yard, w0="A", w1="B", w2="C")
     assert [yard.arrive(f"q{n}", "D", 20 + n) for n in range(4)] == ["w0", "w1", "w2", None]
 
@@ -63,7 +63,7 @@ def test_inner_nodes_count_free_slots_of_their_subtree(make_yard, compatibility,
 
 
 def test_own_slots_go_longest_free_first(make_yard):
-    """Slots of one node are taken in the order in which they became free."""
+    """Slots of one node are used in the order in which they became free."""
     yard = make_yard()
     for name in ("w0", "w1", "w2"):
         assert yard.take(name, 1) is None
@@ -95,12 +95,12 @@ def test_unavailable_slots_are_not_offered_yet_keep_their_home(yard):
 
 
 def test_new_slots_belong_to_the_root(yard):
-    """Nothing is known of a new slot."""
+    """A new slot has no history."""
     assert yard.take("w", 1) is None
     assert yard.home("w") == ""
 
 
-def test_a_shared_job_looks_around_all_its_nodes_in_step(yard):
+def test_a_shared_job_searches_from_all_its_nodes_in_step(yard):
     """Nearness is counted from every node that wants the job, level by level."""
     settle(yard, far="u1__z", near="u2__k")
     leader = yard.job("x", "u1/i")

@@ -24,7 +24,7 @@ def test_a_shared_job_runs_at_the_best_place_of_any_of_its_nodes(yard):
 
 
 def test_same_node_joins_without_an_entry(yard):
-    """A second job of the same node rides along; its priority is not asked."""
+    """A second job of the same node joins it; its priority is not considered."""
     yard.wait("a", "u")
     yard.wait("x", "u", priority=5)
     yard.follow("y", "x", "u", priority=-5)
@@ -34,8 +34,8 @@ def test_same_node_joins_without_an_entry(yard):
     assert yard.home("s1") == "u"
 
 
-def test_the_entry_stays_while_anybody_of_its_node_wants_it(yard):
-    """When the first leaves, the place is kept for the second."""
+def test_the_entry_stays_while_any_job_of_its_node_wants_it(yard):
+    """When the first leaves, the second keeps the place."""
     yard.wait("x", "u")
     yard.wait("a", "u")
     y = yard.follow("y", "x", "u")
@@ -62,7 +62,7 @@ def test_joining_what_runs_counts_at_once(yard):
 
 
 def test_leaving_what_runs_counts_at_once(yard):
-    """A cancelled follower's node gives its slot back; the rest decides the slot's home."""
+    """A cancelled follower's node gives its slot back; the others decide the slot's home."""
     yard.wait("x", "u/i")
     y = yard.follow("y", "x", "v/j")
     z = yard.follow("z", "x", "u/k")
@@ -76,7 +76,7 @@ def test_leaving_what_runs_counts_at_once(yard):
 
 
 def test_a_leader_may_leave_what_it_started(yard):
-    """The execution goes on for the follower, whose node is the slot's home."""
+    """The execution continues for the follower, whose node is the slot's home."""
     x = yard.wait("x", "u/i")
     yard.follow("y", "x", "v/j")
     assert yard.take("s", 1) == "x"
@@ -90,7 +90,7 @@ def test_a_leader_may_leave_what_it_started(yard):
 
 
 def test_the_last_to_leave_frees_nothing_before_the_end(yard):
-    """Unwanted work occupies its slot until the slot says that it stopped."""
+    """Abandoned work occupies its slot until the slot reports that it stopped."""
     x = yard.wait("x", "u")
     assert yard.take("s", 1) == "x"
     yard.queue.left(x, 2.0)
@@ -114,7 +114,7 @@ def test_a_lost_execution_waits_again_as_a_whole(yard):
 
 
 def test_a_follower_may_come_before_its_leader(yard):
-    """Jobs handed in together know each other before any of them waits."""
+    """Jobs submitted together know each other before any of them waits."""
     leader, follower = yard.job("x", "u"), yard.job("y", "v")
     follower.leader, leader.followers = leader, (follower,)
     yard.queue.joined(follower, 0.0)
@@ -134,7 +134,7 @@ def test_placing_a_leader_starts_its_followers_too(yard):
 
 
 def test_a_slot_gone_while_it_runs_leaves_nothing_behind(yard):
-    """Whichever is told first, the end or the loss."""
+    """Whichever is reported first, the end or the loss."""
     yard.wait("x", "u")
     assert yard.take("s", 1) == "x"
     yard.queue.slot_unavailable(yard.slot("s"), 2.0, gone=True)

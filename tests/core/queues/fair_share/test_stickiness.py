@@ -6,7 +6,7 @@ import pytest
 
 
 def fill(yard, *names, count=6):
-    """Let so many jobs wait in each of these nodes."""
+    """Let this many jobs wait in each of these nodes."""
     for name in names:
         for n in range(count):
             yard.wait(f"{name}{n}", name)
@@ -94,7 +94,7 @@ def test_a_zero_outer_limit_does_not_switch_the_inner_one_off(make_yard):
 
 
 def test_switching_above_ends_stickiness_below(make_yard):
-    """Whoever switches user has nothing to stay with below, even where keys are equal."""
+    """A slot that switches user has nothing to stay with below, even where keys are equal."""
     yard = make_yard([0, 1000])
     fill(yard, "u/x", count=2)
     yard.wait("v/w0", "v/w")
@@ -116,7 +116,7 @@ def test_retained_levels_are_counted(make_yard):
 
 
 def test_keeping_a_level_keeps_its_start(make_yard):
-    """A level that was kept does not begin anew when a deeper one switches."""
+    """A kept level does not begin anew when a deeper one switches."""
     yard = make_yard([10, 2])
     fill(yard, "u/x", "u/y", "v/z")
     assert yard.take("s", 100) == "u/x0"

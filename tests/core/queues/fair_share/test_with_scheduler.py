@@ -39,7 +39,7 @@ class Farm:
         self.attempts = {}
 
     def handle(self, event, *args, **kwargs):
-        """Take an event in; return which jobs it starts where."""
+        """Handle an event; return which jobs it starts where."""
         self.at += 1.0
         orders = self.scheduler.handle(event(self.at, *args, **kwargs))
         starts = [order for order in orders if isinstance(order, StartJob)]
@@ -130,7 +130,7 @@ def test_shared_actions_survive_a_loss_and_a_cancel(farm):
 
 
 def test_a_cancelled_leader_leaves_its_running_execution(farm):
-    """Its user is no longer charged, and the slot's home is the one who stayed."""
+    """Its user is no longer charged, and the slot's home is that of the remaining user."""
     farm.join("x")
     farm.submit(job("l", user="a", action="A"))
     farm.submit(job("f", user="b", action="A"))

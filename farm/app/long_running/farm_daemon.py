@@ -11,11 +11,9 @@ import time
 import uuid
 from pathlib import Path
 
-import msgspec
-
 from farm.app.calibrating.work_rates import burn_settings, rates_for
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
 from farm.app.metrics import service_options, targets_of
-from farm.app.staying_up.farm_place import FarmPlace, place_file
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator
@@ -33,6 +31,7 @@ from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario
+from farm.terminal.output import log_to_stderr
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
@@ -42,8 +41,6 @@ log = logging.getLogger("farm.up")
 UP_TIMEOUT = 90.0
 #: real seconds between two looks at what only the server knows
 LOOK_INTERVAL = 0.1
-#: real seconds after which it is tried again to say where the farm is
-TELL_AGAIN = 1.0
 #: real seconds between two looks at the logs
 TIDY_INTERVAL = 10.0
 #: a scheduler that was killed on another machine holds its lease for 2 s (real), and a little more
@@ -64,7 +61,7 @@ def check_services(scenario: Scenario) -> None:
 
 
 class _Revival:
-    """Starts a server of our own again whenever it ended unasked, however often that takes.
+    """Restarts the farm's own server whenever it ended unexpectedly, as often as necessary.
 
     Its disk may be full, its port taken, its data in need of repair: once that is mended the
     farm continues by itself. Services and hosts wait until then.
@@ -99,12 +96,24 @@ def _written_at(operator: Operator) -> float | None:
         return None
 
 
+def is_at_work(operator: Operator, before: float | None) -> bool:
+    """Whether scheduler and hosts are at work.
+
+    ``before``: when the status was written that an earlier farm left. It is told from this farm's
+    by that, as the time of day may be set back.
+    """
+    with contextlib.suppress(ServerError, RedisError):
+        status = operator.status()
+        return status.written_at != before and status.hosts > 0
+    return False
+
+
 class FarmKeeper:
     """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
 
     Args:
         scenario: pools, scheduling and speed.
-        redis: the server; None: one of our own, whose data stays in the folder.
+        redis: the server; None: a new one, whose data stays in the folder.
         folder: where state, logs and data go.
         metrics: where the farm's processes serve metrics.
         fresh: forget what an earlier farm left.
@@ -129,15 +138,21 @@ class FarmKeeper:
         self._asked = 0
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
-        #: where we are is not on the disk yet
-        self._untold = False
-        self._place = FarmPlace(pid=os.getpid(), began=began_at(os.getpid()), redis_url="")
+        self._place = PlaceFile(
+            folder,
+            FarmPlace(
+                pid=os.getpid(),
+                began=began_at(os.getpid()),
+                redis_url="",
+                prefix=self._prefix,
+                scenario=str(self._resolved),
+                speed=scenario.live.speed,
+            ),
+        )
 
     def run(self) -> None:
         """Bring the farm up, keep it up until asked to end it, and end it."""
-        logging.basicConfig(
-            stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-        )
+        log_to_stderr()
         os.umask(0o077)  # nothing that we or our children write is for others
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:
@@ -156,16 +171,16 @@ class FarmKeeper:
                 operator.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
-            self._update_place("starting", server.url)
+            self._place.update(state="starting", redis_url=server.url)
             before = _written_at(operator)
             supervisor.start()
             if self._await(supervisor, server, operator, before):
-                self._update_place("up", server.url)
+                self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
-            self._update_place("stopping", server.url)
+            self._place.update(state="stopping")
             self._end(supervisor, operator)
         log.info("down")
 
@@ -207,18 +222,12 @@ class FarmKeeper:
     def _await(
         self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
     ) -> bool:
-        """Wait until scheduler and hosts are at work; False: asked to end before that.
-
-        ``before``: when the status was written that an earlier farm left.
-        """
+        """Wait until scheduler and hosts are running; False: stopped before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         while not self._asked:
             self._look_after(supervisor, server)
-            with contextlib.suppress(ServerError, RedisError):
-                status = operator.status()
-                # not by the time of day, which may be set back: what an earlier farm left is known
-                if status.written_at != before and status.hosts:
-                    return True
+            if is_at_work(operator, before):
+                return True
             if time.monotonic() > deadline:
                 if not takes_writes(self._folder):
                     deadline = time.monotonic() + UP_TIMEOUT  # our end would end the server
@@ -232,7 +241,7 @@ class FarmKeeper:
         return False
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
-        """Sleep until something ends, or the end is asked for."""
+        """Sleep until a process ends, or a stop is requested."""
         while not self._asked:
             due = self._look_after(supervisor, server)
             log_files.tidy(self._folder)
@@ -240,10 +249,7 @@ class FarmKeeper:
 
     def _look_after(self, supervisor: Supervisor, server: Server) -> float:
         """Start again what has ended; return after how many seconds the next look is due."""
-        due = min(self._revival.check(time.monotonic()), supervisor.check())
-        if self._untold:
-            self._write_place()
-            due = min(due, TELL_AGAIN)
+        due = min(self._revival.check(time.monotonic()), supervisor.check(), self._place.retry())
         self._end_strays({server.pid, *supervisor.pids()})
         return due
 
@@ -298,35 +304,6 @@ class FarmKeeper:
                     end_at_once(host.pid)
                 self._wakeups.wait(0.02)
             path.unlink(missing_ok=True)
-
-    def _update_place(self, state: str, url: str) -> None:
-        self._place = msgspec.structs.replace(
-            self._place,
-            state=state,
-            redis_url=url,
-            prefix=self._prefix,
-            scenario=str(self._resolved),
-            speed=self._scenario.live.speed,
-        )
-        self._write_place()
-
-    def _write_place(self) -> None:
-        """Say where the farm is, as soon as the disk takes it.
-
-        To end on a full disk would end the server, and lose what that has not written yet.
-        """
-        path = place_file(self._folder)
-        draft = path.with_suffix(".new")
-        try:
-            draft.touch(mode=0o600)
-            draft.write_bytes(msgspec.json.encode(self._place))
-            draft.rename(path)
-        except OSError as error:
-            if not self._untold:
-                log.error("%s cannot be written: %s; tried again until it can", path, error)  # noqa: TRY400
-            self._untold = True
-        else:
-            self._untold = False
 
     def _on_request(self, kind: int) -> None:
         # without a terminal SIGINT comes from farm down --now

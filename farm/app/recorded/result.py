@@ -23,9 +23,9 @@ from farm.scenario.load import parse_scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
-    from farm.results.event_store import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
     from farm.results.report.run_figures import RunFigures
+    from farm.results.taskcluster_event_store import Analysis, EventStore, Metric, Update
 
 Column = NDArray[Any]
 
@@ -147,8 +147,8 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
-        from farm.results.event_store import event_store  # noqa: PLC0415 - as above
         from farm.results.exports.taskcluster import run_phase  # noqa: PLC0415 - as above
+        from farm.results.taskcluster_event_store import event_store  # noqa: PLC0415 - as above
 
         return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from farm.core.scheduler import Scheduler
 from farm.live.hosts.registry import Roster
 from farm.live.hosts.requests import BuilderRequests
-from farm.live.mirror import write_hosts
 from farm.live.store.batch import Batch
-from farm.live.store.saved import Counts
+from farm.live.store.saved import Counts, HostLife, host_life
 from farm.live.wire.messages import Play
 
 
-class Succession:
+class SuccessorState:
     """Writes it, remembering what was written last."""
 
     def __init__(self, book: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
@@ -48,3 +47,15 @@ class Succession:
         self._roster.changed.update(self._roster.hosts)
         self.write(batch, serial, ended)
         batch.counts, batch.wanted, batch.requested = self._counts, self._wanted, self._requested
+
+
+def write_hosts(roster: Roster, batch: Batch) -> None:
+    """Add what changed about builder hosts, for a successor."""
+    for name in roster.changed:
+        host = roster.hosts.get(name)
+        if host is None:
+            batch.gone_hosts.append(name)
+            batch.lives.pop(name, None)
+        else:
+            batch.lives[name] = HostLife(*host_life(host))
+    roster.changed.clear()

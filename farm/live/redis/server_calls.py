@@ -14,6 +14,9 @@ log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
+#: real seconds that the server may be gone from a single run
+MAX_ABSENCE = 30.0
+
 
 class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.
@@ -21,8 +24,8 @@ class ServerCalls:
     Args:
         limit: real seconds that the server may be gone; None: forever. Whatever else is wrong
             with it is waited out.
-        gives_up: says whether the end was asked for, so that waiting makes no sense any more.
-        meanwhile: called before each pause.
+        gives_up: returns whether a stop was requested, so that waiting is useless.
+        before_pause: called before each pause.
         well_again: called when a trouble is over.
     """
 
@@ -30,12 +33,12 @@ class ServerCalls:
         self,
         limit: float | None,
         gives_up: Callable[[], bool],
-        meanwhile: Callable[[], None],
+        before_pause: Callable[[], None],
         well_again: Callable[[], None],
     ) -> None:
         self._retrying = Retrying(limit, self._wait_out, self._on_change)
         self._gives_up = gives_up
-        self._meanwhile = meanwhile
+        self._before_pause = before_pause
         self._well_again = well_again
 
     @property
@@ -61,7 +64,7 @@ class ServerCalls:
             ) from None
 
     def _wait_out(self, seconds: float) -> bool:
-        self._meanwhile()
+        self._before_pause()
         time.sleep(seconds)
         return self._gives_up()
 

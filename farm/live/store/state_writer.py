@@ -21,15 +21,14 @@ from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import JobState, JobStatus
-from farm.live.hosts.registry import Roster
 from farm.live.redis.keys import platform_name
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.key_sizes import Sizes
-from farm.live.store.saved import HostLife, Try, host_life
+from farm.live.store.saved import Try
 
 
-class Mirror:
+class StateWriter:
     """Collects the jobs and builders changed by a batch of events, and writes their new state."""
 
     def __init__(self, book: Scheduler) -> None:
@@ -123,7 +122,7 @@ class Mirror:
         self.touch_job(command.job.id)
 
     def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
-        """An attempt came to nothing: that stays in the job's story."""
+        """An attempt was void: record it in the job's history."""
         batch.tries[command.job].append(Try(command.attempt, command.builder, at, command.reason))
         self.touch_job(command.job)
 
@@ -182,15 +181,3 @@ class Mirror:
             batch.gone_builders.append(builder)
         else:
             batch.builders[builder] = builder_record(state)
-
-
-def write_hosts(roster: Roster, batch: Batch) -> None:
-    """Add what changed about builder hosts, for a successor."""
-    for name in roster.changed:
-        host = roster.hosts.get(name)
-        if host is None:
-            batch.gone_hosts.append(name)
-            batch.lives.pop(name, None)
-        else:
-            batch.lives[name] = HostLife(*host_life(host))
-    roster.changed.clear()

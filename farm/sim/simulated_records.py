@@ -1,4 +1,4 @@
-"""What happens in a simulation of which only the records are wanted, by whichever engine."""
+"""The records of a simulation, by either engine, if nothing else of it is needed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.workload import batches, build_jobs
 
 
-def recorded(
+def simulated_records(
     scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]] | None = None, *, runs: int = 1
 ) -> RunRecords:
-    """Simulate a scenario without dispatch estimates; return what a recorder keeps.
+    """Simulate a scenario without dispatch estimates; return a recorder's records.
 
-    ``runs``: how many runs like this one are to be made, in this process or another.
+    ``runs``: the number of similar runs, in this process or another.
     """
     scheduler = make_scheduler(scenario)
     load = build_jobs(scenario)

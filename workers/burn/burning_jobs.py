@@ -104,7 +104,7 @@ class _Job:
         self.program = program
         self.ended = ended
         self.measures = processes == 0
-        #: those not yet at work
+        #: those not yet burning
         self.starting = processes
         self.at_work = threading.Event()
 
@@ -202,21 +202,24 @@ class Burners:
             return self._serial
 
     def _receive(self, answer: dict[str, Any]) -> None:
-        """A process of a job is at work, or all of them have ended."""
+        """Handle that a process of a job burns, or that all of them have ended."""
+        if "burning" in answer:
+            self._one_at_work(answer["job"])
+            return
         with self._lock:
-            job = self._jobs.get(answer["job"])
-            if "burning" in answer:
-                if job is not None:
-                    job.starting -= 1
-                    if job.starting == 0:
-                        job.at_work.set()
-                return
-            self._jobs.pop(answer["job"], None)
+            job = self._jobs.pop(answer["job"], None)
             # known also to the program that may have to take the place of this one
             self._arguments["rates"] = answer["rates"]
             if answer["own"]:
                 self._arguments["stress_ng"] = None
         self._ended(job, Burnt(answer["error"], answer["cpu"], answer["real"]))
+
+    def _one_at_work(self, number: int) -> None:
+        with self._lock:
+            if (job := self._jobs.get(number)) is not None:
+                job.starting -= 1
+                if job.starting == 0:
+                    job.at_work.set()
 
     def _program_ended(self, program: BurnerProgram, how: str) -> None:
         """What burned has failed, and the next job starts a new program."""

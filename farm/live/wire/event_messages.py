@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from farm.live.wire.inbox import Entry
 
 
-class Origins:
+class EventMessages:
     """Tracks a queue of events, filled at one end and emptied at the other.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from contextlib import ExitStack, closing
 
@@ -62,11 +61,3 @@ def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: thread
             raise typer.Exit(0)
     stack.callback(lease.release)
     return lease
-
-
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set from now on."""
-    stop = threading.Event()
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, lambda *_: stop.set())
-    return stop

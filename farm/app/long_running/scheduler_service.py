@@ -12,7 +12,7 @@ from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
 from farm.forecasts.runtime import RuntimeDistribution
-from farm.live.hosts.processes import HostProcesses
+from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.connection import redacted
 from farm.live.run import Stays
 from farm.live.settings import from_environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,11 @@ from farm.live.operating.operator import Operator
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
 from farm.terminal.console import FarmConsole
+
+log = logging.getLogger("farm.up")
+
+#: real seconds after which it is tried again to say where the farm is
+TRY_AGAIN = 1.0
 
 
 class FarmPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +36,42 @@ class FarmPlace(msgspec.Struct, frozen=True, kw_only=True):
 def place_file(folder: Path) -> Path:
     """Return where the state of the folder's farm is written."""
     return folder / "farm.json"
+
+
+class PlaceFile:
+    """Says where the folder's farm is, as soon as the disk takes it.
+
+    To end on a full disk would end the server, and lose what that has not written yet.
+    """
+
+    def __init__(self, folder: Path, place: FarmPlace) -> None:
+        self._path = place_file(folder)
+        self._place = place
+        self._is_written = True
+
+    def update(self, **changes: str) -> None:
+        """Write the place with these fields changed."""
+        self._place = msgspec.structs.replace(self._place, **changes)
+        self._write()
+
+    def retry(self) -> float:
+        """Write what could not be written; return after how many seconds to try again."""
+        if not self._is_written:
+            self._write()
+        return float("inf") if self._is_written else TRY_AGAIN
+
+    def _write(self) -> None:
+        draft = self._path.with_suffix(".new")
+        try:
+            draft.touch(mode=0o600)
+            draft.write_bytes(msgspec.json.encode(self._place))
+            draft.rename(self._path)
+        except OSError as error:
+            if self._is_written:
+                log.error("%s cannot be written: %s; tried again until it can", self._path, error)  # noqa: TRY400
+            self._is_written = False
+        else:
+            self._is_written = True
 
 
 def read_place(folder: Path) -> FarmPlace | None:

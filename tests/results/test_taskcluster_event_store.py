@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import farm
 from farm.cli.main import app
 from farm.core.errors import InputError
-from farm.results.event_store import METRICS, EventStore, within_phase
+from farm.results.taskcluster_event_store import METRICS, EventStore, within_phase
 
 #: requested, started, shut down, in ms; a phase from 500 to 800
 WORKERS = {
@@ -29,7 +29,7 @@ TASKS = {
 
 @pytest.fixture
 def store() -> EventStore:
-    """What the original's own test suite looks at."""
+    """The store that the original's own test suite examines."""
     events: list[tuple[float, str, str, list[Any]]] = []
     for name, (requested, started, shut, capacity) in WORKERS.items():
         size = {"capacity": capacity, "utility": 1}
@@ -51,7 +51,7 @@ def samples(store: EventStore, interval: float, metric: str) -> list[Any]:
 
 
 def test_the_phase_is_cut_out(store: EventStore):
-    """What was over before, or began after, disappears; the rest is shifted."""
+    """Earlier and later events are removed; the rest is shifted."""
     assert store.duration == 300
     assert {event[2] for event in store.events}.isdisjoint({"t1", "w1", "t7", "w7"})
     assert (store.events[0][0], store.events[-1][0], len(store.events)) == (-490, 390, 26)
@@ -68,8 +68,8 @@ def test_the_built_in_metrics(store: EventStore):
     assert samples(store, 100, "shutdownWorkers") == [0, 1, 1, 1]
 
 
-def test_metrics_of_ones_own(store: EventStore):
-    """Any function of the state; a worker knows its capacity and its tasks."""
+def test_custom_metrics(store: EventStore):
+    """Any function of the state; a worker has its capacity and its tasks."""
 
     def capacity(state: dict[str, Any]) -> int:
         return sum(worker["capacity"] for worker in state["runningWorkers"].values())
@@ -79,7 +79,7 @@ def test_metrics_of_ones_own(store: EventStore):
     assert [sample["time"] for sample in found] == [0, 100, 200, 300]
 
 
-def test_state_of_ones_own(store: EventStore):
+def test_custom_state(store: EventStore):
     """Workers that started and never claimed a task, kept by an update after each event."""
 
     def update(state: dict[str, Any], event: list[Any]) -> None:
@@ -95,7 +95,7 @@ def test_state_of_ones_own(store: EventStore):
     assert waiting == [0, 1, 1, 0, 0, 0, 0, 1, 1, 1, *[0] * 21]
 
 
-def test_what_contradicts_itself_is_told():
+def test_a_contradiction_is_reported():
     """One message with the event, as the original asserts."""
     for event in ([0, "task-started", "t", "w"], [0, "task-lost", "t"]):
         with pytest.raises(InputError, match="datastore: "):
@@ -146,8 +146,8 @@ def test_a_run_has_its_store(result: farm.Result):
     assert max(started) <= 5
 
 
-def test_the_file_goes_round(result: farm.Result, tmp_path: Path):
-    """Exported, read again, and played as a load: nothing is lost on the way."""
+def test_the_file_round_trips(result: farm.Result, tmp_path: Path):
+    """Exported, read again, and used as a load: nothing is lost."""
     result.save(tmp_path / "run")
     out = tmp_path / "datastore.json"
     words = ["export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]

@@ -67,13 +67,11 @@ class HostProcess:
 
     def terminate(self) -> None:
         """Ask it to end."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._process.terminate()
 
     def kill(self) -> None:
         """End it without notice."""
-        if self._process.poll() is None:
-            self._process.kill()
+        self._process.kill()
 
     def wait(self, timeout: float) -> bool:
         """Wait for its end; False if it is still running."""
@@ -93,22 +91,18 @@ class HostProcess:
 
 
 class HostProcesses:
-    """The builder hosts of a run. Used from one thread.
+    """The builder hosts of a run; one that dies is replaced. Used from one thread.
 
     Args:
         settings: those of the farm; each host gets a different name.
-            count: number of processes.
-            folder: for their logs.
-            restart: replace a host that dies.
+        count: number of processes.
+        folder: for their logs.
     """
 
-    def __init__(
-        self, settings: LiveSettings, count: int, folder: Path, *, restart: bool = True
-    ) -> None:
+    def __init__(self, settings: LiveSettings, count: int, folder: Path) -> None:
         self._settings = settings
         self._count = count
         self._folder = folder
-        self._restart = restart
         self._made = 0
         self.alive: list[HostProcess] = []
 
@@ -131,16 +125,13 @@ class HostProcesses:
         return self._settings
 
     def check(self) -> None:
-        """Replace hosts that died; raises RunError if that does not help or none is left."""
+        """Replace hosts that died; raises RunError if that does not help."""
         for process in [p for p in self.alive if p.exit_code is not None]:
             self.alive.remove(process)
             process.close()
-            if self._restart:
-                if process.broke_down_at_once:
-                    raise RunError(_obituary(process))
-                self._add()
-            elif not self.alive:
-                raise RunError(f"no builder host is left: {_obituary(process)}")
+            if process.broke_down_at_once:
+                raise RunError(_obituary(process))
+            self._add()
 
     def ensure(self, count: int) -> None:
         """Keep at least this many hosts from now on."""

@@ -27,7 +27,7 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
     Raises InputError for a file that is neither, ServerError where no farm answers.
     """
     if source is None:
-        from farm.app.staying_up.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
+        from farm.app.long_running.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
 
         with reach(redis, folder) as operator:
             return operator.image()
@@ -35,13 +35,21 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
     return image_of_text(text, name) or image_of_state(parse_state(text, name))
 
 
-def view_from(source: Path | None, redis: str | None, folder: Path) -> FarmView:
-    """Return the same as the dispatch estimator sees it."""
+def view_from(
+    source: Path | None, redis: str | None, folder: Path
+) -> tuple[FarmView, tuple[str, ...]]:
+    """Return the same as the dispatch estimator sees it, and the names of provisioned pools."""
     if source is None:
-        return view_of(image_from(None, redis, folder).snapshot)
+        return _viewed(image_from(None, redis, folder))
     text, name = _text(source)
     image = image_of_text(text, name)
-    return parse_state(text, name) if image is None else view_of(image.snapshot)
+    return (parse_state(text, name), ()) if image is None else _viewed(image)
+
+
+def _viewed(image: FarmImage) -> tuple[FarmView, tuple[str, ...]]:
+    pools = image.scenario.get("pools", [])
+    growing = tuple(pool["name"] for pool in pools if pool.get("provisioner") is not None)
+    return view_of(image.snapshot), growing
 
 
 def _text(source: Path) -> tuple[str, str]:

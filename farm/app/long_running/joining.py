@@ -1,4 +1,4 @@
-"""How a machine that is not ours joins a farm: the one command that its builder host runs."""
+"""How another machine joins a farm: the one command that its builder host runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from farm.app.staying_up.access import apply, users_of
+from farm.app.long_running.access import apply, users_of
 from farm.core.errors import InputError
-from farm.live.hosts.processes import host_command
+from farm.live.hosts.host_processes import host_command
 from farm.live.redis.connection import redacted
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 

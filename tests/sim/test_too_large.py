@@ -1,4 +1,4 @@
-"""Simulations that would never end, or hold more than memory, end with one message."""
+"""Endless simulations, and those too large for memory, end with one message."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from farm.core.commands import RequestBuilder, RetireBuilder
 from farm.core.errors import FarmError, RunError
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.sim.bounds import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
+from farm.sim.too_large import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
 from farm.sim.world import SimulatedWorld
 
 POOL: dict[str, Any] = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
@@ -19,7 +19,7 @@ PHASES = {"run": "3650d"}
 
 
 def tried(pool: dict[str, Any], jobs: dict[str, Any], phases: dict[str, Any] | None = None) -> str:
-    """Return the message with which the simulation is refused."""
+    """Return the message that refuses the simulation."""
     scenario: dict[str, Any] = {"pools": [pool], "workload": [{"arrivals": jobs}]}
     with pytest.raises(FarmError) as refused:
         farm.simulate(scenario | ({"phases": phases} if phases else {}))
@@ -27,7 +27,7 @@ def tried(pool: dict[str, Any], jobs: dict[str, Any], phases: dict[str, Any] | N
 
 
 def test_builders_that_come_and_go_at_one_instant() -> None:
-    """A fixed pool that replaces idle builders in no time stands still for ever."""
+    """A fixed pool that replaces idle builders in no time never advances."""
     assert "pools.p.idle_timeout" in tried({**POOL, "idle_timeout": 0}, JOBS)
 
 
@@ -46,17 +46,17 @@ def test_the_packaged_example_that_never_ends() -> None:
         ({}, {"every": 0, "count": 10**9}, "workload.0.arrivals"),
     ],
 )
-def test_more_than_a_simulation_can_hold(
+def test_the_size_of_a_simulation_is_bounded(
     pool: dict[str, Any], jobs: dict[str, Any], key: str
 ) -> None:
-    """Builders, slots and jobs have a stated bound, told with the key and what was found."""
+    """Builders, slots and jobs have a stated bound, reported with the key and the value."""
     message = tried(POOL | pool, JOBS | jobs, PHASES)
     assert key in message
     assert "100,000,000" in message
 
 
 def test_large_is_not_too_large() -> None:
-    """Many builders may go at one instant, as long as they were there together."""
+    """Many builders may go at one instant, if they existed together."""
     lives = LivesAtOneInstant()
     for there in range(50_000, 0, -1):
         lives.gone(7.0, there)
@@ -67,7 +67,7 @@ def test_large_is_not_too_large() -> None:
 
 
 def test_a_world_notices_that_time_stands_still() -> None:
-    """Whatever leads to it: here a scheduler that replaces each builder at once."""
+    """Whatever the cause: here a scheduler that replaces each builder at once."""
 
     def no_jobs() -> Iterator[tuple[float, tuple[Any, ...]]]:
         yield from ()

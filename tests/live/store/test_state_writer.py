@@ -1,4 +1,4 @@
-"""What Redis shows is what the scheduler knows, after every batch of a random history."""
+"""Redis holds the scheduler's state, after every batch of a random history."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
-from farm.live.mirror import Mirror
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
+from farm.live.store.state_writer import StateWriter
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
 from tests.fixtures.stepwise_farm import Clock, Leader
@@ -38,7 +38,7 @@ class History:
             **more,
         )
         self.scheduler = Scheduler(rules, estimator)
-        self.mirror = Mirror(self.scheduler)
+        self.mirror = StateWriter(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self.store = ReadableStore(self.redis, Keys())
         self.store.open(speed=1.0)
@@ -135,7 +135,7 @@ class History:
             name: state.busy for name, state in self.scheduler.builders.items()
         }
         assert self.store.count_results() == self.ended
-        # whoever reads on where they were skips nobody and meets nobody twice
+        # a reader that continues where it was skips and repeats no job
         before, self.submitted = self.submitted, self.redis.zrange(Keys().submitted, 0, -1)
         assert self.submitted[: len(before)] == before
         assert len(self.submitted) == self.ended + len(live)
@@ -143,14 +143,14 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_redis_shows_what_the_scheduler_knows(seed: int, truth):
+def test_redis_holds_the_schedulers_state(seed: int, truth):
     """Queues in order, attempts, builders, results: after each of many random batches."""
     history = History(seed, truth)
     history.play(60)
     assert history.ended > 10
 
 
-def test_redis_shows_the_order_of_the_last_sorting():
+def test_redis_holds_the_order_of_the_last_sorting():
     """Jobs that are sorted by what was learned since their submission."""
     history = History(0, make_estimator("last-3"), policy="sjf", sort_every=5.0)
     reorderer, seen = history.scheduler.reorderer, []
@@ -161,7 +161,7 @@ def test_redis_shows_the_order_of_the_last_sorting():
 
 
 def test_a_successor_finds_each_builder_as_it_was(truth):
-    """All that is known of a builder survives a scheduler: also that it said to be overloaded."""
+    """A builder's whole state survives a scheduler: also that it reported an overload."""
     history = History(0, truth)
     told: list[events.Event] = [
         events.BuilderJoined(1.0, Builder(id="b", pool="p", index=1, slots=2)),
@@ -181,8 +181,8 @@ def test_a_successor_finds_each_builder_as_it_was(truth):
 
 
 @pytest.mark.live
-def test_an_idle_farm_whose_server_is_emptied_is_written_anew(server: Server, client, keys: Keys):
-    """With its status, in one transaction, although no report comes to be written for."""
+def test_an_idle_farm_whose_server_is_emptied_is_rewritten(server: Server, client, keys: Keys):
+    """With its status, in one transaction, although no report triggers a write."""
     leader = Leader(server.url, keys, Clock())
     leader.commit()
     status = FarmStatus(

@@ -1,0 +1,148 @@
+"""Tables on a terminal and in pipes: columns without rules, as wide as their content.
+
+Where the terminal is too narrow, first the headings are broken between their words, then columns
+that may be folded are, and then columns are left out. Nothing is folded in a file or a pipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from farm.terminal.console import MAX_MESSAGE, plain
+
+#: columns of blank space between two columns
+GAP = 2
+#: minimum width of a folded column: with others that can be left out, and without
+FOLDED, NARROW = 24, 12
+
+Cell = str | Text
+
+
+class Column(NamedTuple):
+    """A column of a listing."""
+
+    name: str
+    right: bool = False
+    #: may be folded over several lines
+    folds: bool = False
+
+
+def texts(*names: str) -> tuple[Column, ...]:
+    """Return columns of text."""
+    return tuple(Column(name) for name in names)
+
+
+def numbers(*names: str) -> tuple[Column, ...]:
+    """Return columns of numbers."""
+    return tuple(Column(name, right=True) for name in names)
+
+
+def folding(*names: str) -> tuple[Column, ...]:
+    """Return columns of text that may be folded over several lines."""
+    return tuple(Column(name, folds=True) for name in names)
+
+
+class Listing:
+    """A table, whose texts are escaped.
+
+    The first column is never left out, and is folded rather than cut; others are left out in the
+    order of ``first_to_go``.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        rows: Iterable[Sequence[Cell]],
+        *,
+        title: str = "",
+        caption: str = "",
+        first_to_go: Sequence[str] = (),
+    ) -> None:
+        self._columns = columns
+        self._rows = [
+            [_cell(value, column) for value, column in zip(row, columns, strict=True)]
+            for row in rows
+        ]
+        self._title, self._caption = title, caption
+        self._first_to_go = first_to_go
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._title:
+            yield Text(plain(self._title, MAX_MESSAGE), "italic")
+        table, least = self._table(options.max_width)
+        # a terminal below the minimum width cuts the last columns, not all of them
+        wide = options.update_width(max(least, options.max_width))
+        for line in console.render_lines(table, wide, pad=False):
+            yield from _without_trailing_blanks(line)
+            yield Segment.line()
+        if self._caption:
+            yield Text(plain(self._caption, MAX_MESSAGE), "dim italic")
+
+    def _table(self, width: int) -> tuple[Table, int]:
+        """Return the table for this width, and the least width that it can take."""
+        names = [column.name for column in self._columns]
+        places = list(range(len(names)))
+
+        def needed(folded: int = FOLDED) -> int:
+            return sum(self._claim(place, names[place], folded) + GAP for place in places) - GAP
+
+        if needed() > width:
+            names = [name.replace(" ", "\n") for name in names]
+        for gone in self._first_to_go:
+            if needed() > width:
+                places = [place for place in places if self._columns[place].name != gone]
+        table = Table(
+            box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold",
+            show_header=any(names),
+        )  # fmt: skip
+        for place in places:
+            column = self._columns[place]
+            table.add_column(
+                Text(names[place]),
+                justify="right" if column.right else "left",
+                no_wrap=not column.folds and place > 0,
+                overflow="fold",
+                min_width=self._claim(place, names[place], NARROW),
+            )
+        for row in self._rows:
+            table.add_row(*(row[place] for place in places))
+        return table, needed(NARROW)
+
+    def _claim(self, place: int, name: str, folded: int) -> int:
+        """Return the width of a column, or how far it may be folded."""
+        widest = max((row[place].cell_len for row in self._rows), default=0)
+        if self._columns[place].folds or (place == 0 and folded == NARROW):
+            widest = min(widest, folded)
+        return max(widest, *(cell_len(word) for word in name.split("\n")))
+
+
+def _cell(value: Cell, column: Column) -> Text:
+    if isinstance(value, Text):
+        return value
+    return Text(plain(value, MAX_MESSAGE) if column.folds else plain(value))
+
+
+def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
+    while line and not line[-1].text.strip():
+        line.pop()
+    if line:
+        line[-1] = line[-1]._replace(text=line[-1].text.rstrip())
+    return line
+
+
+def story(rows: Iterable[tuple[str, object]]) -> Listing:
+    """Return a table of names and values."""
+    return Listing(
+        (Column(""), Column("", folds=True)),
+        [
+            (Text(plain(name), "bold"), v if isinstance(v, Text) else Text(plain(v)))
+            for name, v in rows
+        ],
+    )
