@@ -30,7 +30,8 @@ from farm.live.operating.control_plane import Desk
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 
 JOBS = 1_000_000

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import redis
@@ -17,7 +16,6 @@ from farm.core.errors import FarmError, InvariantError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import FarmSnapshot
 from farm.live.clock import FarmClock
 from farm.live.gc_tuning import rare_collections
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
@@ -33,8 +31,9 @@ from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
-from farm.live.store.saved import SavedFarm, snapshot_of_saved
+from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
+from farm.live.store.take_over import Stays, saved_farm, stand_by, take_over
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
@@ -43,8 +42,6 @@ from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0
-#: real seconds between two tries of a scheduler that stands by
-STANDBY_INTERVAL = 0.1
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -57,24 +54,6 @@ class LiveRun(msgspec.Struct, frozen=True):
     wall_time: float
     #: the server that was used, without its password
     engine: str
-
-
-class Stays(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a long-running farm, which continues from the state in Redis."""
-
-    #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
-    #: with what was dumped of its estimator
-    restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
-    #: names the scheduling rules: jobs that were queued under others are ordered anew
-    rules: str
-    #: begin afresh: forget what is in Redis
-    fresh: bool = False
-    #: gives the event log's lines since it was asked last; None: none is kept
-    log: Callable[[], bytes] | None = None
-    #: makes the folder of the log, told whether the farm begins anew
-    log_folder: Callable[[bool], Path] = lambda _: Path()
-    #: called with whether this scheduler is in charge (False: it stands by)
-    on_charge: Callable[[bool], None] | None = None
 
 
 class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,41 +268,26 @@ class _Farm:
         return self._stack.enter_context(contextlib.closing(connect(self._url, name)))
 
     def _take_charge(self) -> Fence:
-        lease, client, stays = self._lease, self._client, self._options.stays
-        self._stack.callback(lease.release)
+        self._stack.callback(self._lease.release)
+        stays = self._options.stays
         if stays is None:
-            return lease.take(client, self._url)
-        fence = lease.try_to_take(client)
-        if fence is None:
-            _report_charge(stays, in_charge=False)
-        while fence is None:
-            if self._signals.asked:
-                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
-            time.sleep(STANDBY_INTERVAL)
-            with contextlib.suppress(redis.RedisError):
-                fence = lease.try_to_take(client)
-        _report_charge(stays, in_charge=True)
-        return fence
+            return self._lease.take(self._client, self._url)
+        return stand_by(self._lease, self._client, stays, lambda: self._signals.asked > 0)
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
-        stays = self._options.stays
-        call = self._patiently()
-        saved = None if stays is None or stays.fresh else call(self._store.saved)
-        if saved is None:
-            call(lambda: self._store.open(self._options.speed, stays=stays is not None))
-            if stays is None and self._options.redis_url:
+        stays, call = self._options.stays, self._patiently()
+        if stays is None:
+            call(lambda: self._store.open(self._options.speed, stays=False))
+            if self._options.redis_url:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
-        if stays is not None:
-            if stays.log is not None:
-                folder = stays.log_folder(saved is None)
-                self._stack.enter_context(LogDrain(self._url, self._keys, folder))
-            if saved is not None:
-                self._check_speed(saved)
-                rekey = saved.rules != stays.rules
-                stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
-            call(lambda: self._store.take_over(stays.rules))
+            return None
+        saved = saved_farm(self._store, call, self._options.speed, stays)
+        if stays.log is not None:
+            folder = stays.log_folder(saved is None)
+            self._stack.enter_context(LogDrain(self._url, self._keys, folder))
+        take_over(self._store, call, saved, stays)
         return saved
 
     def _patiently(self) -> ServerCalls:
@@ -334,13 +298,6 @@ class _Farm:
             before_pause=lambda: None,
             well_again=lambda: None,
         )
-
-    def _check_speed(self, saved: SavedFarm) -> None:
-        if saved.speed != self._options.speed:
-            raise ServerError(
-                f"the farm in Redis runs at speed {saved.speed:g}, this one would at "
-                f"{self._options.speed:g}: give it the same speed, or begin afresh (--fresh)"
-            )
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options
@@ -367,11 +324,6 @@ class _Farm:
         load.start()
         self._stack.callback(load.stop)
         return load
-
-
-def _report_charge(stays: Stays, *, in_charge: bool) -> None:
-    if stays.on_charge is not None:
-        stays.on_charge(in_charge)
 
 
 def _clear_quietly(store: Store) -> None:

@@ -23,8 +23,9 @@ from farm.core.scheduler import Scheduler
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
-from farm.live.run import LiveOptions, Stays, Watchers, run_live
+from farm.live.run import LiveOptions, Watchers, run_live
 from farm.live.store.store import Store
+from farm.live.store.take_over import Stays
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope

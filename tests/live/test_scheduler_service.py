@@ -372,7 +372,7 @@ def test_a_load_is_submitted_until_it_is_stopped(service: Service):
         with text.open("w") as err:
             loads.append(subprocess.Popen(command, cwd=service.folder, env=environment, stderr=err))
     service.until(lambda: service.store.count_results() >= 20, "some work")
-    service.until(lambda: all(" waiting\n" in text.read_text() for text in texts), "progress")
+    service.until(lambda: all(" waiting, " in text.read_text() for text in texts), "progress")
     submitted = 0
     for one, text in zip(loads, texts, strict=True):
         one.send_signal(signal.SIGTERM)

@@ -14,8 +14,8 @@ from farm.core.snapshot import FarmSnapshot
 from farm.forecasts.runtime import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.connection import redacted
-from farm.live.run import Stays
 from farm.live.settings import from_environment
+from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.results.log.writer import EventLogLines

@@ -1,0 +1,82 @@
+"""How a scheduler takes charge of a farm that stays up, stands by, and restores its state."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+
+from farm.core.errors import ServerError
+from farm.core.snapshot import FarmSnapshot
+from farm.live.redis.connection import Connection
+from farm.live.redis.fence import Fence
+from farm.live.redis.lease import Lease
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.store.saved import SavedFarm, snapshot_of_saved
+from farm.live.store.store import Store
+
+#: real seconds between two tries of a scheduler that stands by
+STANDBY_INTERVAL = 0.1
+
+
+class Stays(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a long-running farm, which continues from the state in Redis."""
+
+    #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
+    #: with what was dumped of its estimator
+    restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
+    #: names the scheduling rules: jobs that were queued under others are ordered anew
+    rules: str
+    #: begin afresh: forget what is in Redis
+    fresh: bool = False
+    #: gives the event log's lines since it was asked last; None: none is kept
+    log: Callable[[], bytes] | None = None
+    #: makes the folder of the log, told whether the farm begins anew
+    log_folder: Callable[[bool], Path] = lambda _: Path()
+    #: called with whether this scheduler is in charge (False: it stands by)
+    on_charge: Callable[[bool], None] | None = None
+
+
+def stand_by(lease: Lease, client: Connection, stays: Stays, gives_up: Callable[[], bool]) -> Fence:
+    """Wait until the farm is free, and take charge of it; raises SystemExit if the end is asked."""
+    report = stays.on_charge or (lambda _: None)
+    fence = lease.try_to_take(client)
+    if fence is None:
+        report(False)
+    while fence is None:
+        if gives_up():
+            raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+        time.sleep(STANDBY_INTERVAL)
+        with contextlib.suppress(redis.RedisError):
+            fence = lease.try_to_take(client)
+    report(True)
+    return fence
+
+
+def saved_farm(store: Store, call: ServerCalls, speed: float, stays: Stays) -> SavedFarm | None:
+    """Return the farm that is in the store; None: a fresh one was begun.
+
+    Raises ServerError if it runs at another speed.
+    """
+    saved = None if stays.fresh else call(store.saved)
+    if saved is None:
+        call(lambda: store.open(speed, stays=True))
+    elif saved.speed != speed:
+        raise ServerError(
+            f"the farm in Redis runs at speed {saved.speed:g}, this one would at "
+            f"{speed:g}: give it the same speed, or begin afresh (--fresh)"
+        )
+    return saved
+
+
+def take_over(store: Store, call: ServerCalls, saved: SavedFarm | None, stays: Stays) -> None:
+    """Restore the scheduler from what its predecessor saved, and write by which rules it goes."""
+    if saved is not None:
+        rekey = saved.rules != stays.rules
+        stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
+    call(lambda: store.take_over(stays.rules))
