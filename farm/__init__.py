@@ -1,4 +1,4 @@
-"""An emulated build farm that really runs, and the same farm in virtual time.
+"""An emulated build farm, live and in virtual time.
 
 Simulate a scenario, from your own file or a packaged example, and inspect its jobs:
 

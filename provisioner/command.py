@@ -178,7 +178,7 @@ def provision(
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)
     if not redis:
-        raise InputError("--redis: found none; name the farm's server, or set FARM_REDIS_URL")
+        raise InputError("--redis: missing; name the farm's server, or set FARM_REDIS_URL")
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     theirs = with_password(builder_redis, "FARM_BUILDER_REDIS_PASSWORD")
     settings = _settings_of_hosts(theirs or redis, place)

@@ -38,7 +38,7 @@ def write_first_scenario(
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
         records = read_records(trace, None, options)
-        jobs, remarks = list(trace_jobs(records, options, records.numbered)), records.remarks
+        jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
         text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
     try:

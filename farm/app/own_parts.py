@@ -32,7 +32,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     estimator: RuntimeEstimator | None = None
     #: by pool
     algorithms: Mapping[str, Any] = {}
-    jobs: Any = None
+    jobs: Load | None = None
 
     def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
         """Return what is submitted, by arrival; of a trace, add what is not to ``remarks``.

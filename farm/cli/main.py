@@ -146,7 +146,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """An emulated build farm that really runs, and the same farm in virtual time."""
+    """An emulated build farm, live and in virtual time."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

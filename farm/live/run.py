@@ -29,7 +29,7 @@ from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
-from farm.live.redis.server_calls import PATIENCE, ServerCalls
+from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import trouble_of
 from farm.live.settings import DEFAULT_PREFIX, LiveSettings
 from farm.live.store.log_drain import LogDrain
@@ -329,7 +329,7 @@ class _Farm:
     def _patiently(self) -> ServerCalls:
         """Return how the server is called by one that has the farm, but not yet its world."""
         return ServerCalls(
-            None if self._options.stays else PATIENCE,
+            None if self._options.stays else MAX_ABSENCE,
             gives_up=lambda: self._signals.asked > 0,
             before_pause=lambda: None,
             well_again=lambda: None,

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ from farm.live.hosts.successor_state import SuccessorState
 from farm.live.meter import Meter
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import PATIENCE, ServerCalls
+from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending, StayingUp
@@ -132,7 +133,7 @@ class LiveWorld:
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
-            None if stays else PATIENCE,
+            None if stays else MAX_ABSENCE,
             self._gives_up,
             before_pause=self._show,
             well_again=lambda: self.roster.excuse(time.monotonic()),
@@ -225,8 +226,12 @@ class LiveWorld:
             self._state_writer.touch_job(job)
         for builder in self._book.builders:
             self._state_writer.touch_builder(builder)
+        at = self.clock.now()
         for host in self.roster.aliens():
-            self.intake.lose(host, self.clock.now(), "its farm ended")
+            self.intake.lose(host, at, "its farm ended")
+        for builder in self._book.builders.keys() - self.roster.host_of.keys():
+            reason = "nothing is known of its host any more"
+            self.intake.events.append(events.BuilderLost(at, builder, reason, excused=True))
 
     def open(self) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
@@ -322,9 +327,9 @@ class LiveWorld:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
         try:
             return self._calling(question)
-        except SpoiltError as spoilt:
+        except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._write_anew(spoilt, batch, self._committed)
+            self._write_anew(lost, batch, self._committed)
             return self._calling(question)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
@@ -383,7 +388,9 @@ class LiveWorld:
             self._tick()
         if now >= self._next_look:
             self._next_look = now + LOOK_INTERVAL
-            self._ask(self._store.look_at_keys)
+            with suppress(LostWritesError):  # what is still missing is found by the next look
+                hosts = len(self.roster.hosts) if self._stays else 0
+                self._ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
         late = now >= self._next_status + STATUS_INTERVAL
         if self._progress is None or now < self._next_status:
             return

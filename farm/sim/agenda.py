@@ -1,4 +1,4 @@
-"""The agenda in virtual time: a heap from which the simulated world takes what comes next."""
+"""The agenda in virtual time: a heap of the simulated world's next entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Agenda:
         self.serial = 0
 
     def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
-        """Let something happen at that instant."""
+        """Schedule an entry at that instant."""
         entry = Entry(action)
         self.serial = serial = self.serial + 1
         heapq.heappush(self.heap, (at, rank, place, serial, entry))

@@ -48,7 +48,7 @@ RUNS_OF_A_SEARCH = 100
 
 
 def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
-    """Return none: all pools are of a fixed size."""
+    """Return no algorithms: all pools are of a fixed size."""
     return {}
 
 
@@ -62,7 +62,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One size of the pools and how it does over the replications."""
+    """One size of the pools and its results over the replications."""
 
     sizes: Tried
     #: for each term: the statistic's mean, and the bound that must keep the limit
@@ -77,7 +77,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The result; ``best`` is None if no size meets the objective."""
 
-    #: what the points' sizes are of: pools, or keys
+    #: what the points' sizes refer to: pools, or keys
     pools: tuple[str, ...]
     best: Point | None
     #: everything that was tried
@@ -130,7 +130,7 @@ def play(
 
 
 class Evaluator:
-    """Tries sizes, each once."""
+    """Evaluates sizes, each once."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Evaluator:
         self._work = work
 
     def at(self, sizes: Tried) -> Point:
-        """Return how these sizes do."""
+        """Return the results of these sizes."""
         if sizes not in self.points:
             point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
             self._on_point(point)
@@ -191,7 +191,7 @@ def plan(
     options: PlanOptions,
     on_point: Callable[[Point], None] = lambda _: None,
 ) -> Plan:
-    """Return the smallest pools that meet the objective, or say that none do."""
+    """Return the smallest pools that meet the objective, or report that none do."""
     jobs = sum(1 for _ in build_jobs(scenario))
     scenario_of = partial(sized, scenario)
     with SharedWork() as work:
@@ -293,7 +293,7 @@ class _Search:
         return fails, tried
 
     def _settled(self, at: Callable[[int], Sizes], found: int, most: int) -> int | None:
-        """Look at the neighbours: waits need not fall with every builder."""
+        """Try the neighbours: waits need not fall with every builder."""
         failing, smaller = 0, found - 1
         while smaller >= 1 and failing < FAILING_IN_A_ROW:
             if self._at(at(smaller)).met:
@@ -312,7 +312,7 @@ class _Search:
 
 
 def builders(point: Point) -> int:
-    """Return how many builders the sizes are together."""
+    """Return the total number of builders."""
     return sum(size for size in point.sizes if isinstance(size, int))
 
 

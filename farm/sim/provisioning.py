@@ -1,7 +1,7 @@
 """The provisioner in virtual time: the same algorithms, called at their intervals.
 
-An algorithm is asked at the ticks at which its plan may differ from the last one. It says itself
-until when it cannot (``Algorithm.stays_until``), and every event ends that.
+An algorithm is called at the ticks at which its plan may differ from the last one. It declares
+until when it cannot (``Algorithm.stays_until``), or until the next event.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class SimulatedProvisioner:
         self._place = place
         self._interval = float(algorithm.interval)
         self._rank = EARLY_TICK if algorithm.before_time_outs else TICK
-        #: a class says it for its own plans, not for those of its subclasses; who says nothing
-        #: is asked at every tick
+        #: a declaration holds for its own class, not for subclasses; without one the
+        #: algorithm is called at every tick
         says = "stays_until" in vars(type(algorithm))
         self._stays_until = algorithm.stays_until if says else _any_may_differ
         self._memory = algorithm.start()
@@ -50,16 +50,16 @@ class SimulatedProvisioner:
         report: Callable[[Event], None],
         resting: list[SimulatedProvisioner],
     ) -> None:
-        """Plan at multiples of the interval that are to come; report each plan that is news.
+        """Plan at the coming multiples of the interval; report each new plan.
 
-        While ticks are left out it is among ``resting``: the world then calls ``wake`` after each
+        While ticks are skipped it is in ``resting``: the world then calls ``wake`` after each
         event.
         """
         self._agenda, self._report, self._resting = agenda, report, resting
         self._expect((agenda.now // self._interval + 1) * self._interval)
 
     def wake(self, at: float, rank: int, place: int) -> None:
-        """Something happened: the first tick after it is taken again."""
+        """Handle that something happened: the first tick after it is no longer skipped."""
         if self._next is not None:
             self._next.action = None
         tick = first_tick(self._ticked_at, self._interval, at)
@@ -95,7 +95,7 @@ class SimulatedProvisioner:
         )
 
     def _rest(self, until: float) -> None:
-        """Leave out the ticks before that instant, unless something happens."""
+        """Skip the ticks before that instant, unless something happens."""
         next_tick = self._ticked_at + self._interval
         if until <= next_tick:
             self._expect(next_tick)

@@ -1,4 +1,4 @@
-"""The records of a simulation, by either engine, where nothing else of it is wanted."""
+"""The records of a simulation, by either engine, if nothing else of it is needed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from farm.workload import batches, build_jobs
 def simulated_records(
     scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]] | None = None, *, runs: int = 1
 ) -> RunRecords:
-    """Simulate a scenario without dispatch estimates; return what a recorder keeps.
+    """Simulate a scenario without dispatch estimates; return a recorder's records.
 
-    ``runs``: how many runs like this one are to be made, in this process or another.
+    ``runs``: the number of similar runs, in this process or another.
     """
     scheduler = make_scheduler(scenario)
     load = build_jobs(scenario)

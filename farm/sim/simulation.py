@@ -31,12 +31,11 @@ Around = Callable[[World, Scheduler], World]
 class Simulation:
     """A simulation of a scenario: constructed first (which finds errors), then run once.
 
-    ``algorithms`` says who sizes each provisioned pool, by the pool's name. The same scenario gives
+    ``algorithms`` are those of the provisioned pools, by the pool's name. The same scenario gives
     the same events and commands, always. Raises InputError for a scenario that names something that
-    does not exist, or whose workload cannot be read. ``around`` puts something before the world
-    (estimates of its submissions); ``load`` is submitted in the place of the scenario's workload.
-    ``start`` is the farm to begin with, which the ``scheduler`` then knows already
-    (``farm.core.restore``); ``end_of`` says when its attempts end.
+    does not exist, or whose workload cannot be read. ``around`` wraps the world (for estimates at
+    submission); ``load`` replaces the scenario's workload. ``start`` is the initial farm, which the
+    ``scheduler`` already knows (``farm.core.restore``); ``end_of`` returns when its attempts end.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Simulation:
             specs, load, ends_at=scenario.ends_at, start=start, end_of=end_of
         )
         sized = [(s, (algorithms or {})[s.name]) for s in specs if s.provisioned]
-        # of those that plan at one instant, who planned longer ago comes first
+        # of those that plan at one instant, the one that planned longest ago comes first
         sized.sort(key=lambda pair: -pair[1].interval)
         for place, (spec, algorithm) in enumerate(sized):
             self._provision(spec, algorithm, place)
@@ -110,9 +109,9 @@ def together(observers: Sequence[Observer]) -> Observer:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Leave the cycle collector out of the run: a million live jobs would be searched for nothing.
+    """Switch the cycle collector off: it would search a million live jobs for nothing.
 
-    What the run lets go of is freed by reference counting; the few cycles wait for its end.
+    Objects are freed by reference counting; the few cycles wait for the end.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""When a provisioner plans: at multiples of its interval, some of them left out."""
+"""When a provisioner plans: at multiples of its interval, some of them skipped."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def first_tick(ticked_at: float, interval: float, wanted: float) -> float:
     tick = ticked_at + interval
     if interval == floor(interval) and tick == floor(tick) and tick < wanted:
         tick += floor((wanted - tick) / interval) * interval  # exact, as sums of integers are
-    while tick < wanted:  # other sums round: add up as the ticks would have
+    while tick < wanted:  # other sums round: add up in the same order as the ticks
         tick += interval
     return tick

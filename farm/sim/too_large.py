@@ -1,4 +1,4 @@
-"""What is too large to be simulated: refused before it begins, with the key that says so."""
+"""Scenarios that are too large to simulate: refused before the run, with the key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.units import format_roughly
 MOST = 100_000_000
 #: plans of a pool's provisioner
 MOST_PLANS = 10_000_000
-#: builders of one instant, for each of those that were ever there together, and some more: beyond
+#: builders of one instant, for each of those that ever existed together, plus a margin: beyond
 #: that they come and go forever
 LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
 
@@ -33,8 +33,8 @@ def _check_pool(pool: Pool, horizon: float) -> None:
     lives = (pool.idle_timeout, pool.boot_time, pool.shutdown_time)
     if pool.builders is not None and lives == (0.0, 0.0, 0.0):
         raise ScenarioError(
-            f"{where}.idle_timeout: found 0s for a pool of fixed size that boots in no time: its "
-            "builders would come and go forever at one instant; allowed: a longer one, or none"
+            f"{where}.idle_timeout: found 0s for a pool of fixed size with boot_time 0s: its "
+            "builders would be replaced forever at one instant; allowed: a longer one, or none"
         )
     rule = pool.provisioner
     _check((pool.builders or (rule.min if rule else 0)) * pool.slots, "slots", where)
@@ -46,12 +46,12 @@ def _check(found: float, what: str, where: str, most: int = MOST) -> None:
     if found > most:
         raise ScenarioError(
             f"{where}: found about {found:,.0f} {what} in the whole run; allowed in a simulation: "
-            f"{most:,} (phases.run says how long it lasts, for one time: --set phases.run=1d)"
+            f"{most:,} (shorten the run, for example with --set phases.run=1d)"
         )
 
 
 def _jobs_made(source: Source, horizon: float) -> float:
-    """Return about how many jobs a source makes; 0 of a trace, which is as long as it is."""
+    """Return about how many jobs a source makes; 0 for a trace, which is finite."""
     made = source.options
     if not isinstance(made, Releases):
         return 0.0
@@ -70,7 +70,7 @@ class LivesAtOneInstant:
         self._at, self._gone, self._most = -1.0, 0, 0
 
     def gone(self, at: float, there: int) -> None:
-        """Count a builder that is gone; RunError when too many were at this instant."""
+        """Count a builder that has gone; RunError when there were too many at this instant."""
         if at != self._at:
             self._at, self._gone = at, 0
         self._gone += 1

@@ -1,7 +1,7 @@
 """The simulated world: the same events as the live farm, in virtual time.
 
-No clock, no I/O, no threads. What will happen stands in an agenda; a job's end is put there when
-it starts, and moves when its neighbours on the builder change (contention).
+No clock, no I/O, no threads. Future events are in an agenda; a job's end is added when it starts,
+and moves when its neighbours on the builder change (contention).
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class SimulatedWorld:
     """A world for ``farm.core.driver.drive``: pools of builders and a stream of arrivals.
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing. ``start``
-    is the farm that the world begins with, live or simulated (default: an empty one at 0 s), and
-    ``end_of`` says when its attempts end. What a snapshot does not hold is assumed: a slot that is
-    being cleaned needs the whole cleaning time again, a builder that shuts down the whole shutdown
-    time. Builders of a pool that is not among ``pools`` need no time for either.
+    is the initial farm, live or simulated (default: an empty one at 0 s), and ``end_of`` returns
+    when its attempts end. Details missing in a snapshot are assumed: a slot that is being cleaned
+    needs the whole cleaning time again, a builder that shuts down the whole shutdown time. Builders
+    of a pool that is not among ``pools`` need no time for either.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class SimulatedWorld:
         end_of: EndOf = lambda _: 0.0,
     ) -> None:
         at = 0.0 if start is None else start.at
-        #: the run lasts at least so long: builders live on when there is nothing left to do
+        #: the minimum length of the run: builders live on when there is nothing left to do
         self._ends_at = ends_at
         self._pools = {pool.name: pool for pool in pools}
-        #: by pool, the behaviours of the user's own
+        #: by pool, the user's behaviours
         self.behaviours = {
             pool.name: OwnBehaviours(pool.behaviour, f"pools.{pool.name}.behaviour")
             for pool in pools
@@ -81,12 +81,12 @@ class SimulatedWorld:
         self._arrivals = arrivals
         self._agenda = Agenda()
         self._agenda.now = at
-        #: events of this very instant that follow from the commands just carried out
-        # a farm that is there already has its provisioners: they size their pools
+        #: events of this very instant that follow from the last commands
+        # an initial farm already has its provisioners: they size their pools
         self._at_once: deque[Event] = deque([events.FarmOpened(at, provisioned=start is None)])
         self._played: dict[str, EmulatedBuilder] = {}
         self._lives = LivesAtOneInstant()
-        #: provisioners whose next ticks are left out until something happens
+        #: provisioners whose next ticks are skipped until something happens
         self._resting: list[SimulatedProvisioner] = []
         #: submitted jobs that have not ended
         self._open_jobs = 0
@@ -142,7 +142,7 @@ class SimulatedWorld:
                 outcome: Outcome = "failed" if what.job.fails else "succeeded"
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
             if what.action is None:
-                continue  # taken back
+                continue  # revoked
             agenda.now = at
             what.action(at)
             if at_once:
@@ -157,11 +157,11 @@ class SimulatedWorld:
             at = agenda.now
             builder = self._played.get(command.builder)
             if builder is None:
-                return  # it was lost at this instant: the scheduler learns that next
+                return  # it was lost at this instant: the scheduler learns of it next
             if not builder.simple:
                 builder.start(command)
                 return
-            # what EmulatedBuilder.start comes to then, without its calls
+            # the effect of EmulatedBuilder.start, without its calls
             job = command.job
             self._at_once.append(JobStarted(at, job.id, command.attempt, command.builder))
             builder.attempts[job.id] = command
@@ -180,10 +180,10 @@ class SimulatedWorld:
             if played is not None:
                 played.obey(command)
 
-    # --- a farm that is there already -------------------------------------------------------
+    # --- an initial farm --------------------------------------------------------------------
 
     def _take_over(self, start: FarmSnapshot, end_of: EndOf) -> None:
-        """Let a farm's builders, their attempts and those that boot be there from now on."""
+        """Take over a farm's builders, their attempts and booting builders."""
         jobs = (*start.running, *start.waiting)
         self._open_jobs = sum(not record.abandoned for record in jobs)
         attempts: dict[str | None, list[JobRecord]] = defaultdict(list)
@@ -212,16 +212,16 @@ class SimulatedWorld:
         if record.retired:
             played.retire()
 
-    # --- what happens -----------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------
 
     def _wake(self, at: float, rank: int, place: int) -> None:
-        """Let the provisioners look again: something happens at that place of the agenda."""
+        """Wake the provisioners: something happens at that place of the agenda."""
         for provisioner in self._resting:
             provisioner.wake(at, rank, place)
         self._resting.clear()
 
     def _emulate(self, builder: Builder) -> EmulatedBuilder:
-        """Let a builder be there from now on."""
+        """Add an emulated builder."""
         pool = self._pools.get(builder.pool) or PoolSpec(name=builder.pool)
         spec = spec_of(pool, builder)
         own = self.behaviours.get(pool.name)
@@ -231,7 +231,7 @@ class SimulatedWorld:
         return played
 
     def _reported(self, event: Event) -> None:
-        """Take an event from a builder, of this instant."""
+        """Receive an event from a builder, of this instant."""
         self._at_once.append(event)
         if type(event) is BuilderLost or type(event) is BuilderRetired:
             self._lives.gone(event.at, len(self._played))

@@ -89,7 +89,7 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="OURS=THEIRS",
-        help="Name of a column in a foreign table, such as submitted=created_at; known parts: id "
+        help="The farm's name and the table's, such as submitted=created_at; known names: id "
         "submitted started finished duration platform kind …, others are attributes; repeatable.",
     ),
 ]
@@ -145,15 +145,15 @@ def seconds_of(text: str, option: str, *, least: float = 1e-3) -> float:
     return seconds
 
 
-def share_of(text: str, option: str = "--relevant") -> float:
-    """Parse a share such as ``1%`` or ``0.01``; raises InputError."""
+def share_of(text: str) -> float:
+    """Parse ``--relevant``, a share such as ``1%`` or ``0.01``; raises InputError."""
     try:
         number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
         share = float(number) / (100 if percent else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise InputError(f"{option}: found {text!r:.40}; allowed: a share, as 1% or 0.01")
+        raise InputError(f"--relevant: found {text!r:.40}; allowed: a share, as 1% or 0.01")
     return share
 
 

@@ -1,4 +1,4 @@
-"""Tables on a terminal and in pipes: columns without rules, as wide as what is in them.
+"""Tables on a terminal and in pipes: columns without rules, as wide as their content.
 
 Where the terminal is too narrow, first the headings are broken between their words, then columns
 that may be folded are, and then columns are left out. Nothing is folded in a file or a pipe.
@@ -50,7 +50,7 @@ def folding(*names: str) -> tuple[Column, ...]:
 
 
 class Listing:
-    """A table, whose texts are made plain.
+    """A table, whose texts are escaped.
 
     The first column is never left out, and is folded rather than cut; others are left out in the
     order of ``first_to_go``.
@@ -77,7 +77,7 @@ class Listing:
         if self._title:
             yield Text(plain(self._title, MAX_MESSAGE), "italic")
         table, least = self._table(options.max_width)
-        # what is narrower than the least width cuts the last columns, not all of them
+        # a terminal below the minimum width cuts the last columns, not all of them
         wide = options.update_width(max(least, options.max_width))
         for line in console.render_lines(table, wide, pad=False):
             yield from _without_trailing_blanks(line)

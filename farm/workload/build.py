@@ -116,8 +116,8 @@ def _source_jobs(
         path = Path(options.path)
         if options.origin is not None and not path.exists():
             raise TraceError(
-                f"{path}: no such file; get it from {options.origin}, put it there, or say where "
-                "it is: --set workload.0.path=FILE"
+                f"{path}: no such file; get it from {options.origin}, and put it there or name it "
+                "with --set workload.0.path=FILE"
             )
         records = read_records(path, options.format, options)
         remarks += [f"{path}: {remark}" for remark in records.remarks]
@@ -135,14 +135,13 @@ def _recorded(
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")
     platform = _check_platforms(scenario, options, records, where)
-    own = records.ids
-    if own is not None and len(scenario.workload) == 1 and format_of(path, options.format) == "csv":
-        ids = own
-    elif own is not None:
-        ids = [f"{prefix}-{name:>06}" for name in own]
-    else:
-        ids = [f"{prefix}-{number:06d}" for number in range(1, len(records.arrived) + 1)]
-    return trace_jobs(records, options, ids, platform, streams)
+    keep = records.ids and len(scenario.workload) == 1
+    keep = keep and format_of(path, options.format) == "csv"
+
+    def prefixed(number: int) -> str:
+        return f"{prefix}-{records.name(number):>06}"
+
+    return trace_jobs(records, options, records.name if keep else prefixed, platform, streams)
 
 
 def _check_platforms(

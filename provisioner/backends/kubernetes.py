@@ -43,7 +43,7 @@ def deployments_of(pools: Iterable[str], pattern: str) -> dict[str, str]:
     if len(set(names.values())) < len(names):
         raise InputError(
             f"--deployment: {pattern!r} gives pools {', '.join(names)} one Deployment; allowed: "
-            f"one a pool, such as {PATTERN!r}"
+            f"one per pool, such as {PATTERN!r}"
         )
     return names
 

@@ -104,7 +104,7 @@ class ScaleApi:
         except (OSError, http.client.HTTPException) as error:
             raise BackendError(f"{where} does not answer: {first_line(error)}") from None
         except msgspec.DecodeError as error:
-            raise BackendError(f"{where} answers what is no Scale: {error}") from None
+            raise BackendError(f"{where} does not answer with a Scale: {error}") from None
         except InputError as error:
             raise BackendError(str(error)) from None
 

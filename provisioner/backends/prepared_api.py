@@ -89,7 +89,7 @@ class PreparedApi:
             return sorted(map(_box, listed), key=lambda box: box.name)
         except (msgspec.ValidationError, IndexError) as error:
             where = self._where("read")
-            raise BackendError(f"{where} answers what is no list of containers: {error}") from None
+            raise BackendError(f"{where} does not answer with containers: {error}") from None
 
     def start(self, box: Box) -> None:
         """Start one; raises ContainerError if it cannot be started, BackendError if none can."""

@@ -117,7 +117,7 @@ def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
     path.write_text("at,took,n\n0,1,a\n0,1,a\n", encoding="utf-8")
     options = TraceOptions(fields={"submitted": "at", "duration": "took", "id": "n"})
     records = read_records(path, "csv", options)
-    assert records.numbered == ["000001", "000002"]
+    assert [records.name(number) for number in (1, 2)] == ["000001", "000002"]
     assert records.remarks == ["ids not used, as they are not distinct: jobs are numbered"]
 
 

@@ -184,7 +184,7 @@ def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.Mo
 def test_other_directories_are_not_written_into(tmp_path: Path) -> None:
     """A directory with other files belongs to the user."""
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="has other files"):
         farm.sweep("mm1", replications=1, out=tmp_path, **SMALL)
 
 
@@ -195,7 +195,7 @@ def test_only_a_sweep_of_the_same_scenario_resumes_in_a_directory(tmp_path: Path
     farm.sweep("mm1", vary, replications=2, out=tmp_path, **SMALL)
     before = (tmp_path / "table.csv").read_bytes()
     for scenario, count in (("quickstart", 60), ("mm1", 61)):
-        with pytest.raises(InputError, match="holds a sweep of another scenario"):
+        with pytest.raises(InputError, match="has a sweep of another scenario"):
             farm.sweep(scenario, replications=1, out=tmp_path, workload__0__count=count)
     assert (tmp_path / "table.csv").read_bytes() == before
 

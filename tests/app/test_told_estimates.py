@@ -1,4 +1,4 @@
-"""What a submitter is told where a provisioner sizes the pool, against what then happens."""
+"""Estimates at submission on provisioned pools, compared with the actual dispatches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ELASTIC: dict[str, Any] = {
 
 
 class Asked:
-    """An operator whose farm answers as this one does."""
+    """An operator of this farm."""
 
     def __init__(self, built: farm.testing.VirtualFarm, scenario: dict[str, Any]) -> None:
         self.image = lambda: FarmImage(
@@ -40,7 +40,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("algorithm", ["taskcluster", "keda", "gitlab", "arc"])
-def test_the_estimate_is_what_then_happens(algorithm: str):
+def test_the_estimate_equals_the_actual_dispatch(algorithm: str):
     """Builders that boot, and those that the provisioner will request, are counted."""
     [pool] = ELASTIC["pools"]
     sized = pool | {"provisioner": {"algorithm": algorithm, "max": 3}}
@@ -64,8 +64,8 @@ def test_the_estimate_is_what_then_happens(algorithm: str):
     assert [end.dispatched_at for end in ends] == pytest.approx(list(told.values()))
 
 
-def test_a_farm_that_cannot_be_played_leaves_the_schedulers_estimate(monkeypatch):
-    """It is too large, its functions are not installed here, or the job was dispatched since."""
+def test_a_farm_that_cannot_be_simulated_keeps_the_schedulers_estimate(monkeypatch):
+    """It is too large, its functions are not installed here, or the job has been dispatched."""
     built = farm.testing.VirtualFarm(ELASTIC)
     built.submit(Job(id="a", service_time=1.0))
     found = built.explain("a").job

@@ -180,7 +180,7 @@ def test_unrunnable_jobs_can_be_allowed(farm, write):
     assert json.loads(out)["jobs"]["cancelled"] == 5
 
 
-# # --- the user's functions ----------------------------------------------------------------------
+# --- the user's functions ----------------------------------------------------------------------
 
 OWN = """\
 def fails(job, estimate, at, serial):

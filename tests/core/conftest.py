@@ -197,7 +197,7 @@ class Ledger:
         """A slot has been cleaned."""
         return self.tell(SlotCleaned(self.at, name, slot))
 
-    # # --- state ------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------
 
     @property
     def running(self) -> dict[str, str]:

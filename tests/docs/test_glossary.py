@@ -53,7 +53,7 @@ OTHERS = {
 #: phrases that do not appear in any code, test, comment, message or page
 PHRASES = (
     "nobody", "somebody", "anybody", "everybody", "whoever", "meanwhile", "seldom", "so many",
-    "goes on", "is gone on", "for ever", "hand in", "hands in", "handed in", "handing in",
+    "goes on", "is gone on", "for ever", "hands in", "handed in", "handing in",
     "taken in", "at one go", "of our own", "of one's own", "told apart", "again and again",
     "what becomes", "came to nothing", "foretold", "dearest", "second thoughts",
 )  # fmt: skip

@@ -307,6 +307,56 @@ def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkey
     assert all(farm.client.type(farm.keys.prefix + name) != b"string" for name in names)
 
 
+def remove(client: redis.Redis, key: str, way: str) -> None:
+    """Let a key, or a part of it, be gone."""
+    if way == "all of it":
+        client.unlink(key)
+    elif way == "renamed":
+        client.rename(key, f"{key}-elsewhere")
+    elif client.type(key) == b"hash":
+        client.hdel(key, client.hkeys(key)[0])
+    else:
+        client.zpopmin(key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["all of it", "renamed", "one entry"])
+def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, monkeypatch):
+    """As by eviction, or an expiry: no commit is missing, and only a successor would miss it."""
+    monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
+    arm = msgspec.structs.replace(JOB, platform=Platform("arm64", True))
+    jobs = tuple(msgspec.structs.replace(arm, id=name) for name in ("w1", "w2"))
+    names = ["jobs", "pending:arm64/virtual", "meta", "builders", "lives"]
+    if way != "one entry":
+        names += ["platforms", "submitted", "results"]
+
+    def contents(key: str) -> set[bytes]:
+        hashed = farm.client.type(key) == b"hash"
+        return {*(farm.client.hkeys(key) if hashed else farm.client.sort(key, alpha=True))}
+
+    def story() -> Iterator[None]:
+        farm.submit("ends")
+        farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, jobs)))
+        while not farm.ended() or farm.client.hlen(farm.keys.jobs) < 2:
+            yield
+        for name in names:
+            key = farm.keys.prefix + name
+            there = contents(key) - {b"amd64/virtual"}  # no job waits for that platform
+            remove(farm.client, key, way)
+            while not contents(key) >= there:
+                yield
+
+    steps = story()
+    farm.run(lambda _: next(steps, "over") == "over")
+    assert next(steps, "over") == "over", "something is still missing"
+    assert set(farm.reasons()) == {"spoilt-key"}
+    assert farm.ended() == {"ends"}
+    seen: list[int] = []
+    farm.run(lambda world: seen.append(world.status().waiting) or seen[-1] == 2)
+    assert seen[-1] == 2  # a successor knows them
+    assert farm.ended() == {"ends"}
+
+
 def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, client, keys: Keys):
     """Those beyond a bound are refused with a message, all others get an answer."""
     tokens = [f"t{number}" for number in range(MAX_QUESTIONS + 150)]

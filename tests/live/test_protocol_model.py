@@ -144,6 +144,12 @@ class Protocol(RuleBasedStateMachine):
     def successor_takes_over(self) -> None:
         self.leader = Leader(self.url, self.keys, self.clock)
 
+    @precondition(lambda self: self.leader is None)
+    @rule()
+    def hosts_are_forgotten(self) -> None:
+        """The server loses what a successor should know of the hosts."""
+        self.client.delete(self.keys.lives)
+
     @precondition(lambda self: self.deposed and self.leader)
     @rule(data=st.data(), takes_in=st.booleans())
     def deposed_leader_wakes_up(self, data: st.DataObject, takes_in: bool) -> None:
@@ -210,7 +216,7 @@ class Protocol(RuleBasedStateMachine):
             for _ in range(times):
                 self.client.xadd(self.keys.stream("reports"), {"m": envelope})
 
-    # # --- invariants --------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------
 
     @invariant()
     def an_end_is_final(self) -> None:
@@ -232,22 +238,25 @@ class Protocol(RuleBasedStateMachine):
             self._patches.close()
             self.client.close()
 
+    def _pass_a_calm_second(self) -> None:
+        self.leader = self.leader or Leader(self.url, self.keys, self.clock)
+        if not self.hosts:
+            self.host_comes()
+        self.time_passes(1.0)
+        for host in self.hosts:
+            while messages := self.client.rpop(self.keys.host_list(host.name), 100):
+                for message in messages:
+                    host.obey(message)
+            self._tell(host)
+        self._leader.turn()
+
     def _let_it_end(self) -> None:
         """Inject no more faults: every job that was submitted ends, successfully."""
         for _ in range(ENOUGH):
             self.an_end_is_final()
             if self.ends.keys() == {name.encode() for name in self.submitted}:
                 break
-            self.leader = self.leader or Leader(self.url, self.keys, self.clock)
-            if not self.hosts:
-                self.host_comes()
-            self.time_passes(1.0)
-            for host in self.hosts:
-                while messages := self.client.rpop(self.keys.host_list(host.name), 100):
-                    for message in messages:
-                        host.obey(message)
-                self._tell(host)
-            self._leader.turn()
+            self._pass_a_calm_second()
         self.no_attempt_is_begun_twice()
         outcomes = {name.decode(): json.loads(end)["outcome"] for name, end in self.ends.items()}
         assert outcomes == dict.fromkeys(self.submitted, "succeeded")
@@ -273,6 +282,21 @@ def check(server: EmbeddedServer, examples: int, steps: int) -> None:
 def test_every_job_ends_exactly_once(server: EmbeddedServer):
     """Whatever dies, pauses, repeats itself or is lost between any two steps."""
     check(server, examples=100, steps=40)
+
+
+def test_jobs_of_hosts_that_are_forgotten_end(server: EmbeddedServer):
+    """A successor knows the builders and their jobs, and of their host nothing any more."""
+    farm = type("Directed", (Protocol,), {"url": server.url})()
+    farm.comes_up()
+    farm.submit(count=4)
+    for _ in range(ENOUGH):
+        if farm.begun:
+            break
+        farm._pass_a_calm_second()
+    assert farm.begun
+    farm.leader = None
+    farm.hosts_are_forgotten()
+    farm.teardown()
 
 
 @pytest.mark.slow

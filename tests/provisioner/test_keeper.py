@@ -69,7 +69,7 @@ def look(keeping: Keeping, seen: PoolReport, boxes: list[Instance] | None, now: 
     return following, brief(actions)
 
 
-# # --- plan against state -----------------------------------------------------------------
+# --- plan against state -----------------------------------------------------------------
 
 
 def test_a_plan_is_sent_once_and_then_waits_for_its_effect():

@@ -128,7 +128,7 @@ def test_manual_scaling_is_corrected(world):
     assert world.cluster.deployments["builders-p"] == 2
 
 
-# # --- failures ------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------
 
 
 def test_a_missing_deployment_is_reported_and_blocks_no_other_pool(world):
@@ -165,10 +165,10 @@ def test_a_missing_permission_is_reported(world, method):
         ((500, b"boom"), "500 for Deployment builders-p in namespace farm: Internal Server Error"),
         ((429, b'{"kind": "Status", "message": "too many"}'), "429 for .*: too many"),
         ((401, b"\xff\xfe"), "401 for .*: Unauthorized"),
-        ((200, b"<html>"), "answers what is no Scale"),
-        ((200, b"{}"), "answers what is no Scale"),
-        ((200, b'{"kind": "Scale", "spec": {"replicas": "many"}}'), "answers what is no Scale"),
-        ((200, b""), "answers what is no Scale"),
+        ((200, b"<html>"), "does not answer with a Scale"),
+        ((200, b"{}"), "does not answer with a Scale"),
+        ((200, b'{"kind": "Scale", "spec": {"replicas": "many"}}'), "does not answer with a Scale"),
+        ((200, b""), "does not answer with a Scale"),
     ],
 )
 def test_nonsense_is_reported_and_survived(world, answer, message):

@@ -21,7 +21,7 @@ def world() -> Iterator[World]:
     found.backend._threads.shutdown()
 
 
-# # --- which builders need a host -----------------------------------------------------------------
+# --- which builders need a host -----------------------------------------------------------------
 
 
 def test_builders_with_a_host_of_their_own_need_none():
@@ -124,7 +124,7 @@ def test_closing_leaves_them_running(world):
     assert world.engine.calls[-2:] == ["read close", "write close"]
 
 
-# # --- failures of a container -----------------------------------------------------------------
+# --- failures of a container -----------------------------------------------------------------
 
 
 def test_a_killed_container_is_replaced_at_once_and_retried_later(world):
@@ -205,7 +205,7 @@ def test_too_few_are_reported_with_instructions(world):
     assert "there is none (labels farm.role=prepared, farm.farm=farm)" in world.look()["p"]
 
 
-# # --- failures of the API ---------------------------------------------------------------------
+# --- failures of the API ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_an_absent_or_refusing_api_is_one_message(world, way, error, message):
 def test_an_answer_that_is_no_list_is_an_error(world, answer):
     """Another service answers at that address; nothing is done."""
     world.engine.garbage = answer
-    with pytest.raises(BackendError, match=r"Docker API \(read\) answers what is no list"):
+    with pytest.raises(BackendError, match=r"Docker API \(read\) does not answer with containers"):
         world.look()
 
 

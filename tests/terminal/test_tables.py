@@ -47,7 +47,7 @@ def test_a_wide_table():
     ],
 )
 def test_a_narrow_table(width: int, first_line: str):
-    """Where room is short headings break, texts fold and columns go, but no cell is cut."""
+    """On a narrow terminal headings break, texts fold and columns go, but no cell is cut."""
     lines = shown(Listing(COLUMNS, ROWS, first_to_go=("mean wait", "why", "kind")), width)
     assert lines[0] == first_line
     assert max(map(len, lines)) <= width
@@ -57,13 +57,13 @@ def test_a_narrow_table(width: int, first_line: str):
 
 
 def test_names_and_values_are_plain():
-    """A name from outside has no effect on the terminal."""
+    """Control characters in names have no effect on the terminal."""
     [line] = shown(story([("kind\x1b[31m", "b\x07")]), 80)
     assert line == "kind\\x1b[31m  b\\x07"
 
 
 def test_there_is_one_style_of_tables():
-    """A command that lays out a table of its own would look unlike the others."""
+    """A command with its own table layout would look different."""
     own = [
         path.name for path in FARM.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")
     ]

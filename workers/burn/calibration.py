@@ -49,10 +49,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: float = 60.0
     #: in all, for waiting until others are quiet and repeating disturbed rounds
     patience: float = 0.0
-    burner: str = "own"
     #: units of work per second, by kernel; those left out are measured
     rates: dict[str, float] = {}
-    nice: int = 0
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -71,7 +69,7 @@ def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> li
     Raises RunError when there was no time for that, InputError for a burner that is not there.
     """
     timings: list[Timing] = []
-    settings = BurnSettings(burner=plan.burner, nice=plan.nice, rates=plan.rates)
+    settings = BurnSettings(burner="own", nice=0, rates=plan.rates)
     with contextlib.closing(Burners(settings)) as burners:
         bench = _Bench(plan, burners)
         for number, heavy in _turns(plan):

@@ -7,7 +7,7 @@ import random
 import signal
 from collections.abc import Callable
 
-from farm.app.chaos.farm import ChaosFarm, send
+from farm.app.chaos.farm import ChaosFarm, send, until
 from farm.app.chaos.plan import Fault, FaultKind
 from farm.live.operating.sabotage import Saboteur
 
@@ -18,6 +18,8 @@ log = logging.getLogger("farm.chaos")
 
 #: seconds by which a wall clock is set wrong at most: a day
 LONGEST_STEP = 86_400
+#: real seconds by which a sync takes longer at most
+SLOWEST_SYNC = 3.0
 
 
 def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
@@ -48,8 +50,8 @@ def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
         case FaultKind.FORGED_REPORTS:
             server.forged_reports(rng)
         case FaultKind.SLOW_SYNC:
-            farm.machine.set(sync_time=rng.uniform(0.2, 3.0))
-            return lambda _: farm.machine.set(sync_time=0.0)
+            farm.machine.set(sync_time=rng.uniform(0.2, SLOWEST_SYNC))
+            return lambda server_now: _end_slow_syncs(farm, server_now)
         case FaultKind.FULL_DISK:
             farm.machine.set(disk_is_full=1.0)
             return lambda _: farm.machine.set(disk_is_full=0.0)
@@ -58,6 +60,12 @@ def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
         case _:
             return _signal(fault, farm, server, rng)
     return None
+
+
+def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], Saboteur]) -> None:
+    """Wait for the last of them, too: a server that is killed before loses what it put off."""
+    farm.machine.set(sync_time=0.0)
+    until(lambda: server_now().has_synced(), farm.tend, SLOWEST_SYNC + 1.0)
 
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "restart": signal.SIGTERM}

@@ -139,12 +139,12 @@ class Submission:
         return [job for job in jobs if job.id not in known]
 
 
-def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
+def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield what comes together as lists: as soon as there is one, with all that follow at once.
 
     What the source raises is raised after the items that came before it.
     """
-    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=most)
+    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=AT_ONCE)
 
     def read() -> None:
         error: BaseException | None = None
@@ -159,7 +159,7 @@ def in_gusts(items: Iterable[T], most: int = AT_ONCE) -> Iterator[list[T]]:
     end: T | _End | None = None
     while not isinstance(end, _End):
         together = [arrived.get()]
-        while len(together) < most and not arrived.empty():
+        while len(together) < AT_ONCE and not arrived.empty():
             together.append(arrived.get())
         if gust := [item for item in together if not isinstance(item, _End)]:
             yield gust

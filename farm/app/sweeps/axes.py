@@ -31,7 +31,7 @@ def parse_axis(text: str) -> Axis:
     """Return the axis of ``--vary KEY=V1,V2``; raises InputError."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
-        raise InputError(f"--vary {text}: allowed: KEY=V1,V2, as scheduling.policy=fifo,sjf")
+        raise InputError(f"--vary {text}: allowed: KEY=V1,V2, such as scheduling.policy=fifo,sjf")
     written = _split(values)
     return _axis(key.strip(), {one: _value(one, f"--vary {key}={one}", key) for one in written})
 
@@ -103,8 +103,8 @@ class Grid:
             raise InputError(f"vary: found {twice[0]} twice; allowed: each key once")
         if "seed" in keys:
             raise InputError(
-                "vary: found seed; allowed: other keys, each setting being played with the same "
-                "seeds: as many as there are replications, from the scenario's seed on"
+                "vary: found seed; allowed: other keys, because every setting runs with the same "
+                "seeds (--replications of them, starting at the scenario's seed)"
             )
         self.base = base
         self._axes = axes

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.api import load_scenario
+from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of
 from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
@@ -90,7 +90,7 @@ class SweepResult:
 
 
 def sweep(
-    scenario: Any,
+    scenario: Source,
     vary: Mapping[str, Sequence[Any]] | None = None,
     *,
     replications: int = 10,
@@ -172,7 +172,7 @@ def _folder(path: Path) -> Path:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file; allowed: a directory")
     if path.is_dir() and any(path.iterdir()) and not (path / FINISHED).is_dir():
-        raise InputError(f"{path}: holds something else; allowed: a new directory, or a sweep's")
+        raise InputError(f"{path}: has other files; allowed: a new directory, or a sweep's")
     return path
 
 
@@ -187,8 +187,8 @@ def _claim(folder: Path, scenario: str) -> None:
         raise InputError(f"{path}: cannot be kept: {error.strerror}") from None
     if not same:
         raise InputError(
-            f"{folder}: holds a sweep of another scenario, or of this one as it was; "
-            "allowed: a new directory, or that of the same scenario, whatever varies"
+            f"{folder}: has a sweep of another scenario, or of an older version of this one; "
+            "allowed: a new directory, or that of the same scenario with any axes"
         )
 
 

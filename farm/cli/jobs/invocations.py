@@ -10,7 +10,7 @@ import typer
 from farm.app.long_running.invocations import Invocations, invocations_of
 from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
-from farm.core.queues.fair_share.listing import Filter
+from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.terminal.console import many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
@@ -92,7 +92,7 @@ def _show(found: Invocations) -> None:
             note(Listing(columns, rows))
 
 
-def _child(one: Any) -> tuple[str, ...]:
+def _child(one: InvocationView) -> tuple[str, ...]:
     priority = "" if one.priority is None else str(one.priority)
     counts = (str(one.waiting), str(one.executing), str(one.free))
     return (one.path[-1], *counts, priority, format_roughly(one.started_at))

@@ -78,7 +78,7 @@ def submit(
         int, typer.Option(min=1, help="One job: number of processes of a stress job.")
     ] = 1,
     trace_format: Annotated[
-        str | None, typer.Option("--format", help=f"Of a trace: {', '.join(FORMATS)}.")
+        str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Only the first N jobs of a trace.")

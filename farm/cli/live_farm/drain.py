@@ -1,9 +1,9 @@
-"""``farm drain`` and ``farm undrain``: builders take no more jobs, or take jobs again."""
+"""``farm drain`` and ``farm undrain``: builders accept no more jobs, or accept jobs again."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ def drain(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let builders finish their running jobs and take no more, until undrained.
+    """Let builders finish their running jobs and accept no more, until undrained.
 
     They still count in their pool. Builders that are booting, or requested later, are not drained;
     a pool's provisioner may request others, up to the pool's limit.
@@ -48,7 +48,9 @@ def drain(
     notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
     for pool in sorted({record.builder.pool for record in records.values()}):
         report = reports.get(pool)
-        if report is not None and report.provisioned and _has_room(report.most, report.snapshot):
+        if report is None or not report.provisioned:
+            continue
+        if report.most is None or report.snapshot.total < report.most:
             most = "" if report.most is None else f", up to {report.most} in all"
             notes.append(f"the provisioner of pool {pool} may request others instead{most}")
     _show("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
@@ -61,7 +63,7 @@ def undrain(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let drained and failed builders take jobs again."""
+    """Let drained and failed builders accept jobs again."""
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)
         operator.send(UndrainRequested(UNSTAMPED, pattern))
@@ -82,10 +84,6 @@ def _matching(operator: Operator, pattern: str) -> dict[str, BuilderRecord]:
             f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
         )
     return found
-
-
-def _has_room(most: int | None, snapshot: Any) -> bool:
-    return most is None or snapshot.total < most
 
 
 def _show(

@@ -56,7 +56,7 @@ def scheduler(
 
     Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
     load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
-    scheduler of the same farm stands by until the first one has ended.
+    scheduler of the same farm is on standby until the first one has ended.
     """
     log_to_stderr()
     wanted = load_scenario(scenario, sets or ())

@@ -57,7 +57,8 @@ def sweep(
         ),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="METRIC", help=f"Shown; absent: {', '.join(SHOWN)}.")
+        list[str] | None,
+        typer.Option(metavar="METRIC", help=f"Metric to show. Default: {', '.join(SHOWN)}."),
     ] = None,
     relevant: Relevant = "1%",
     redis: Annotated[
@@ -98,5 +99,5 @@ def sweep(
 def _baseline(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, as scheduling.policy=fifo")
+        raise InputError(f"--baseline {text}: allowed: KEY=VALUE, such as scheduling.policy=fifo")
     return key.strip(), value.strip()

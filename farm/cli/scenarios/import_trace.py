@@ -39,7 +39,7 @@ def import_trace(
     parallel: Annotated[
         Literal["one", "split", "refuse"],
         typer.Option(
-            help="Jobs of several processors: take one slot each, are split, or are refused."
+            help="Treat jobs of several processors as one slot, split them, or refuse them."
         ),
     ] = "one",
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
@@ -54,7 +54,7 @@ def import_trace(
     options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
     with progress("reading", silent=quiet):
         records = read_records(source, trace_format, options)
-        found = list(trace_jobs(records, options, records.numbered))
+        found = list(trace_jobs(records, options, records.name))
     for remark in () if quiet else records.remarks:
         note(remark, err=True)
     if show:

@@ -55,6 +55,11 @@ class Saboteur:
         """Return the server's process id."""
         return int(self._client.info("server")["process_id"])
 
+    def has_synced(self) -> bool:
+        """Whether the server awaits no sync, and has written what it acknowledged before."""
+        info = self._client.info("persistence")
+        return not (info.get("aof_pending_bio_fsync") or info.get("aof_buffer_length"))
+
     def leader_pid(self) -> int:
         """Return the process id of the scheduler that has the farm; 0: none has."""
         leader = self.operator.leader()

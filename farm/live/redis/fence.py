@@ -47,7 +47,7 @@ class SpoiltError(LostWritesError):
     """Keys hold what the farm never wrote there; what else a transaction does was carried out."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(None, f"what was in {', '.join(keys)}: something else is there now")
+        super().__init__(None, f"what was in {', '.join(keys)}: it is gone, or not as it was")
         self.keys = keys
 
 

@@ -15,7 +15,7 @@ log = logging.getLogger("farm.scheduler")
 T = TypeVar("T")
 
 #: real seconds that the server may be gone from a single run
-PATIENCE = 30.0
+MAX_ABSENCE = 30.0
 
 
 class ServerCalls:

@@ -21,8 +21,10 @@ from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import JobState, JobStatus
+from farm.live.redis.keys import platform_name
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
+from farm.live.store.key_sizes import Sizes
 from farm.live.store.saved import Try
 
 
@@ -44,6 +46,18 @@ class StateWriter:
     def running(self) -> int:
         """The number of jobs on builders in the store."""
         return len(self._on_builder)
+
+    def sizes(self, hosts: int) -> Sizes:
+        """Return how much of the farm is in the store since the last batch."""
+        jobs = self._book.jobs
+        abandoned = sum(s.abandoned for s in jobs.values()) if self._book.rules.dedup else 0
+        return Sizes(
+            jobs=len(jobs) - abandoned,
+            running=self.running,
+            builders=len(self._book.builders),
+            hosts=hosts,
+            waiting={platform_name(where): len(ids) for where, ids in self._places.items()},
+        )
 
     def touch(self, event: Event) -> None:
         """Note what the event may change (the new state is read after the decisions)."""

@@ -33,6 +33,7 @@ from farm.live.redis.keys import (
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
+from farm.live.store.key_sizes import Sizes, incomplete_keys
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
@@ -61,6 +62,8 @@ class Store:
         self._json = msgspec.json.Encoder().encode
         #: what was written once for all
         self._meta: dict[str, str | int] = {}
+        #: names of all fields of that hash
+        self._fields: set[str] = set()
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
@@ -76,20 +79,18 @@ class Store:
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+        self._fields |= {"cursor", "at", "clock"} | ({"counts"} if batch.counts else set())
 
-    def look_at_keys(self) -> None:
-        """Raise SpoiltError if a key holds something else than the farm writes there."""
-        keys, pipe = self._keys, self._client.pipeline(transaction=False)
-        hashes = keys.meta, keys.jobs, keys.lives, keys.builders, keys.results, keys.wanted
-        for key in (*hashes, keys.requested, keys.refused):
-            pipe.hlen(key)
-        for key in (keys.running, keys.submitted):
-            pipe.zcard(key)
-        for key in (keys.ended, keys.dead_letters):
-            pipe.llen(key)
-        pipe.xlen(keys.log)
-        pipe.scard(keys.platforms)
-        carry_out(pipe)
+    def look_at_keys(self, sizes: Sizes) -> None:
+        """Raise SpoiltError if keys hold something else than the farm wrote there, or less.
+
+        Raises LostWritesError if the server has lost whole commits.
+        """
+        keys = self._keys
+        # what is written once, and only a successor reads
+        self.fence.write(lambda pipe: pipe.hset(keys.meta, mapping=self._meta))
+        if less := incomplete_keys(self._client, keys, sizes, len(self._fields)):
+            raise SpoiltError(less)
 
     def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
         """Remove keys for which a part of the batch's commit was refused; say what they held.
@@ -231,6 +232,7 @@ class Store:
 
         self.fence.write(fill)
         self._meta["rules"] = rules
+        self._fields.add("rules")
 
     def open(self, speed: float, *, stays: bool = False) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left.
@@ -244,6 +246,7 @@ class Store:
         if stays:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
+        self._fields = set(meta)
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
@@ -305,7 +308,7 @@ class Store:
                 age = self._age(cursor)
         except (ValueError, *UNREADABLE) as error:
             raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
-        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self._meta, self._fields = {"version": VERSION, "speed": repr(speed)}, set(meta)
         return SavedFarm(
             at=at,
             speed=speed,

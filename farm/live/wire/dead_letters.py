@@ -113,13 +113,14 @@ def clear_spoilt(client: Connection, key: str) -> DeadLetter:
     kind = client.type(key).decode()
     text = client.getrange(key, 0, SHOWN) if kind == "string" else b""
     client.unlink(key)
-    return letter_of(client, key, f"a {kind}".encode(), text)
+    found = "nothing" if kind == "none" else f"a {kind}"
+    return letter_of(client, key, found.encode(), text)
 
 
 def letter_of(client: Connection, key: str, what: bytes, text: bytes) -> DeadLetter:
     """Return what is kept of something in a key that the farm did not write there."""
     seconds, micros = client.time()
-    why = f"{shown(what)} was found in {key}, which the farm did not write: it was removed"
+    why = f"{shown(what)} was found in {key}, not what the farm wrote there: it was removed"
     return DeadLetter(key, f"{seconds}{micros // 1000:03}-0", "spoilt-key", why, text=shown(text))
 
 

@@ -45,7 +45,6 @@ class Inbox:
 
     Args:
         cursor: the last entries read by an earlier scheduler.
-        refusals: where what is refused is collected.
         set_aside: entries that are not read again, as pairs of stream and id.
     """
 
@@ -54,7 +53,6 @@ class Inbox:
         client: Connection,
         keys: Keys,
         cursor: Cursor | None = None,
-        refusals: Refusals | None = None,
         set_aside: Container[tuple[str, str]] = (),
     ) -> None:
         self._client = client
@@ -62,7 +60,8 @@ class Inbox:
         self._keys = {name: keys.stream(name) for name in STREAMS}
         #: the last entry read of each stream
         self.cursor: Cursor = dict.fromkeys(STREAMS, "0-0") | (cursor or {})
-        self.refusals = refusals or Refusals()
+        #: what is refused is collected there
+        self.refusals = Refusals()
         self._set_aside = set_aside
         #: the last envelope of each sender, the longest silent first; the roster knows hosts
         self._last_seq: dict[tuple[Stream, str, str], int] = {}

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from farm.results.figures.lines import Figure
 
+#: of a plot in text
+ROWS = 14
+
 
 def risk_figure(lines: Mapping[float, Sequence[float]]) -> Figure:
     """Return the figure of f(n, p): for each p a line over the number n of slots."""

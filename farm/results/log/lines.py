@@ -59,6 +59,11 @@ def values_of(struct: type[msgspec.Struct], *leave_out: str) -> Any:
     return values if len(names) > 1 else lambda value: (values(value),)
 
 
+def _named(key: str) -> Field:
+    """Return the field of an id that is written under this key."""
+    return ("id", str, msgspec.field(name=key))
+
+
 def _required(fields: list[Field]) -> list[Field]:
     return [field for field in fields if len(field) == 2]
 
@@ -79,15 +84,15 @@ COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
 SubmittedLine = line_type(
     "SubmittedLine",
-    [*HEAD, ("job", str), *fields_of(Job, "id"), ("batch", int | None, None), IGNORED_MARK],
+    [*HEAD, _named("job"), *fields_of(Job, "id"), ("batch", int | None, None), IGNORED_MARK],
 )
 EmptyBatchLine = line_type("EmptyBatchLine", [*HEAD, ("batch", int), ("empty", bool), IGNORED_MARK])
 JoinedLine = line_type(
-    "JoinedLine", [*HEAD, ("builder", str), *fields_of(Builder, "id"), IGNORED_MARK]
+    "JoinedLine", [*HEAD, _named("builder"), *fields_of(Builder, "id"), IGNORED_MARK]
 )
 RequestedLine = line_type(
     "RequestedLine",
-    [*HEAD, ("builder", str), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
+    [*HEAD, _named("builder"), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
 )
 DispatchedLine = line_type(
     "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
@@ -96,7 +101,6 @@ DispatchedLine = line_type(
 #: what EndJob adds to the job-finished event that caused it
 _TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason")
 _STORY = fields_of(EndJob, *_TOLD)
-STORY = tuple(field[0] for field in _STORY)
 FinishedLine = line_type(
     "FinishedLine",
     [
@@ -148,4 +152,4 @@ LINES: dict[Any, Any] = {
 
 job_values = values_of(Job)
 builder_values = values_of(Builder)
-story_values = attrgetter(*STORY)
+story_values = attrgetter(*(field[0] for field in _STORY))

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import attrgetter, or_
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import msgspec
-from msgspec.structs import astuple
 
 from farm.core.commands import IGNORED, Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
 from farm.core.errors import InputError
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
-from farm.results.json_names import json_name
 from farm.results.log.lines import (
     LINES,
     PLAIN_COMMANDS,
     PLAIN_EVENTS,
-    STORY,
     EmptyBatchLine,
     fields_of,
-    story_values,
     values_of,
 )
 
@@ -57,9 +53,9 @@ class _Kind(msgspec.Struct):
 
 def _tagged(line: Any, name: str) -> Any:
     """Return the type of line that is recognised by its kind, so that all are decoded as one."""
-    fields = fields_of(line, "event")
+    keys = {field.name: field.encode_name for field in msgspec.structs.fields(line)}
     return msgspec.defstruct(
-        line.__name__, fields, rename=json_name, gc=False, tag=name, tag_field="event"
+        line.__name__, fields_of(line, "event"), rename=keys, gc=False, tag=name, tag_field="event"
     )
 
 
@@ -79,18 +75,17 @@ _decode_empty = msgspec.json.Decoder(_EMPTY).decode
 
 #: why a job ended, if an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
-_JOB, _BUILDER = Job.__struct_fields__, Builder.__struct_fields__
-_builder_values = attrgetter("builder", *_BUILDER[1:])
-_end_values = attrgetter(
-    *[name for name in EndJob.__struct_fields__ if name not in ("job", "cause")]
-)
+_END = [name for name in EndJob.__struct_fields__ if name not in ("job", "cause")]
+#: what a line says of an end, in the order of EndJob's fields
+_decided_values = attrgetter(*_END)
+_told_values = attrgetter(*[{"attempts": "attempt", "finished_at": "at"}.get(n, n) for n in _END])
 
 
-def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> Iterator[Entry]:
+def read_log(path: Path | str) -> Iterator[Entry]:
     """Yield the entries of an event log in order.
 
-    A truncated last line (its writer was killed) is left out with a note to ``on_note``. Raises
-    InputError, with the line number, for a file that is missing or invalid.
+    A truncated last line (its writer was killed) is left out. Raises InputError, with the line
+    number, for a file that is missing or invalid.
     """
     path = Path(path)
     try:
@@ -98,19 +93,17 @@ def read_log(path: Path | str, on_note: Callable[[str], None] | None = None) -> 
     except OSError as error:
         raise InputError(f"{path}: cannot read the event log: {error.strerror}") from None
     with file:
-        yield from entries_of(_pieces(file), str(path), on_note)
+        yield from entries_of(_pieces(file), str(path))
 
 
-def entries_of(
-    pieces: Iterable[bytes], source: str = "event log", on_note: Callable[[str], None] | None = None
-) -> Iterator[Entry]:
+def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[Entry]:
     """Yield the entries of an event log that comes in pieces of whole lines, as ``read_log``."""
-    reader, number = _LogReader(source), 0
+    reader, before = _LogReader(source), 0
     for piece in pieces:
-        for line in _decoded(piece, reader, number, on_note):
-            number += 1
+        for number, line in enumerate(_decoded(piece, reader, before), before + 1):
             if (done := reader.take(line, number)) is not None:
                 yield done
+        before += piece.count(b"\n")
     if (last := reader.finish()) is not None:
         yield last
 
@@ -120,25 +113,24 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _decoded(
-    piece: bytes, reader: _LogReader, before: int, on_note: Callable[[str], None] | None
-) -> Iterator[Any]:
-    """Yield the lines of a piece; whether all are well and usual shows when they are decoded."""
+def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[Any]:
+    """Return the lines of a piece; whether all are well and usual shows when they are decoded."""
     try:
         lines = _all_usual(piece)
-        if len(lines) == piece.count(b"\n"):
-            yield from lines
-            return
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
+        lines = []
+    if len(lines) == piece.count(b"\n"):
+        return lines
+    return _one_by_one(piece, reader, before)
+
+
+def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[Any]:
     for number, raw in enumerate(piece.splitlines(keepends=True), before + 1):
         try:
             line = reader.decode(raw, number)
         except InputError:
             if raw.endswith(b"\n"):
                 raise
-            if on_note:
-                on_note(f"{reader.source}, line {number}: cut short; the log ends before it")
             reader.mark_cut()
             return
         yield line
@@ -164,8 +156,8 @@ class _LogReader:
             **{_TAGGED[struct]: _plain_command(struct) for struct in PLAIN_COMMANDS},
             _TAGGED[RequestBuilder]: lambda line, _: RequestBuilder(_builder(line), line.outside),
             _TAGGED[StartJob]: self._dispatch,
-            _DECIDED: self._decided_end,
-            _CANCELLED: self._decided_end,
+            _DECIDED: partial(self._end, _decided_values),
+            _CANCELLED: partial(self._end, _decided_values),
         }
 
     def decode(self, raw: bytes, number: int) -> Any:
@@ -205,7 +197,7 @@ class _LogReader:
         event = self._events[kind](line)
         self.entry = Entry(event, IGNORED if line.ignored else [], number)
         if kind is _TAGGED[JobFinished] and line.ended:
-            self._append(self._told_end(line, number), number)
+            self._append(self._end(_told_values, line, number), number)
         return done
 
     def finish(self) -> Entry | None:
@@ -224,7 +216,7 @@ class _LogReader:
         return JobsSubmitted(line.at, (job,))
 
     def _submitted(self, line: Any) -> Job:
-        job = Job(**dict(zip(_JOB, astuple(line)[1:-2], strict=True)))
+        job = msgspec.convert(line, Job, from_attributes=True)
         if not line.ignored:
             self._jobs.setdefault(job.id, job)
         return job
@@ -232,35 +224,21 @@ class _LogReader:
     def _dispatch(self, line: Any, number: int) -> StartJob:
         return StartJob(self._job(line, number), line.attempt, line.builder, line.slot)
 
-    def _decided_end(self, line: Any, number: int) -> EndJob:
+    def _end(self, values: Callable[[Any], Iterable[Any]], line: Any, number: int) -> EndJob:
         job = self._job(line, number)
         self._jobs.pop(line.job, None)
-        told = [*_end_values(line), _cause_of(line)]
+        told = [*values(line), line.cause or _CAUSES[line.outcome]]
         return EndJob(job, *told)
 
-    def _told_end(self, line: Any, number: int) -> EndJob:
-        job = self._job(line, number)
-        self._jobs.pop(line.job, None)
-        told = dict(zip(STORY, story_values(line), strict=True)) | {"cause": _cause_of(line)}
-        return EndJob(
-            job,
-            line.outcome,
-            line.attempt,
-            finished_at=line.at,
-            builder=line.builder,
-            reason=line.reason,
-            **told,
-        )
-
     def _append(self, command: Command, number: int) -> None:
-        if self.entry is None or self.entry.ignored:
+        commands = None if self.entry is None else self.entry.commands
+        if not isinstance(commands, list):
             self._refuse(number, "a command that no event led to")
-        assert isinstance(self.entry.commands, list)  # noqa: S101 - made so in take()
-        self.entry.commands.append(command)
+        commands.append(command)
 
     def _job(self, line: Any, number: int) -> Job:
         if line.job_now is not None:
-            return Job(**dict(zip(_JOB, astuple(line.job_now), strict=True)))
+            return msgspec.convert(line.job_now, Job, from_attributes=True)
         if (job := self._jobs.get(line.job)) is None:
             self._refuse(number, f"job {line.job!r} was never submitted, or has ended already")
         return job
@@ -283,9 +261,5 @@ def _finish(line: Any) -> JobFinished:
     return JobFinished(line.at, line.job, line.attempt, line.builder, line.outcome, line.reason)
 
 
-def _cause_of(line: Any) -> Any:
-    return line.cause or _CAUSES[line.outcome]
-
-
 def _builder(line: Any) -> Builder:
-    return Builder(**dict(zip(_BUILDER, _builder_values(line), strict=True)))
+    return msgspec.convert(line, Builder, from_attributes=True)

@@ -83,10 +83,8 @@ class Recorder:
         """Handle one event and its commands."""
         self._events += 1
         self._last = event
-        if type(commands) is Ignored:
-            return
         take = self._take.get(type(event))
-        if take is not None:
+        if take is not None and type(commands) is not Ignored:
             take(event)
         for command in commands:
             if type(command) is StartJob:

@@ -1,4 +1,4 @@
-"""Provisioning algorithms are asked while the compiled loop has halted."""
+"""Calls of provisioning algorithms while the compiled loop has halted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
 
 
 class Asking:
-    """One pool's algorithm, with what it remembers."""
+    """One pool's algorithm, with its memory."""
 
     def __init__(self, pool: PoolSpec, algorithm: Algorithm[Any]) -> None:
         self._pool = pool
         self._algorithm = algorithm
         self._memory = algorithm.start()
-        #: a class says it for its own plans; who says nothing is asked at every tick
+        #: a declaration holds for its own class only; without one it is called at every tick
         self._says = "stays_until" in vars(type(algorithm))
 
     def answer(self, farm: layout.Farm, number: int) -> None:
-        """Plan upon what the loop saw of the pool, and write the answer down for it."""
+        """Plan for the loop's view of the pool, and write the answer into its arrays."""
         seen, row = farm.looks[number], farm.pools[number]
         at = float(farm.instants["now"][0])
         counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))

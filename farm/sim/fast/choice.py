@@ -1,4 +1,4 @@
-"""Whether the fast lane plays: it covers the scenario, and it is wanted or worth it."""
+"""Whether to use the compiled engine: it must cover the scenario, and be wanted or worthwhile."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MOST_JOBS = 3_000_000
 
 
 class Try(msgspec.Struct):
-    """What came of it: the play, or why there is none (empty: it is not worth it)."""
+    """The outcome: the run, or why there is none (empty: it is not worthwhile)."""
 
-    #: the load that is left to be played
+    #: the load that is left to simulate
     load: Iterable[Job]
     played: Played | None = None
     why: str = ""
@@ -45,16 +45,16 @@ def try_fast(
     noted: bool = False,
     runs: int = 1,
 ) -> Try:
-    """Play a scenario's load by the compiled loop, if it can be and if that is worth it.
+    """Simulate a scenario's load by the compiled loop, if possible and worthwhile.
 
     Args:
-        scenario: whose pools and phases are played.
+        scenario: provides pools and phases.
         scheduler: provides rules and estimator; it receives no events.
-        load: the jobs by arrival; they are only looked at as far as needed.
-        algorithms: who sizes each provisioned pool.
-        forced: play it though it is not worth it.
-        noted: its story will be asked for.
-        runs: how many runs of about this size share what the loading costs.
+        load: the jobs by arrival; they are only read as far as needed.
+        algorithms: those of the provisioned pools.
+        forced: also if it is not worthwhile.
+        noted: its events will be needed.
+        runs: the number of runs of about this size that share the cost of loading.
     """
     specs, rules = pool_specs(scenario), scheduler.rules
     if why := why_not(rules, scheduler.estimator, specs, algorithms):
@@ -75,7 +75,7 @@ def try_fast(
 
 
 def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], bool]:
-    """Return the first jobs, held; all of them, to be played; and whether those are the same."""
+    """Return the first jobs, held; all jobs; and whether those are the same."""
     if isinstance(load, AlikeJobs):
         whole = load.hold(most)
         return load, load, whole

@@ -1,4 +1,4 @@
-"""What the fast lane can play; whatever it cannot is left to the reference, with the reason."""
+"""What the compiled engine covers; the rest is left to the reference, with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_COUNTED = 30_000
 
 
 def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
-    """Whether this many jobs finish sooner by the compiled loop than by the reference."""
+    """Return whether this many jobs finish sooner by the compiled loop than by the reference."""
     if any(pool.provisioned for pool in pools):
         jobs *= PROVISIONED
     if jobs < WORTH_LOADING or not _compiles():
@@ -48,7 +48,7 @@ def why_not(
     pools: Sequence[PoolSpec],
     algorithms: Mapping[str, Algorithm[Any]],
 ) -> str:
-    """Return what of the farm keeps the fast lane from playing it; empty: nothing does."""
+    """Return the first property of the farm that is not covered; empty: none."""
     for reason, found in (
         ("a Python without numba (pip install 'build-farm-emulator[fast]')", not _compiles()),
         ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
@@ -72,7 +72,7 @@ def why_not(
 def why_not_these(
     rules: SchedulingRules, jobs: Sequence[Job] | AlikeJobs, pools: Sequence[PoolSpec]
 ) -> str:
-    """Return what of the jobs keeps the fast lane from playing them; empty: nothing does."""
+    """Return the first property of the jobs that is not covered; empty: none."""
     if isinstance(jobs, AlikeJobs):
         return ""
     if rules.fail_fast:

@@ -1,4 +1,4 @@
-"""From a play's notes to its event log: the lines are made a kind at a time, and put in order."""
+"""From a run's notes to its event log: the lines are made one kind at a time, and put in order."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _end_values = values_of(EndJob, "job")
 
 
 def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
-    """Yield the event log of a play that took notes, in pieces of whole lines."""
+    """Yield the event log of a run with notes, in pieces of whole lines."""
     encode, teller = msgspec.json.Encoder().encode_lines, _Teller(played)
     notes = played.farm.notes[: played.farm.counts["noted"][0]]
     yield encode([LINES[events.FarmOpened](0.0, log_name(events.FarmOpened), True)])
     last = 0
     for begin in range(0, len(notes), at_once):
         some = notes[begin : begin + at_once]
-        # that an attempt finished says how its job ended, too
+        # the end of an attempt is also the end of its job
         before = np.append(last, some["kind"][:-1])
         told = (some["kind"] == layout.END) & (before == layout.FINISHED)
         last = some["kind"][-1]
@@ -41,7 +41,7 @@ def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
 
 
 class _Teller:
-    """Makes lines of notes, which come in order, each once."""
+    """Makes the lines of notes, which come in order, each once."""
 
     def __init__(self, played: Played) -> None:
         self._farm, self._load = played.farm, played.load
@@ -77,7 +77,7 @@ class _Teller:
     def lines(self, notes: Array) -> Iterator[Any]:
         """Yield the lines of these notes."""
         kinds = notes["kind"].copy()
-        # an alarm's note says when it rings; whatever is noted is noted now
+        # an alarm's note has its own instant; all others are noted at theirs
         at = np.where(kinds == layout.ALARM, self._now, notes["at"])
         at = np.maximum.accumulate(np.maximum(at, self._now))
         self._now = at.max(initial=self._now)
@@ -100,7 +100,7 @@ class _Teller:
         name = log_name(events.JobFinished if of is EndJob else of)
         return map(LINES[of], at, repeat(name), *columns(notes))
 
-    # --- columns, behind the instant and the kind ---------------------------------------------
+    # --- columns, after the instant and the kind ----------------------------------------------
 
     def _sizes(self, notes: Array) -> Array:
         """Return how many jobs each of these submissions has."""

@@ -28,7 +28,7 @@ _ARITHMETIC = (fifo.key, ljf.key, sjf.key, score.key)
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What results say of jobs beside times: a number for each job, or one for all; -1: none."""
+    """Job data for results beside times: a number for each job, or one for all; -1: none."""
 
     fails: Array
     platform: Numbers
@@ -40,18 +40,18 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What is submitted under a policy: a play writes into its columns."""
+    """The jobs under a policy: a run writes into its columns."""
 
     jobs: Jobs
     #: the run time that each job is queued with, seconds
     estimates: Floats
     traits: Traits
-    #: the lanes: every platform that is asked for
+    #: the lanes: every required platform
     platforms: Sequence[Platform]
     # for the kernel
     columns: Array
     in_order: Array
-    #: where the jobs of each instant begin, and behind them where the last ones end
+    #: the first job of each instant, and finally the number of jobs
     batches: Array
 
     def ids(self) -> list[str]:
@@ -68,16 +68,16 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
-    """Return what is submitted as columns; a policy's key is asked for once a job, in order."""
+    """Return the jobs as columns; the policy's key function is called once per job, in order."""
     alike = isinstance(jobs, AlikeJobs)
-    # of jobs that are alike the first one stands for all
+    # of identical jobs the first one stands for all
     samples = [jobs[0]] if alike else list(jobs)
     traits = _traits(samples)
     lane, lanes = numbered([platform.normalised() for platform in traits.platforms])
     made = np.zeros(len(jobs), layout.JOB)
     if isinstance(jobs, AlikeJobs):
         made["work"], made["submitted_at"] = jobs.held["service_time"], jobs.held["arrived_at"]
-        # what they declare is what they take, and both are the estimators' word
+        # their declared times are the actual ones, and the estimators use both
         estimates = jobs.held["service_time"]
     else:
         made["work"] = [job.service_time for job in jobs]
@@ -106,7 +106,7 @@ def _order(
 ) -> Array:
     """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
 
-    A key is constant, and whatever it is made of is known when the job is: so all are sorted now.
+    A key is constant and depends only on the job: so all are sorted now.
     """
     count = len(submitted_at)
     parts: Any

@@ -1,4 +1,4 @@
-"""Pools as arrays, and the play of a load on them."""
+"""Pools as arrays, and the run of a load on them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTES_OF_A_JOB = 6
 
 
 class Played(msgspec.Struct):
-    """A play that is over: its values, and the jobs and pools that they are of."""
+    """A finished run: its values, and its jobs and pools."""
 
     farm: layout.Farm
     load: Load
@@ -52,10 +52,10 @@ def play(
     ends_at: float = 0.0,
     noted: bool = False,
 ) -> Played | None:
-    """Play a load on a farm, once; None: it comes to what only the reference plays.
+    """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
-    ``coverage`` has found nothing against it. ``algorithms``: who sizes each provisioned pool.
-    ``noted``: the story will be asked for.
+    ``coverage`` has found nothing against it. ``algorithms``: those of the provisioned pools.
+    ``noted``: the events will be needed.
     """
     algorithms = algorithms or {}
     farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
@@ -75,7 +75,7 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     """Run loads of one size, in batches of the same instants, each on a separate farm.
 
     No builder may come or go. Returns the instant at which each job ends (s), by load and job;
-    without the interpreter lock. Raises InputError where jobs are to be given up.
+    without the interpreter lock. Raises InputError if jobs can never run.
     """
     farm = _copy(_farm(loads[0], pools, rules, {}, 0.0, noted=False))
     columns = np.array([load.columns for load in loads])
@@ -143,14 +143,14 @@ def _farm(
 
 
 def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm:
-    """Return the farm with room for what is about to be made."""
+    """Return the farm with room for the next builders and notes."""
     wanted = int(farm.counts["made"][0]) + int(farm.pools["start"].max(initial=0)) + 2
     builders = len(farm.builders)
     return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
 
 
 def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
-    """Return the farm with room for this many builders, and for more of all else it counts."""
+    """Return the farm with room for this many builders, and for more of everything else."""
     most_slots = max((pool.slots for pool in pools), default=1)
     counts, each = farm.counts, most_slots + 4
     things = layout.TICKS + len(pools) + builders * (most_slots + 2)
@@ -181,7 +181,7 @@ _FREE["job"] = layout.FREE
 
 
 def _longer(array: Array, length: int, blank: Array | None = None) -> Array:
-    """Return the array with more elements behind its own."""
+    """Return the array with more elements at its end."""
     made = np.zeros(length, array.dtype)
     made[: len(array)] = array
     if blank is not None:
@@ -190,7 +190,7 @@ def _longer(array: Array, length: int, blank: Array | None = None) -> Array:
 
 
 def _roomier(heaps: Keyed, things: int) -> Keyed:
-    """Return heaps with room for more things."""
+    """Return heaps with room for more entries."""
     made = keyed(things, len(heaps.heaps))
     made.keys[: len(heaps.keys)] = heaps.keys
     for old, new in zip(heaps.heaps, made.heaps, strict=True):
@@ -218,7 +218,7 @@ def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
 
 
 def _goes_nowhere(farm: layout.Farm) -> bool:
-    """Whether builders come and go at one instant: the reference says so, with advice."""
+    """Return whether builders come and go at one instant: the reference reports it, with advice."""
     gone = farm.builders["gone_at"] == farm.instants["now"][0]
     return int(np.count_nonzero(gone)) > LIVES_ALLOWED
 
@@ -230,7 +230,7 @@ def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds, algorithms: Algorithm
     made = np.zeros(len(pools), layout.POOL)
     laws = _laws(pools)
     sized = [pool for pool in pools if pool.provisioned]
-    # of those that plan at one instant, who planned longer ago comes first
+    # of those that plan at one instant, the one that planned longest ago comes first
     sized.sort(key=lambda pool: -algorithms[pool.name].interval)
     for row, pool in zip(made, pools, strict=True):
         for name in ("slots", "speed", "boot_time", "inter_job_time", "shutdown_time"):
@@ -250,7 +250,7 @@ def _provision(row: Array, algorithm: Algorithm[Any], place: int) -> None:
     rank = EARLY_TICK if algorithm.before_time_outs else TICK
     row["code"] = (rank << 48) + place
     row["interval"] = algorithm.interval
-    # a class says it of its own plans, not of those of its subclasses
+    # a declaration holds for its own class, not for subclasses
     if "estimator" in vars(type(algorithm)):
         row["estimates"] = True
         options: Any = algorithm
@@ -281,7 +281,7 @@ def _kinds(pools: Sequence[PoolSpec]) -> Kinds:
 
 
 def _serves(platforms: Sequence[Platform], kinds: Kinds) -> Array:
-    """Say, by group of builders and by platform, which may run the jobs of which."""
+    """Return, by group of builders and by platform, which may run the jobs of which."""
     made = np.zeros((len(kinds), len(platforms)), np.bool_)
     for (processors, virtualized), group in kinds.items():
         made[group] = [one.runs_on(processors, virtualized=virtualized) for one in platforms]

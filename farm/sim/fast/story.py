@@ -1,4 +1,4 @@
-"""From a fast play to what the reference would have recorded."""
+"""From a compiled run to the reference's records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from farm.sim.fast.play import Played
 
 T = TypeVar("T")
 
-#: how a job ended, by ``layout.ENDS_…``, where it was not its attempt that failed
+#: how a job ended, by ``layout.ENDS_…``, unless its attempt failed
 _CAUSES = np.array(
     [CAUSES[one] for one in (Cause.FINISHED, Cause.FINISHED, Cause.LOST, Cause.POISONOUS)], np.int8
 )
@@ -29,7 +29,7 @@ _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
 
 class Lazily(Sequence[T]):
-    """A sequence that is made when it is first looked at."""
+    """A sequence that is made at its first use."""
 
     def __init__(self, make: Callable[[], Iterable[T]]) -> None:
         self._make = make
@@ -46,7 +46,7 @@ class Lazily(Sequence[T]):
 
 
 def records(played: Played) -> RunRecords:
-    """Return what a recorder would have kept; the values are made when they are looked at."""
+    """Return a recorder's records; the values are made at their first use."""
     farm, load = played.farm, played.load
     last_at = float(farm.instants["last_event"][0])
     left = np.flatnonzero(farm.jobs["ended"] == 0)

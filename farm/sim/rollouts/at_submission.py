@@ -57,7 +57,7 @@ class RolloutForecaster:
             truthful=self._truthful,
         )
         names = [state.job.id for state in jobs]
-        # a certain rollout is like any other
+        # a deterministic rollout is like any other
         count = 1 if self._truthful else self._count
         found = rollouts(fork, count=count, seed=self._scenario.seed, jobs=names, processes=1)
         levels = [found.wait_quantile(level) + at for level in LEVELS]

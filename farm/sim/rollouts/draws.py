@@ -1,8 +1,8 @@
-"""What rollouts draw: one uniform number for each (rollout, job), whatever else happens.
+"""The random numbers of rollouts: one for each (rollout, job), whatever else happens.
 
-The numbers depend on the seed, the rollout's number and the job's id alone, so alternatives that
-are rolled out from one snapshot see common random numbers: a job keeps its luck when builders are
-added or the policy changes.
+The numbers depend on the seed, the rollout's number and the job's id alone, so alternatives from
+one snapshot have common random numbers: a job keeps its numbers when builders are added or the
+policy changes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Uniforms:
 class ServiceTimes:
     """Drawn service times on a builder of speed 1: one for each rollout and job.
 
-    Jobs of one time are alike: each rollout draws a kind's factors from one stretch of its history
-    (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times as a
-    whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
+    Jobs of one period are alike: each rollout draws a kind's factors from one stretch of its
+    history (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times
+    as a whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ServiceTimes:
     ) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         self._estimates = np.empty(len(jobs))
-        # of one kind all are drawn from the same factors; what is certain has a factor of 1
+        # all jobs of a kind have the same factors; a certain one has the factor 1
         seen: dict[str | None, list[float]] = {}
         kinds: list[str | None] = []
         for column, job in enumerate(jobs):
@@ -63,14 +63,14 @@ class ServiceTimes:
         sizes = np.array([stretch.shape[1] for stretch in stretches], np.int64)
         number = {kind: n for n, kind in enumerate(seen)}
         of_job = np.array([number[kind] for kind in kinds], np.int64)
-        # by job: where its factors begin, and how far off the last one is
+        # by job: the index of its first factor, and the distance to the last one
         self._begins, self._steps = (sizes.cumsum() - sizes)[of_job], (sizes - 1)[of_job]
 
     def of(self, number: int) -> Floats:
         """Return those of a rollout, in the order of the jobs.
 
-        A factor is the quantile at a uniform number of those seen: on a straight line between two
-        of them (Hyndman and Fan's type 7).
+        A factor is the quantile at a uniform number of the observed ones, linear between two of
+        them (Hyndman and Fan's type 7).
         """
         places = self._uniforms.of(range(number, number + 1))[0] * self._steps
         below, factors = places.astype(np.int64), self._factors[number]
@@ -96,7 +96,7 @@ def ends_of(
     since = at if since is None else since
     expected_at = since + run_times.estimate(view.job, builder)
     if expected_at >= at and run_times.spread(view.job)[1] is None:
-        # reckoned from the start, as the world does: a certain rollout is then the simulation to
+        # calculated from the start, as in the world: a certain rollout is then the simulation to
         # the last bit
         return np.full(len(u), expected_at)
     return at + run_times.draw_remaining(view.job, u, builder, max(0.0, at - since))

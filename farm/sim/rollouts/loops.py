@@ -1,6 +1,6 @@
-"""The loop of a rollout in which queues do nothing but empty themselves, on plain sequences.
+"""The loop of a rollout in which queues only get empty, on plain sequences.
 
-One source: Python plays a few jobs by it, and where there are many it is compiled.
+One source: Python runs it for a few jobs, and for many it is compiled.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ WORTH_COMPILED = 200_000
 
 
 class Queues(NamedTuple):
-    """Jobs that wait on lanes, and the slots that take them."""
+    """Jobs that wait on lanes, and the slots for them."""
 
     #: the jobs, lane by lane, in the order of dispatching
     jobs: Any
     #: where each lane ends there
     ends: Any
-    # by place there: the job's place among all lanes' jobs, and whether it is waited for (1 or 0)
+    # by place there: the job's place among all lanes' jobs, and whether it matters (1 or 0)
     ranks: Any
     matters: Any
     #: by slot, for each lane
@@ -31,21 +31,21 @@ class Queues(NamedTuple):
     # by slot
     speed: Any
     cleaning: Any
-    #: which of slots that come free at one instant goes first, the smallest: a number that is the
+    #: the tie-break of slots that become free at one instant, smallest first: a number that is the
     #: slot's own modulo the number of slots; once it has worked, and until then
     ties: Any
     first_ties: Any
 
 
 def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatched: Any) -> None:
-    """Write down when each job is dispatched, up to the last that matters.
+    """Record when each job is dispatched, up to the last that matters.
 
-    A slot that comes free takes the best of the first jobs of the lanes that it serves. The slots
+    A slot that becomes free gets the best of the first jobs of the lanes that it serves. The slots
     are leaves of a tree of losers (Knuth, The Art of Computer Programming, 5.4.1): each node keeps
     the later of two, and the way up from a leaf is the same whatever the instants are.
 
     Args:
-        queues: what is there.
+        queues: jobs and slots.
         times: by job, service times (s).
         free: by slot, when it first comes free (s).
         heads: by lane, where it begins; written into.
@@ -76,13 +76,13 @@ def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatche
                 left -= queues.matters[head]
                 job = queues.jobs[head]
                 dispatched[job] = at
-                # added one after the other, as the world does
+                # added one after the other, as in the world
                 at = at + times[job] / queues.speed[slot] + queues.cleaning[slot]
                 tie = queues.ties[slot]
         node = (size + slot) // 2
         while node > 0:
             other, its_tie = losers_at[node], losers_tie[node]
-            # exchanged by arithmetic, not by a branch, which nothing could predict
+            # swapped by arithmetic, not by a branch, which could not be predicted
             swap = int((other < at) | ((other == at) & (its_tie < tie))) * (its_tie - tie)
             losers_at[node], losers_tie[node] = max(at, other), its_tie - swap
             at, tie = min(at, other), tie + swap
@@ -90,9 +90,9 @@ def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatche
 
 
 def quickest(jobs: int) -> tuple[Callable[..., None], Callable[[Any], Any]]:
-    """Return the loop as it plays this number of jobs soonest, and what makes it its sequences.
+    """Return the fastest loop for this number of jobs, and the constructor of its sequences.
 
-    It is compiled if there is Numba and that many jobs are worth it.
+    It is compiled if Numba is installed and there are enough jobs.
     """
     if jobs < WORTH_COMPILED or find_spec("numba") is None:
         return empty, np.ndarray.tolist

@@ -1,8 +1,8 @@
-"""The fast lane of rollouts: plain queues that empty themselves onto slots, and nothing else.
+"""The fast method of rollouts: plain queues that only get empty.
 
-While jobs wait, a slot that comes free takes the best of them at once. So without arrivals, fair
+While jobs wait, a slot that becomes free gets the best of them at once. So without arrivals, fair
 share, contention, failing matrices or builders that come and go, a rollout is one heap of the
-instants at which slots come free: the same dispatches as the whole simulation gives, to the last
+instants at which slots become free: the same dispatches as in the whole simulation, to the last
 bit, at a fraction of a microsecond each.
 """
 
@@ -23,18 +23,18 @@ from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 
-#: numbers of which a processor has what it works on nearby
+#: how many numbers fit into a processor's cache
 IN_CACHE = 1 << 16
 
 
 class FreeSlot(msgspec.Struct, frozen=True):
-    """A slot that will come free, and how its builder treats the jobs it then takes."""
+    """A slot that will become free, and how its builder treats its next jobs."""
 
     builder: Builder
-    #: column of the attempt that holds it (among the running ones); None: free at ``free_at``
+    #: column of its present attempt (among the running ones); None: free at ``free_at``
     held_by: int | None
     free_at: float
-    #: cleaned for so long after each job
+    #: cleaned for this long after each job
     cleaning: float
 
 
@@ -43,7 +43,7 @@ def slots_to_come(
     attempts: Sequence[JobRecord],
     specs: Sequence[PoolSpec],
 ) -> list[FreeSlot]:
-    """Return every slot that takes jobs again, sooner or later, by builder and slot."""
+    """Return every slot that will accept jobs again, by builder and slot."""
     cleaning_times = {spec.name: spec.inter_job_time for spec in specs}
     boot_times = {spec.name: spec.boot_time for spec in specs}
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
@@ -88,7 +88,7 @@ def roll(
     """Return when some of the waiting jobs are dispatched: a row per rollout, a column per job.
 
     ``ends`` has the instants at which the running attempts end: a row per rollout. A job that no
-    slot can take is dispatched at infinity, and so is none of them (-1).
+    slot can run is dispatched at infinity, and so is a missing one (-1).
     """
     found, free = np.empty((len(ends), len(columns))), _free_at(slots, ends)
     empty, sequence = loops.quickest(len(ends) * len(waiting))
@@ -121,7 +121,7 @@ def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
 def _queues(
     waiting: Sequence[JobRecord], slots: Sequence[FreeSlot], wanted: set[int]
 ) -> tuple[loops.Queues, NDArray[np.int64]]:
-    """Return the queues, and where each of their lanes begins."""
+    """Return the queues, and the beginning of each of their lanes."""
     lanes: dict[Any, list[int]] = {}
     for column, view in enumerate(waiting):
         lanes.setdefault(view.job.platform.normalised(), []).append(column)

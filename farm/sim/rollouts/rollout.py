@@ -1,4 +1,4 @@
-"""Rollouts: fork the farm into the simulation many times, and see when each job is dispatched.
+"""Rollouts: fork the farm into the simulation many times, and record when each job is dispatched.
 
 A rollout draws the service time of every waiting job and the rest of every running one from a
 distribution of run times and plays the snapshot forward under the farm's own rules. Jobs are drawn
@@ -36,9 +36,9 @@ from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
 
-#: jobs simulated in about a second by one process: from twice that on, several share the work
+#: jobs simulated in about a second by one process: from twice that on, several processes are used
 ENOUGH_FOR_ONE = 60_000
-#: events without a dispatch after which the jobs that are left are given up
+#: events without a dispatch after which the remaining jobs are given up
 MAX_EVENTS_IN_VAIN = 20_000
 
 
@@ -84,19 +84,19 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
     """A farm to be simulated from its present state: snapshot, rules, and unknowns.
 
-    ``snapshot`` is of the farm as it is; ``rekey`` says that the scenario's policy or keys are
-    others than those it ran under until then.
+    ``snapshot`` is the farm's present state; ``rekey``: the scenario's policy or keys differ from
+    those of the snapshot.
     """
 
     snapshot: FarmSnapshot
     scenario: Scenario
     run_times: RuntimeDistribution
-    #: who sizes each provisioned pool, by the pool's name; what they remembered is not known
+    #: the algorithms of the provisioned pools, by the pool's name; their memory is unknown
     algorithms: Mapping[str, Algorithm[Any]] = {}
     rekey: bool = False
     #: the scenario's workload continues after the snapshot; otherwise nothing more arrives
     arrivals: bool = False
-    #: the run times are the truth itself: outcomes are known too
+    #: the run times are the truth: outcomes are known too
     truthful: bool = False
 
 
@@ -109,11 +109,11 @@ def rollouts(
     processes: int | None = None,
     fast: bool = True,
 ) -> Rollouts:
-    """Roll the fork out ``count`` times and say when the jobs (None: all that wait) are dispatched.
+    """Roll the fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
     Each rollout ends when the last job of interest is dispatched. The same seed gives the same
-    numbers whatever the number of processes. ``fast`` False plays the whole simulation also where
-    the fast lane would give the same. Raises LookupError for a job that does not wait.
+    numbers whatever the number of processes. ``fast`` False always uses the whole simulation.
+    Raises LookupError for a job that does not wait.
     """
     plan = _Plan(fork, count, seed, jobs)
     if fast and plan.is_simple:
@@ -125,10 +125,10 @@ def rollouts(
 
 
 class _Plan:
-    """What all rollouts of a fork share."""
+    """The common part of all rollouts of a fork."""
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
-        # run times are drawn: what builders of the user's own make of them is in them already
+        # drawn run times already include the effect of the user's builders
         plain = tuple(pool.model_copy(update={"behaviour": None}) for pool in fork.scenario.pools)
         scenario = fork.scenario.model_copy(update={"pools": plain})
         fork = msgspec.structs.replace(fork, scenario=scenario)
@@ -152,8 +152,8 @@ class _Plan:
     def _opened(self) -> FarmSnapshot:
         """Return the farm once it has opened under the fork's rules.
 
-        What a fixed pool lacks is requested, and what it has too many of goes; the jobs are in the
-        order of the new policy.
+        Missing builders of a fixed pool are requested, and surplus ones stopped; the jobs are in
+        the order of the new policy.
         """
         fork, before = self.fork, self.fork.snapshot
         surplus = self._surplus(before)
@@ -173,7 +173,7 @@ class _Plan:
         return snapshot_of(scheduler, before.at)
 
     def _surplus(self, snapshot: FarmSnapshot) -> dict[str, int]:
-        """Return, for each fixed pool, how many builders more than its size stay or boot."""
+        """Return, for each fixed pool, how many surplus builders stay or boot."""
         there = Counter(v.builder.pool for v in snapshot.builders if not v.retiring)
         there.update({pool.name: len(pool.requested) for pool in snapshot.pools})
         return {s.name: there[s.name] - s.builders for s in self.specs if not s.provisioned}
@@ -192,11 +192,11 @@ class _Plan:
             ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column], at)
         return ends
 
-    # --- the fast lane ----------------------------------------------------------------------
+    # --- the fast method --------------------------------------------------------------------
 
     @property
     def is_simple(self) -> bool:
-        """Whether nothing can happen but that slots come free and waiting jobs take them."""
+        """Return whether nothing can happen but dispatches to slots that become free."""
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         failing = rules.fail_fast and fork.truthful
@@ -204,17 +204,17 @@ class _Plan:
 
     @property
     def _builders_change(self) -> bool:
-        """Whether builders slow down, or come and go in a way that waiting jobs may notice."""
+        """Return whether builders slow down, or come and go in a way that affects waiting jobs."""
         changing = any(
             spec.law is not None or spec.provisioned or spec.lifetime is not None or spec.lost_at
             for spec in self.specs
         )
-        # a fixed pool that is short when those that go have gone gets successors for them
+        # a fixed pool that has too few builders after some have gone gets successors
         replaced = any(count < 0 for count in self._surplus(self.base).values())
         return changing or replaced or any(map(self._may_go, self._builders()))
 
     def _builders(self) -> Iterator[Builder]:
-        """Yield the builders that are there and those that boot."""
+        """Yield the joined and the booting builders."""
         for record in self.base.builders:
             yield record.builder
         for pool in self.base.pools:
@@ -222,7 +222,7 @@ class _Plan:
                 yield request.builder
 
     def _may_go(self, builder: Builder) -> bool:
-        """Whether it may be lost, or takes no jobs and has a successor after its idle time-out."""
+        """Return whether it may be lost, or accepts no jobs and is replaced when it times out."""
         timed = any(s.name == builder.pool and s.idle_timeout is not None for s in self.specs)
         return builder.lifetime is not None or (timed and not builder.takes_jobs)
 
@@ -232,14 +232,14 @@ class _Plan:
         leaders = map(self.leader_of.__getitem__, self.wanted)
         columns = np.array([self._columns.get(name, -1) for name in leaders], np.int64)
         found = roll(self.waiting, slots, self._ends, self._times, columns)
-        # the others were dispatched in the instant of the opening
+        # the others were dispatched at the instant of the opening
         found[:, columns < 0] = self.base.at
         return found
 
     # --- the whole simulation ---------------------------------------------------------------
 
     def play(self, number: int) -> list[float]:
-        """Play one rollout; return the dispatch instants of the jobs of interest."""
+        """Simulate one rollout; return the dispatch instants of the jobs of interest."""
         times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
         base, truthful = self.base, self.fork.truthful
@@ -289,12 +289,12 @@ class _Watch:
         self._events_in_vain = 0
 
     def around(self, world: World, _: Scheduler) -> World:
-        """Stand before this world."""
+        """Wrap this world."""
         self._world = world
         return self
 
     def next_event(self) -> Event | None:
-        """Return the next event while a job of interest waits and anything is dispatched at all.
+        """Return the next event while a job of interest waits and there are still dispatches.
 
         Otherwise builders that come and go would prevent an end when the rest can never run.
         """
@@ -304,7 +304,7 @@ class _Watch:
         return self._world.next_event()
 
     def execute(self, command: Command) -> None:
-        """Carry a command out."""
+        """Forward a command."""
         self._world.execute(command)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
@@ -318,7 +318,7 @@ class _Watch:
 
 
 class _Frozen:
-    """Estimates as they stand at the snapshot: a rollout's own draws teach nothing."""
+    """Estimates of the snapshot: a rollout's own draws are not learned."""
 
     learns = False
 
@@ -330,7 +330,7 @@ class _Frozen:
         return self._run_times.estimate(job, builder)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Nothing is learned."""
+        """Learn nothing."""
 
 
 def no_truth(job: Job, service_time: float) -> Job:
@@ -343,7 +343,7 @@ def _with_job(view: JobRecord, job: Job) -> JobRecord:
 
 
 def _renamed(job: Job) -> Job:
-    """Keep the ids of jobs to come apart from those of the snapshot."""
+    """Rename later jobs to avoid the ids of those of the snapshot."""
     return msgspec.structs.replace(job, id=f"{job.id}~to-come")
 
 
@@ -353,7 +353,7 @@ _plan: _Plan | None = None
 
 
 def _together(plan: _Plan, processes: int) -> list[list[float]]:
-    """Play the rollouts on several processes; the order is that of their numbers."""
+    """Run the rollouts on several processes; the order is that of their numbers."""
     parts = (plan.fork, plan.count, plan.seed, plan.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
         chunk = max(1, plan.count // (processes * 4))

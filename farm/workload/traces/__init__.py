@@ -6,7 +6,7 @@ Readers raise TraceError, which names the record or line, for any problem of a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def read_trace(
     """
     options = options or TraceOptions()
     records = read_records(Path(path), format, options)
-    return iter(trace_jobs(records, options, records.numbered))
+    return iter(trace_jobs(records, options, records.name))
 
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
@@ -84,33 +84,35 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenar
 def trace_jobs(
     records: Records,
     options: TraceOptions,
-    ids: Sequence[str],
+    name: Callable[[int], str],
     default: Platform | None = None,
     streams: Streams | None = None,
 ) -> Iterable[Job]:
     """Return the jobs of the records, in their order, made on demand.
 
-    ``default`` is the platform of jobs for which neither the options nor the trace name one.
+    ``name`` makes the id of the n-th job, from 1; ``default`` is the platform of jobs for which
+    neither the options nor the trace name one.
     """
     streams = streams or source_streams(0, "trace")
     forced = None if options.platform is None else options.platform.platform
     platform = forced or default or Platform()
     if records.details is None and not longest_rules(options) and not trait_steps(options, streams):
         pairs = zip(records.arrived.tolist(), records.service.tolist(), strict=True)
-        return AlikeJobs(pairs, lambda number: ids[number - 1], {"platform": platform})
-    return _each(records, options, ids, platform, forced, job_maker(options, streams))
+        return AlikeJobs(pairs, name, {"platform": platform})
+    return _each(records, options, name, platform, forced, job_maker(options, streams))
 
 
 def _each(
     records: Records,
     options: TraceOptions,
-    ids: Sequence[str],
+    name: Callable[[int], str],
     platform: Platform,
     forced: Platform | None,
     make: Callable[[Fields], Job],
 ) -> Iterator[Job]:
     chosen = _longest_of(records, options)
-    times = zip(ids, records.arrived.tolist(), records.service.tolist(), strict=True)
+    names = map(name, range(1, len(records.arrived) + 1))
+    times = zip(names, records.arrived.tolist(), records.service.tolist(), strict=True)
     for place, (job_id, arrived_at, service_time) in enumerate(times):
         fields: Fields = {
             "id": job_id,
@@ -122,8 +124,8 @@ def _each(
             fields.update(records.details[place])
             if forced is not None:
                 fields["platform"] = forced
-        for name, places in chosen.items():
-            fields[name] = place in places
+        for field, places in chosen.items():
+            fields[field] = place in places
         yield make(fields)
 
 

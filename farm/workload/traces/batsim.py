@@ -65,7 +65,7 @@ def _delay(path: Path, job: _Job, profiles: dict[str, _Profile]) -> float:
     if profile.type != "delay" or profile.delay is None or profile.delay < 0:
         raise TraceError(
             f"{where}: profile {job.profile}: found type {profile.type!r:.40}; allowed: delay, "
-            "with a delay from 0 up: others say no time without Batsim's platform"
+            "with a delay from 0 up: other types have no run time without Batsim's platform"
         )
     if job.subtime < 0 or job.res < 1:
         raise TraceError(f"{where}: allowed: subtime from 0 up, and res from 1 up")

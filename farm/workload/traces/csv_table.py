@@ -111,8 +111,8 @@ def _header(row: list[str], where: str) -> list[str | None]:
         if name not in names:
             raise TraceError(
                 f"{where}: found no column {name}; {did_you_mean(name, names)}required: "
-                f"{', '.join(REQUIRED)}; in a table of others say which columns these are: fields "
-                "of the trace, or farm import csv --column submitted=NAME"
+                f"{', '.join(REQUIRED)}; name the columns of a foreign table with the trace's "
+                "fields, or farm import csv --column submitted=NAME"
             )
     for name in set(names) - {*COLUMNS, *OF_A_RUN}:
         if near := nearest(name, COLUMNS, LIKE):

@@ -46,10 +46,9 @@ class Records(NamedTuple):
             width=None if self.width is None else self.width[order],
         )
 
-    @property
-    def numbered(self) -> list[str]:
-        """The trace's own ids, else numbers from 1."""
-        return self.ids or [f"{number:06d}" for number in range(1, len(self.arrived) + 1)]
+    def name(self, number: int) -> str:
+        """Return the trace's own id of the n-th job, from 1; else the number."""
+        return self.ids[number - 1] if self.ids else f"{number:06d}"
 
     @property
     def remarks(self) -> list[str]:
@@ -104,7 +103,8 @@ def widened(records: Records, options: TraceOptions, source: str) -> Records:
         return records
     width = np.maximum(1, width)
     parts = records.taken(np.repeat(np.arange(len(width)), width))
-    numbered = [(name, n, of) for name, of in zip(records.numbered, width.tolist(), strict=True)
+    names = map(records.name, range(1, len(width) + 1))
+    numbered = [(name, n, of) for name, of in zip(names, width.tolist(), strict=True)
                 for n in range(1, of + 1)]  # fmt: skip
     details = parts.details or [{} for _ in numbered]
     return parts._replace(

@@ -41,6 +41,7 @@ class History:
         self.mirror = StateWriter(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self.store = ReadableStore(self.redis, Keys())
+        self.store.open(speed=1.0)
         self.submitted: list[bytes] = []
         self.at = 0.0
         self.made = 0
@@ -106,6 +107,7 @@ class History:
         return events.JobsSubmitted(self.at, made)
 
     def compare(self) -> None:
+        self.store.look_at_keys(self.mirror.sizes(hosts=0))
         live = self.scheduler.jobs
         waiting: dict[str, list[str]] = {name: [] for name in self.store.depths()}
         for state in sorted(live.values(), key=lambda state: state.key):

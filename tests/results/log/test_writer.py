@@ -148,16 +148,13 @@ def test_an_existing_log_is_not_overwritten(log: Path) -> None:
         EventLogWriter(log)
 
 
-def test_a_truncated_last_line_is_left_out_with_a_note(log: Path) -> None:
+def test_a_truncated_last_line_is_left_out(log: Path) -> None:
     """The log of a killed run is still worth reading."""
     whole = list(read_log(log))
     log.write_bytes(log.read_bytes()[:-20])
-    notes: list[str] = []
-    back = list(read_log(log, notes.append))
+    back = list(read_log(log))
     assert [entry.event for entry in back] == [entry.event for entry in whole[:-1]]
     assert [entry.cut for entry in back] == [False] * (len(back) - 1) + [True]
-    assert len(notes) == 1
-    assert "cut short" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def _trace(path: Path) -> Section:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     work, span = sum(job.service_time for job in jobs), max(arrivals[-1] - arrivals[0], 1e-9)
     if not work:
-        raise InputError(f"--trace: {path}: found no work; allowed: jobs that take time")
+        raise InputError(f"--trace: {path}: found no run times; allowed: jobs that take time")
     slots = {share: max(1, round(work / span / share)) for share in UTILIZATIONS}
     cases: Cases = {
         share: (

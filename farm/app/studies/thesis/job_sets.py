@@ -22,11 +22,11 @@ MATRICES, RUNS = 10, 4
 
 Floats = npt.NDArray[np.float64]
 JobSet = tuple[Job, ...]
-Draw = Callable[[Any, tuple[int, int]], Floats]
+Draw = Callable[[np.random.RandomState, tuple[int, int]], Floats]
 """Service times (s) of a number of sets, each of a number of jobs, drawn by this generator."""
 
 
-def pareto(draws: Any, shape: tuple[int, int]) -> Floats:
+def pareto(draws: np.random.RandomState, shape: tuple[int, int]) -> Floats:
     """Draw from the thesis's distribution: Pareto(1.161), at least 1 s."""
     return np.asarray(draws.pareto(ALPHA, shape)) + 1.0
 

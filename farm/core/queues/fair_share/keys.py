@@ -46,25 +46,21 @@ KEYS: Mapping[str, KeyExtractor] = {
 """The names that a scenario may use, besides ``attribute:NAME`` for any attribute."""
 
 
-def path_extractor(
-    names: Sequence[str], own: Mapping[str, KeyExtractor] | None = None
-) -> PathExtractor:
+def path_extractor(names: Sequence[str]) -> PathExtractor:
     """Return the function from a job to its path; without names every path is ().
 
-    ``own``: additional extractors by name, which take precedence. Raises ScenarioError for an
-    unknown name.
+    Raises ScenarioError for an unknown name.
     """
-    known = {**KEYS, **(own or {})}
-    extractors = tuple(_extractor(name, known) for name in names)
+    extractors = tuple(_extractor(name) for name in names)
     return lambda job: tuple([extract(job) for extract in extractors])
 
 
-def _extractor(name: str, known: Mapping[str, KeyExtractor]) -> KeyExtractor:
-    if name in known:
-        return known[name]
+def _extractor(name: str) -> KeyExtractor:
+    if name in KEYS:
+        return KEYS[name]
     if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX:
         return attribute(name.removeprefix(ATTRIBUTE_PREFIX))
     raise ScenarioError(
-        f"scheduling.fair_share: unknown key {name!r}; {did_you_mean(name, known)}"
-        f"allowed: {', '.join(sorted(known))}, {ATTRIBUTE_PREFIX}NAME"
+        f"scheduling.fair_share: unknown key {name!r}; {did_you_mean(name, KEYS)}"
+        f"allowed: {', '.join(sorted(KEYS))}, {ATTRIBUTE_PREFIX}NAME"
     )

@@ -1,4 +1,4 @@
-"""Compiling by Numba, and keeping what was compiled for as long as its sources are the same."""
+"""Compiling by Numba, and caching compiled code as long as its sources are unchanged."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _jit: Any = njit
 def compiled(function: Callable[..., Any]) -> Any:
     """Return the function, compiled when it is first called.
 
-    No array is made in there, so none is counted: counting references would take ten times as
-    long as the work.
+    It makes no array, so references are not counted: that would take ten times as long as the work.
     """
     return _jit(nogil=True, _nrt=False)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Return the function, compiled into whatever calls it: to pass a farm on takes time."""
+    """Return the function, compiled into its callers: passing a farm on takes time."""
     return _jit(nogil=True, _nrt=False, forceinline=True)(function)
 
 
 @cache
 def kept(function: Callable[..., Any]) -> Any:
-    """Return the function, compiled when it is first called, with those it calls, and kept on disk.
+    """Return the function, compiled at its first call, with those it calls, and cached on disk.
 
-    Where nothing can be written it is compiled in every process.
+    If nothing can be written it is compiled in every process.
     """
     place, before = _place(Path(function.__code__.co_filename)), _numba.CACHE_DIR
     _numba.CACHE_DIR = str(place or "")
@@ -52,7 +51,7 @@ def kept(function: Callable[..., Any]) -> Any:
 def by_attribute(farm: Any) -> Any:
     """Return the farm as the kernel reads it; without compilation records need a type for that.
 
-    With NUMBA_DISABLE_JIT=1 the kernel is plain Python: slow, but at work at once, and debuggable.
+    With NUMBA_DISABLE_JIT=1 the kernel is plain Python: slow, but without a delay, and debuggable.
     """
     if not _numba.DISABLE_JIT:
         return farm
@@ -63,10 +62,9 @@ def by_attribute(farm: Any) -> Any:
 
 @cache
 def _place(source: Path) -> Path | None:
-    """Return where compiled code of this very source is kept; None: nowhere.
+    """Return the directory of compiled code of this source; None: there is none.
 
-    Numba looks at the file of the outermost function alone, and would miss a change in another of
-    the kernel's.
+    Numba checks only the file of the outermost function, and would miss a change in another file.
     """
     here = Path(__file__).parent
     sources = [source]

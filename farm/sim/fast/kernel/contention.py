@@ -14,33 +14,33 @@ from farm.sim.fast.kernel.layout import FREE, TICKS
 def code(rank, builder, slot):
     """Return the order of entries of one instant: by rank, then builder, then slot.
 
-    Slot -1 is a builder's lifetime, which it began with: before whatever else is due there.
+    Slot -1 is a builder's lifetime, which was scheduled first: it precedes everything else.
     """
     return (rank << 48) + ((builder + 1) << 16) + slot + 1
 
 
 @inlined
 def own_thing(farm, builder):
-    """Return the thing of a builder's own life; behind it stands its lifetime."""
+    """Return the heap entry of a builder's own life; the next one is its lifetime."""
     each = farm.counts[0].slots_each
     return TICKS + len(farm.pools) + builder * (each + 2) + each
 
 
 @inlined
 def slot_thing(farm, builder, slot):
-    """Return the thing of a builder's slot."""
+    """Return the heap entry of a builder's slot."""
     return TICKS + len(farm.pools) + builder * (farm.counts[0].slots_each + 2) + slot
 
 
 @inlined
 def first_slot(farm, builder):
-    """Return where a builder's slots begin."""
+    """Return the index of a builder's first slot."""
     return builder * farm.counts[0].slots_each
 
 
 @inlined
 def rate_here(farm, builder):
-    """Return how fast every job on a builder advances under what runs there now."""
+    """Return the present rate of every job on a builder."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     return pool.speed / farm.slowdown[pool.law, state.heavy, state.memory_heavy]
@@ -55,7 +55,7 @@ def read_clock(farm, builder, at):
 
 @compiled
 def weigh(farm, builder, number, sign, at):
-    """Add a job's weight to the load, or take it away, and let the clock follow."""
+    """Add a job's weight to the load, or subtract it, and update the clock."""
     job, state = farm.jobs[number], farm.builders[builder]
     state.jobs += sign
     state.heavy += sign * job.heavy
@@ -95,7 +95,7 @@ def next_slot(farm, builder):
 
 @compiled
 def expect_next(farm, builder):
-    """Put down who ends next, in the place of what was expected before."""
+    """Schedule the next end, replacing the previous entry."""
     slot = next_slot(farm, builder)
     if slot < 0:
         return
@@ -107,7 +107,7 @@ def expect_next(farm, builder):
 
 @compiled
 def next_due(farm, builder):
-    """Take the job that is due now off the builder's load; return its slot."""
+    """Remove the job that is due now from the builder's load; return its slot."""
     place = next_slot(farm, builder)
     state = farm.builders[builder]
     slot = farm.slots[first_slot(farm, builder) + place]

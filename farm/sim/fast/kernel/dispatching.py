@@ -1,4 +1,4 @@
-"""Which job goes to which slot, as ``farm.core.dispatching`` has it, compiled."""
+"""Which job goes to which slot: ``farm.core.dispatching``, compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def head(farm, lane):
 
 @inlined
 def wait(farm, number):
-    """Let a job stand in its lane, at its place."""
+    """Add a job to its lane, at its place."""
     job = farm.jobs[number]
     lane = farm.lanes[job.lane]
     push(farm.queue, lane.begin, lane.waiting, job.order)
@@ -68,7 +68,7 @@ def free_slot(farm, builder):
 
 @inlined
 def open_slot(farm, builder, slot):
-    """Offer a free slot: it takes the best waiting job, or is kept for the next arrival."""
+    """Offer a free slot: it gets the best waiting job, or is kept for the next arrival."""
     best = -1
     if farm.counts[0].waiting:
         group = farm.pools[farm.builders[builder].pool].group
@@ -87,7 +87,7 @@ def open_slot(farm, builder, slot):
 
 @inlined
 def offer(farm, builder):
-    """Rank a builder that has room among the free ones of its group."""
+    """Rank a builder with room among the free ones of its group."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     jenkins = farm.rules[0].ranking == JENKINS
@@ -136,7 +136,7 @@ def dispatch(farm, lane, builder, slot):
 
 @inlined
 def watch_idleness(farm, builder):
-    """Set the timer of a builder that has nothing to do and no timer."""
+    """Set the timer of an idle builder without a timer."""
     state = farm.builders[builder]
     if state.timed or state.busy or state.draining:
         return
@@ -148,7 +148,7 @@ def watch_idleness(farm, builder):
 
 @compiled
 def first_timer(farm):
-    """Return when the first time-out runs out, as things stand now; infinity: never."""
+    """Return when the first time-out expires, as of now; infinity: never."""
     timers = farm.timers
     while timers.heaps[0].count:
         builder = timers.things[0]

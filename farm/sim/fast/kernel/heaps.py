@@ -1,4 +1,4 @@
-"""Heaps over plain arrays, compiled: numbered things with keys, and bare numbers."""
+"""Heaps over plain arrays, compiled: numbered entries with keys, and bare numbers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Array = Any
 
 
 class Keyed(NamedTuple):
-    """Several heaps of numbered things; a thing stands in one heap at most, at a known place.
+    """Several heaps of numbered entries; an entry is in at most one heap, at a known place.
 
-    It is ordered by ``(first, second)``, smallest on top, and can be moved or taken out.
+    It is ordered by ``(first, second)``, smallest on top, and can be moved or removed.
     """
 
-    #: the things of each heap, heap after heap
+    #: the entries of each heap, heap after heap
     things: Array
-    #: by heap: where its things begin, and how many there are
+    #: by heap: the index of its first entry, and the number of entries
     heaps: Array
-    #: by thing: its key, and its place in its heap (-1: it is in none)
+    #: by entry: its key, and its place in its heap (-1: it is in none)
     keys: Array
 
 
@@ -31,7 +31,7 @@ KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)
 
 
 def keyed(things: int, heaps: int) -> Keyed:
-    """Return empty heaps, each with room for all things."""
+    """Return empty heaps, each with room for all entries."""
     made = Keyed(np.empty(things * heaps, np.int64), np.zeros(heaps, HEAP), np.zeros(things, KEY))
     made.heaps["begin"] = np.arange(heaps) * things
     made.keys["place"] = -1
@@ -40,7 +40,7 @@ def keyed(things: int, heaps: int) -> Keyed:
 
 @compiled
 def before(heap, one, other):
-    """Whether a thing goes before another one."""
+    """Return whether an entry precedes another one."""
     mine, its = heap.keys[one], heap.keys[other]
     if mine.first != its.first:
         return mine.first < its.first
@@ -49,7 +49,7 @@ def before(heap, one, other):
 
 @compiled
 def up(heap, begin, place):
-    """Move the thing at a place up to where it belongs."""
+    """Move an entry up to its place."""
     thing = heap.things[begin + place]
     while place > 0:
         parent = (place - 1) >> 1
@@ -65,7 +65,7 @@ def up(heap, begin, place):
 
 @compiled
 def down(heap, begin, size, place):
-    """Move the thing at a place down to where it belongs."""
+    """Move an entry down to its place."""
     thing = heap.things[begin + place]
     while True:
         child = 2 * place + 1
@@ -87,7 +87,7 @@ def down(heap, begin, size, place):
 
 @compiled
 def put(heap, which, thing, first, second):
-    """Let a thing stand in a heap with this key, wherever in it it stood before."""
+    """Put an entry into a heap with this key, or move it there."""
     begin = heap.heaps[which].begin
     heap.keys[thing].first = first
     heap.keys[thing].second = second
@@ -105,7 +105,7 @@ def put(heap, which, thing, first, second):
 
 @compiled
 def take_out(heap, which, thing):
-    """Take a thing out of a heap, if it stands there."""
+    """Remove an entry from a heap, if it is there."""
     place = heap.keys[thing].place
     if place < 0:
         return
@@ -124,7 +124,7 @@ def take_out(heap, which, thing):
 
 @compiled
 def push(numbers, begin, size, number):
-    """Put a number into the heap of ``size`` numbers from ``begin`` on."""
+    """Add a number to the heap of ``size`` numbers from ``begin`` on."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1
@@ -138,7 +138,7 @@ def push(numbers, begin, size, number):
 
 @compiled
 def pop(numbers, begin, size):
-    """Take the smallest number out of the heap of ``size`` numbers from ``begin`` on."""
+    """Remove the smallest number of the heap of ``size`` numbers from ``begin`` on."""
     last = numbers[begin + size - 1]
     size -= 1
     place = 0

@@ -1,4 +1,4 @@
-"""How jobs, builders and the state of a play lie in memory: what the kernel reads and writes."""
+"""The arrays of jobs, builders and a run's state, which the kernel reads and writes."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ POOL = record(
     #: NaN: an idle builder stays
     idle_timeout=np.float64,
     provisioned=np.bool_,
-    #: what it is kept at, or begins with
+    #: its fixed size, or its initial one
     kept_at=np.int64,
-    # what is there (``farm.core.state.PoolCounts``)
+    # its builders (``farm.core.state.PoolCounts``)
     made=np.int64,
     requested=np.int64,
     builders=np.int64,
@@ -84,19 +84,19 @@ POOL = record(
     stopping=np.int64,
     draining=np.int64,
     draining_jobs=np.int64,
-    # its provisioner: when it plans, and its last word
+    # its provisioner: when it plans, and its last answer
     interval=np.float64,
     code=np.int64,
     ticked_at=np.float64,
     resting=np.bool_,
     planned=np.int64,
-    #: whether ``desired`` and what follows it are said for the tick that is due
+    #: whether ``desired`` and the fields after it are valid for the tick that is due
     answered=np.bool_,
     desired=np.int64,
     start=np.int64,
     stop=np.int64,
     stays_until=np.float64,
-    # the estimator that is compiled (``farm.upstream.taskcluster``), if it is that one
+    # the compiled estimator (``farm.upstream.taskcluster``), if that is its algorithm
     estimates=np.bool_,
     least=np.int64,
     most=np.int64,
@@ -104,7 +104,7 @@ POOL = record(
     terminate=np.bool_,
     counted=np.int64,
 )
-#: a provisioner's view of a pool, with the names of ``PoolSnapshot``
+#: a provisioner's view of a pool, with the field names of ``PoolSnapshot``
 LOOK = record(
     idle=np.int64,
     busy=np.int64,
@@ -131,13 +131,13 @@ BUILDER = record(
     accepts=np.bool_,
     draining=np.bool_,
     retired=np.bool_,
-    #: it is lost already, and the scheduler learns that next
+    #: it is lost already, and the scheduler learns of it next
     vanished=np.bool_,
     timed=np.bool_,
     busy=np.int32,
     active_at=np.float64,
     lifetime=np.float64,
-    # contention: the clock of work done, and what runs
+    # contention: the clock of work done, and the load
     clock_at=np.float64,
     clock_work=np.float64,
     clock_rate=np.float64,
@@ -148,7 +148,7 @@ BUILDER = record(
 )
 #: ``job`` runs there (-1: none, -2: the slot is being cleaned)
 SLOT = record(ends_at_work=np.float64, job=np.int64)
-#: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may yet make builders
+#: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may still make builders
 LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_)
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
@@ -168,14 +168,14 @@ COUNTS = record(
     open=np.int64,
     busy=np.int64,
     waiting=np.int64,
-    # of builders: requested and not there, all that ever were
+    # of builders: requested and not joined, and all that ever existed
     booting=np.int64,
     made=np.int64,
     #: the next batch to be submitted
     batch_next=np.int64,
     arrivals_over=np.int64,
     events=np.int64,
-    # how much of the farm's arrays is in use
+    # how much of the farm's arrays is used
     ended=np.int64,
     void=np.int64,
     noted=np.int64,
@@ -184,15 +184,15 @@ COUNTS = record(
     losses=np.int64,
     soon_first=np.int64,
     soon_last=np.int64,
-    #: provisioners that need not be asked until something happens
+    #: provisioners that are not called until something happens
     resting=np.int64,
-    #: the pool whose provisioner is to be asked
+    #: the pool whose provisioner has to be called
     asked=np.int64,
     begun=np.int64,
     #: slots that each builder has room for
     slots_each=np.int64,
 )
-#: ``still_since``: since when jobs may be waiting in vain
+#: ``still_since``: since when jobs may be waiting without any builder
 INSTANTS = record(now=np.float64, last_event=np.float64, still_since=np.float64)
 RULES = record(ranking=np.int64, retries=np.int64, max_lost=np.int64, ends_at=np.float64)
 SOON = record(kind=np.int64, what=np.int64)
@@ -202,13 +202,13 @@ NOTE = record(
 
 
 class Farm(NamedTuple):
-    """Everything that one play needs; ``load.py`` and ``play.py`` fill it in."""
+    """Everything that one run needs; ``load.py`` and ``play.py`` fill it."""
 
     #: in order of submission
     jobs: Array
     #: the jobs in the order of their keys
     in_order: Array
-    #: the first of the jobs submitted together, batch by batch; behind them how many jobs there are
+    #: the first of the jobs submitted together, batch by batch; finally the number of jobs
     batches: Array
     pools: Array
     looks: Array
@@ -219,7 +219,7 @@ class Farm(NamedTuple):
     #: builder after builder, as many for each as the largest has
     slots: Array
     lanes: Array
-    #: the places, in the order of keys, of the jobs that wait: a heap for each lane
+    #: the places, in the order of keys, of the waiting jobs: a heap for each lane
     queue: Array
     #: whether the builders of a group may run the jobs of a lane
     serves: Array
@@ -227,9 +227,9 @@ class Farm(NamedTuple):
     slowdown: Array
     #: builders with room, by group
     free: Keyed
-    #: builders with an idle timer, by the instant at which it ran out when last looked at
+    #: builders with an idle timer, by its expiry when last checked
     timers: Keyed
-    #: what comes next
+    #: the next entries
     agenda: Keyed
     #: instants of alarms that are set, the next one last
     alarms: Array
@@ -237,12 +237,12 @@ class Farm(NamedTuple):
     counts: Array
     instants: Array
     rules: Array
-    #: events of this very instant that follow from commands just given
+    #: events of the present instant that follow from the last commands
     soon: Array
     #: jobs in order of ending
     ended: Array
     #: void attempts
     void: Array
-    #: none are taken where there is no room for any
+    #: no notes are taken if there is no room for any
     notes: Array
     plans: Array

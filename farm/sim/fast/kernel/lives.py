@@ -1,4 +1,4 @@
-"""Builders come and go, as ``farm.core.pools`` and ``farm.emulation`` have it, compiled."""
+"""The lives of builders: ``farm.core.pools`` and ``farm.emulation``, compiled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def request(farm, number):
 
 @compiled
 def joined(farm, builder):
-    """A builder is there: each of its slots is offered."""
+    """Handle that a builder joined: each of its slots is offered."""
     happened(farm, JOINED, builder)
     at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
@@ -87,7 +87,7 @@ def joined(farm, builder):
 
 @compiled
 def drain(farm, builder):
-    """A builder finishes what it runs, takes no more, and then goes for good."""
+    """Drain a builder: it finishes its jobs, accepts no more, and then retires."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     if state.accepts:
@@ -103,7 +103,7 @@ def drain(farm, builder):
 
 @compiled
 def retire_if_empty(farm, builder):
-    """Let a builder that drains shut down once it has nothing left to do."""
+    """Shut a draining builder down once it is empty."""
     state = farm.builders[builder]
     if not state.draining or state.busy or state.retired:
         return
@@ -119,7 +119,7 @@ def retire_if_empty(farm, builder):
 
 @inlined
 def slot_ready(farm, builder, slot):
-    """A busy slot is free again."""
+    """Handle that a busy slot is free again."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     farm.slots[first_slot(farm, builder) + slot].job = -1
@@ -138,7 +138,7 @@ def slot_ready(farm, builder, slot):
 
 @compiled
 def lose(farm, builder, reason):
-    """A builder vanishes with whatever runs there; the scheduler learns that next."""
+    """Lose a builder with its jobs; the scheduler learns of it next."""
     state, own = farm.builders[builder], own_thing(farm, builder)
     state.vanished = True
     state.reason = reason
@@ -151,7 +151,7 @@ def lose(farm, builder, reason):
 
 @compiled
 def gone(farm, builder, kind):
-    """Forget a builder; its jobs go back to their places in the queue, or fail for good."""
+    """Remove a builder; its jobs return to their places in the queue, or fail."""
     happened(farm, kind, builder)
     at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
@@ -203,12 +203,12 @@ def give_back(farm, number, builder):
     note(farm, END, number, -1, 0, 0, at)
 
 
-# --- what an alarm is for ------------------------------------------------------------------------
+# --- alarms ----------------------------------------------------------------------------------
 
 
 @compiled
 def time_outs(farm):
-    """Let those go that were idle for too long; ask for an alarm for the next ones."""
+    """Retire builders that were idle for too long; request an alarm for the next ones."""
     at = farm.instants[0].now
     while first_timer(farm) <= at:
         builder = farm.timers.things[0]
@@ -261,7 +261,7 @@ def stop(farm, number, count):
 
 @compiled
 def goes_before(state, other):
-    """Whether a builder is stopped rather than an older one."""
+    """Return whether a builder is stopped before an older one."""
     if state.busy != other.busy:
         return state.busy < other.busy
     return state.active_at <= other.active_at

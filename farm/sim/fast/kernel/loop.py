@@ -1,9 +1,9 @@
 """The compiled loop: what ``driver``, ``Scheduler`` and ``SimulatedWorld`` do, on arrays.
 
-The reader of ``farm.core.scheduler`` meets the same steps in the same order, and the order of
-simultaneous events of ``farm.emulation.agenda``. A policy is a number for each job (its place in
-the order of all keys), a law a table, a provisioner's plan an answer that the play halts for. If
-the two differ, this is wrong.
+It takes the steps of ``farm.core.scheduler`` in the same order, and has the order of simultaneous
+events of ``farm.emulation.agenda``. A policy is a number for each job (its place in the order of
+all keys), a law a table, a provisioner's plan an answer that the loop halts for. If the two differ,
+this is wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, 
 
 @kept
 def play(farm):
-    """Play on, to the end or a halt; return why it came to it."""
+    """Run to the end or a halt; return why it stopped."""
     counts, instants, agenda = farm.counts[0], farm.instants[0], farm.agenda
     batches = len(farm.batches) - 1
     if not counts.begun:
@@ -99,7 +99,7 @@ def play(farm):
 
 @compiled
 def opened(farm):
-    """The farm opens: pools get what they begin with, and provisioners their first ticks."""
+    """Open the farm: pools get their initial builders, and provisioners their first ticks."""
     farm.counts[0].events = 1
     for number in range(len(farm.pools)):
         for _ in range(farm.pools[number].kept_at):
@@ -114,13 +114,13 @@ def opened(farm):
 
 @inlined
 def arrivals_ended(farm):
-    """Nothing more will arrive."""
+    """Handle the end of arrivals."""
     soon(farm, ARRIVALS_ENDED, 0)
 
 
 @inlined
 def follow(farm):
-    """Let happen what follows at this instant; False: jobs are to be given up."""
+    """Handle everything that follows at this instant; False: the remaining jobs can never run."""
     counts = farm.counts[0]
     while counts.soon_first < counts.soon_last:
         event = farm.soon[counts.soon_first]
@@ -142,7 +142,7 @@ def follow(farm):
 
 @inlined
 def happens(farm, thing):
-    """What the agenda has happens: an alarm rings, or something becomes of a builder."""
+    """Handle the agenda's next entry: an alarm, or an event of a builder."""
     if thing == ALARM_THING:
         happened(farm, RANG, 0)
         alarm_rang(farm)
@@ -184,14 +184,14 @@ def submitted(farm, batch):
 
 @inlined
 def reported(farm, kind, number):
-    """A builder says something of the attempt that it runs."""
+    """Handle a builder's report of its attempt."""
     job = farm.jobs[number]
     happened(farm, kind, number, job.builder, 0, job.attempts)
 
 
 @inlined
 def finished(farm, builder, slot):
-    """A job ends; its slot is cleaned, or takes the next one."""
+    """Handle the end of a job; its slot is cleaned, or gets the next one."""
     at, counts, state = farm.instants[0].now, farm.counts[0], farm.builders[builder]
     number = farm.slots[first_slot(farm, builder) + slot].job
     job, pool = farm.jobs[number], farm.pools[state.pool]

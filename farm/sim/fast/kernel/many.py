@@ -1,4 +1,4 @@
-"""Many loads, one after the other, on farms that are alike: no array is made in between."""
+"""Many loads, one after the other, on identical farms: no array is allocated in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from farm.sim.fast.kernel.layout import PLAYED
 
 @kept
 def play_each(farm, fresh, columns, orders, ends):
-    """Play each load on a fresh farm, and write down when its jobs end; return how it went."""
+    """Run each load on a fresh farm, and record when its jobs end; return the results."""
     for number in range(len(columns)):
         copy(farm.pools, fresh.pools)
         copy(farm.builders, fresh.builders)
@@ -32,6 +32,6 @@ def play_each(farm, fresh, columns, orders, ends):
 
 @inlined
 def copy(to, source):
-    """Copy what stands in one array into another (a slice would be copied twice)."""
+    """Copy the content of one array into another (a slice would be copied twice)."""
     for place in range(len(to)):
         to[place] = source[place]

@@ -1,4 +1,4 @@
-"""What happened is counted and, if its story will be asked for, noted; compiled."""
+"""Counts events and, if they will be needed, notes them; compiled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
 
 @inlined
 def note(farm, kind, what, builder, slot, attempt, at):
-    """Write down an event or a command, if the story will be asked for."""
+    """Note an event or a command, if notes are taken."""
     place = farm.counts[0].noted
     if place < len(farm.notes):
         noted = farm.notes[place]
@@ -36,7 +36,7 @@ def note(farm, kind, what, builder, slot, attempt, at):
 
 @inlined
 def soon(farm, kind, what):
-    """Let an event happen at this very instant, after those that are to happen already."""
+    """Schedule an event at this very instant, after those already scheduled."""
     place = farm.counts[0].soon_last
     farm.soon[place].kind = kind
     farm.soon[place].what = what
@@ -45,7 +45,7 @@ def soon(farm, kind, what):
 
 @compiled
 def ask_alarm(farm, rings_at):
-    """Have an alarm ring, unless an earlier one gives reason to ask again (``core.alarms``)."""
+    """Set an alarm, unless an earlier one will lead to another request (``core.alarms``)."""
     counts = farm.counts[0]
     if not counts.alarms or rings_at < farm.alarms[counts.alarms - 1]:
         farm.alarms[counts.alarms] = rings_at
@@ -56,7 +56,7 @@ def ask_alarm(farm, rings_at):
 
 @compiled
 def alarm_rang(farm):
-    """Those up to this instant are over; the next one is expected."""
+    """Remove the alarms up to this instant; the next one is expected."""
     counts = farm.counts[0]
     while counts.alarms and farm.alarms[counts.alarms - 1] <= farm.instants[0].now:
         counts.alarms -= 1
@@ -66,7 +66,7 @@ def alarm_rang(farm):
 
 @inlined
 def hope(farm):
-    """Look, once nothing more arrives, whether jobs wait in vain; False: they are given up."""
+    """Check, after the last arrival, whether jobs wait without a builder; False: they never run."""
     counts, instants = farm.counts[0], farm.instants[0]
     if not counts.arrivals_over:
         return True
@@ -79,7 +79,7 @@ def hope(farm):
         return False
     if not counts.booting:
         for lane in range(len(farm.lanes)):
-            # with a builder there that could run them they would not wait
+            # with a joined builder that could run them they would not wait
             if farm.lanes[lane].waiting and not farm.lanes[lane].hopeful:
                 return False
     ask_alarm(farm, instants.still_since + PATIENCE)

@@ -1,7 +1,7 @@
-"""Sizing of pools: when a provisioner plans, what it sees, and how its plan is carried out.
+"""Sizing of pools: when a provisioner plans, its view of the pool, and the execution of its plan.
 
 What ``farm.sim.provisioning`` and ``farm.core.pools.observer`` do, compiled. The algorithm itself
-is asked with the play halted, or it is ``farm.upstream.taskcluster``, compiled.
+is called with the loop halted, or it is ``farm.upstream.taskcluster``, compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ estimate = compiled(plan)
 
 @inlined
 def look(farm, number):
-    """Look at a pool, for its provisioner."""
+    """Fill in a provisioner's view of its pool."""
     pool, seen = farm.pools[number], farm.looks[number]
     seen.waiting_jobs = 0
     for lane in range(len(farm.lanes)):
@@ -41,7 +41,7 @@ def look(farm, number):
 
 @inlined
 def answer(farm, number):
-    """Let the compiled estimator plan, where the pool has it."""
+    """Let the compiled estimator plan, if the pool has it."""
     pool = farm.pools[number]
     pool.desired, pool.start, pool.stop, _ = estimate(
         farm.looks[number],
@@ -58,7 +58,7 @@ def answer(farm, number):
 
 @inlined
 def ticked(farm, number):
-    """Take a provisioner's answer; say whether it is news."""
+    """Store a provisioner's answer; return whether it differs from the last one."""
     at, pool = farm.instants[0].now, farm.pools[number]
     farm.counts[0].resting -= pool.resting
     pool.resting = False
@@ -83,7 +83,7 @@ def ticked(farm, number):
 
 @compiled
 def planned(farm, number):
-    """A provisioner decided how many builders its pool should have: it gets them, or loses some."""
+    """Carry out a plan: the pool gets builders, or loses some."""
     pool, seen, counts = farm.pools[number], farm.looks[number], farm.counts[0]
     happened(farm, PLANNED, counts.plans)
     if counts.plans < len(farm.plans):
@@ -103,13 +103,13 @@ def planned(farm, number):
 
 @inlined
 def expect(farm, number, tick):
-    """Let a provisioner plan at a tick, and not at another one."""
+    """Schedule a provisioner's next tick."""
     put(farm.agenda, 0, TICKS + number, tick, farm.pools[number].code)
 
 
 @inlined
 def wake(farm, at, code):
-    """Something happens at that place of the agenda: the first tick after it is taken again."""
+    """Handle an event at that place of the agenda: the first tick after it is no longer skipped."""
     if not farm.counts[0].resting:
         return
     for number in range(len(farm.pools)):
@@ -125,7 +125,7 @@ def wake(farm, at, code):
 
 @inlined
 def has_room(farm, starts):
-    """Whether there is room for this many builders more, and for what an event may lead to."""
+    """Return whether there is room for this many more builders, and for an event's consequences."""
     made, most = farm.counts[0].made + starts + 1, len(farm.builders)
     each = farm.counts[0].slots_each + 4
     notes = len(farm.notes)

@@ -38,12 +38,6 @@ def test_jobs_without_the_attribute_share_one_node():
     assert set(path_extractor([*optional, "attribute:x"])(bare)) == {NO_KEY}
 
 
-def test_own_extractors():
-    """A scenario's own function takes part, and takes precedence."""
-    own = {"initial": lambda job: job.id[0], "user": lambda _: "me"}
-    assert path_extractor(["initial", "user"], own)(JOB) == ("j", "me")
-
-
 @pytest.mark.parametrize(("name", "said"), [("usr", "user"), ("attribute:", "attribute:NAME")])
 def test_unknown_names_get_one_clear_message(name, said):
     """The message names the key, what was found and what is allowed."""
