@@ -87,8 +87,9 @@ class Store:
         Raises LostWritesError if the server has lost whole commits.
         """
         keys = self._keys
+        # what is written once, and only a successor reads
+        self.fence.write(lambda pipe: pipe.hset(keys.meta, mapping=self._meta))
         if less := incomplete_keys(self._client, keys, sizes, len(self._fields)):
-            self.fence.write(lambda pipe: pipe.hset(keys.meta, mapping=self._meta))
             raise SpoiltError(less)
 
     def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:

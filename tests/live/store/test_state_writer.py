@@ -41,6 +41,7 @@ class History:
         self.mirror = StateWriter(self.scheduler)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self.store = ReadableStore(self.redis, Keys())
+        self.store.open(speed=1.0)
         self.submitted: list[bytes] = []
         self.at = 0.0
         self.made = 0

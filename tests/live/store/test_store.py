@@ -16,6 +16,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
+from farm.live.store.key_sizes import Sizes
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import kept
@@ -245,6 +246,17 @@ def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
     assert redis.hlen(keys.jobs) == 1
     lease.release()
     other.release()
+
+
+def test_what_is_written_once_is_renewed(store: ReadableStore, redis, keys: Keys):
+    """Only a successor reads it, which would begin nothing without it."""
+    store.open(2.0, stays=True)
+    store.commit(Batch(), {"reports": "1-0"}, 3.0)
+    redis.hset(keys.meta, mapping={"version": "garbage", "speed": "{"})
+    store.look_at_keys(Sizes(jobs=0, running=0, builders=0, hosts=0, waiting={}))
+    saved = ReadableStore(redis, keys).saved()
+    assert saved is not None
+    assert (saved.speed, saved.at) == (2.0, 3.0)
 
 
 @pytest.mark.parametrize("garbage", [b"abc", b"\xff", b"{}", b"[" * 10_000])
