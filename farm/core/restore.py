@@ -56,7 +56,8 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         # also if the old keys are kept: a policy may remember matrices that it has seen
         runs = record if record.leader is None else named[record.leader]
         key = rules.policy(job, *runs.execution, serial)
-        if rekey or (snapshot.sorted_to is not None and serial > snapshot.sorted_to):
+        first, last = snapshot.unsorted or (0, -1)
+        if rekey or first <= serial <= last:
             keys[serial] = sort_key(job, key, serial)
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()

@@ -73,8 +73,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     serial: int
     #: the choices made while the farm ran; None: those of its rules
     choices: Choices | None = None
-    #: jobs with greater serials are to get new keys: a sorting was under way; None: none are
-    sorted_to: int | None = None
+    #: serials, first and last, of jobs that a sorting in progress has not given new keys yet
+    unsorted: tuple[int, int] | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
     #: what each platform's fair-share tree remembers
@@ -120,7 +120,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         ),
         serial=scheduler.book.serial,
         choices=scheduler.rules.choices,
-        sorted_to=scheduler.reorderer.sorted_to,
+        unsorted=scheduler.reorderer.unsorted,
         made=scheduler.keeper.made,
         trees=trees_of(scheduler),
     )

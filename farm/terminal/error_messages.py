@@ -24,7 +24,8 @@ def with_error_messages(app: typer.Typer) -> None:
     except UsageError as error:
         of: Any = error
         where = "" if of.ctx is None else f" ({of.ctx.command_path} --help)"
-        _print(f"{of.format_message().rstrip('.')}{where}")
+        said = of.format_message().replace("Value error, ", "").rstrip(".")
+        _print(f"{said}{where}")
         sys.exit(InputError.exit_code)
     except FarmError as error:
         _print(str(error))

@@ -198,7 +198,19 @@ def test_a_scheduler_restored_between_two_steps_has_all_sorted(
     for scheduler in (one.scheduler, again):
         waiting = snapshot_of(scheduler, one.at).waiting
         assert [record.job.id for record in waiting] == wanted
-        assert scheduler.reorderer.sorted_to is None
+        assert scheduler.reorderer.unsorted is None
+
+
+def test_jobs_that_arrive_between_two_steps_keep_their_keys_over_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They have new keys already: that of a shared execution is the best of its jobs."""
+    one = in_steps(monkeypatch)
+    one.submit(one.job("low", action="compile"), one.job("high", action="compile", level=1))
+    assert one.finish("runs") == ["end runs succeeded", "start low/1 on b.0"]
+    snapshot = snapshot_of(one.scheduler, one.at)
+    again = restored(snapshot, farm().rules, make_estimator("oracle"))
+    assert again.jobs["low"].key == one.scheduler.jobs["low"].key
 
 
 def test_matrices_are_remembered_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,16 +33,16 @@ class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     def said(self) -> str:
         """Return it in a sentence."""
-        runs = f"it will run for about {_time(self.run_time_s)}"
+        runs = f"it will run for about {format_roughly(self.run_time_s)}"
         if self.ahead is None:
             return f"{self.job} goes at once; {runs}"
         if self.dispatch_in_s is None or self.completion_in_s is None:
             return f"{self.job} waits: {self.why}; {runs}"
         sooner = ", sooner if more builders come" if self.may_grow else ""
         return (
-            f"{self.job} will be dispatched in about {_time(self.dispatch_in_s)} "
+            f"{self.job} will be dispatched in about {format_roughly(self.dispatch_in_s)} "
             f"({many(self.ahead, 'job')} before it{sooner}); {runs}, "
-            f"so it is done in about {_time(self.completion_in_s)}"
+            f"so it is done in about {format_roughly(self.completion_in_s)}"
         )
 
 
@@ -88,7 +88,3 @@ def with_provisioner(operator: Operator, job_id: str, found: Waiting) -> Waiting
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
         return found
     return msgspec.structs.replace(found, may_grow=False, dispatch_in_time=at)
-
-
-def _time(seconds: float) -> str:
-    return format_roughly(seconds)

@@ -71,8 +71,8 @@ def estimate(
     """
     view, growing = view_from(state, redis, folder)
     if growing:
-        said = f"builders still to come to {', '.join(growing)} are not counted (farm whatif counts them)"
-        note(said, err=True)
+        pools = ", ".join(growing)
+        note(f"builders still to come to {pools} are not counted: see farm whatif", err=True)
     chosen = RULES[rules.value]
     wanted = [
         _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()

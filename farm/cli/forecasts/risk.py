@@ -10,15 +10,12 @@ from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
 from farm.results.figures.lines import write_figures
-from farm.results.figures.risk import risk_figure, text_plot
+from farm.results.figures.risk import risk_figure
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Listing, numbers
 
 Lines = dict[float, list[float]]
-
-#: slots; a wider plot would not fit a terminal
-WIDEST_TEXT_PLOT = 32
 
 
 def risk(
@@ -34,9 +31,6 @@ def risk(
     ] = "thesis",
     plot: Plot = None,
     as_json: AsJson = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the table without the plot.")
-    ] = False,
 ) -> None:
     """Print the expected slowdown of a builder that is filled at random.
 
@@ -50,8 +44,6 @@ def risk(
         print_json(_as_json(lines, slowdown))
         return
     note(_table(lines))
-    if not quiet and slots <= WIDEST_TEXT_PLOT:
-        note(text_plot(lines))
     if plot is not None:
         note(f"Figure written to {plot}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,8 @@ import typer
 
 from farm.app.live_run import live_run
 from farm.cli.runs.event_lines import EventLines
-from farm.cli.runs.run_progress import RunDisplay
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
+from farm.live.wire.pool_report import LiveStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -30,6 +29,8 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
+from farm.terminal.output import progress
+from farm.units import format_roughly
 
 
 def run(
@@ -60,21 +61,29 @@ def run(
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
-    display = None if quiet or as_json or log else RunDisplay()
-    with display or nullcontext():
+    with progress("starting", silent=quiet or as_json or log) as update:
         result = live_run(
             wanted,
             out=out,
             redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
-            show=display.show if display else None,
+            show=None if update is None else lambda now: update(description=_words(now)),
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)
     if not (quiet or as_json):
         _what_next(scenario, out)
     raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
+
+
+def _words(now: LiveStatus) -> str:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(now.builders.items()))
+    stopping = "stopping when running jobs end; " if now.stopping else ""
+    return (
+        f"{stopping}farm time {format_roughly(now.at)}: {now.waiting} waiting, {now.running} "
+        f"running, {sum(now.ended.values())} of {now.submitted} done; builders: {states or 'none'}"
+    )
 
 
 def _what_next(scenario: Path, out: Path | None) -> None:

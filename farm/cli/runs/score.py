@@ -11,6 +11,7 @@ import typer
 from farm.app.forecasts.run_times import rungs_of
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
+from farm.results.formatting import readable_span
 from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore
 from farm.results.scoring import Bin, Score
@@ -88,8 +89,8 @@ def _overview(scores: Sequence[Score]) -> Listing:
             each.name,
             str(each.scored),
             _signed(each.bias_time),
-            _span(each.mean_absolute_error_time),
-            _span(each.median_absolute_error_time),
+            readable_span(each.mean_absolute_error_time),
+            readable_span(each.median_absolute_error_time),
             _percent(each.relative_error),
             _percent(each.within_p90),
             str(each.without),
@@ -112,8 +113,8 @@ def _rungs(scores: Sequence[RungScore]) -> Listing:
             f"{each.estimator}: {each.rung}",
             f"{each.jobs:,}",
             _signed(each.bias_time),
-            _span(each.mean_absolute_error_time),
-            _span(each.median_absolute_error_time),
+            readable_span(each.mean_absolute_error_time),
+            readable_span(each.median_absolute_error_time),
             _percent(each.relative_error),
         )
         for each in scores
@@ -162,10 +163,6 @@ def _range(low: float, high: float, *, seconds: bool) -> str:
     if high == float("inf"):
         return f"from {write(low)}"
     return f"{write(low)} - {write(high if seconds else high - 1)}"
-
-
-def _span(value: float | None) -> str:
-    return "-" if value is None else format_roughly(value)
 
 
 def _signed(value: float | None) -> str:

@@ -115,7 +115,7 @@ def calibrate(
     if as_json:
         print_json(as_data(found, check), pretty=True)
         return
-    show_calibration(found, check, quiet=quiet)
+    show_calibration(found, check)
     if table is not None and found.machine.processor not in ("", processor_name()):
         note(Text(f"Measured on another machine: {found.machine.processor}.", "yellow"))
     if output is not None:

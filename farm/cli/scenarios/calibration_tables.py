@@ -7,7 +7,6 @@ from rich.text import Text
 
 from farm.app.calibrating.calibration import QUIET, rates_text
 from farm.app.calibrating.calibration_check import Check
-from farm.results.figures.calibration import text_plot
 from farm.scenario.calibration import Calibration
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, numbers, texts
@@ -29,12 +28,10 @@ def title_of(found: Calibration) -> str:
     return f"Slowdown of {what} beside heavy jobs of {found.threads} threads{where}"
 
 
-def show_calibration(found: Calibration, check: Check | None, *, quiet: bool) -> None:
-    """Print the table, a plot, and how far simulations under it are from the machine."""
+def show_calibration(found: Calibration, check: Check | None) -> None:
+    """Print the table, and how far simulations under it are from the machine."""
     if found.measurements:
         note(_measurement_table(found))
-    if not quiet and found.measurements:
-        note(text_plot(found.measurements))
     note(f"slowdown: {list(found.slowdown)}")
     if (cores := found.measured_cores) is not None:
         note(f"threads: {{cores: {cores:g}}}")

@@ -74,9 +74,9 @@ class Reorderer:
         return True
 
     @property
-    def sorted_to(self) -> int | None:
-        """The serial up to which jobs have got new keys; None: all that are to get one have."""
-        return self._left[0].serial - 1 if self._left else None
+    def unsorted(self) -> tuple[int, int] | None:
+        """The serials, first and last, between which jobs still have old keys; None: none has."""
+        return (self._left[0].serial, self._left[-1].serial) if self._left else None
 
     def sort(self, at: float, commands: list[Command]) -> None:
         """Compute all jobs' keys again, and move the waiting ones to their new places.

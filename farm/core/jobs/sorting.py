@@ -38,7 +38,7 @@ class QueueSorter:
         commands: list[Command] = []
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None
-            if self._reorderer.sorted_to is None:  # else the last sorting takes longer than that
+            if self._reorderer.unsorted is None:  # else the last sorting takes longer than that
                 self._reorderer.sort(at, commands)
         if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
             if self._due_at is None:

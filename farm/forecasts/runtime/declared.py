@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import EstimatorBase, on_builder, said_time
+from farm.forecasts.runtime.interface import EstimatorBase, on_builder
 
 
 class Declared(EstimatorBase):
@@ -13,6 +15,7 @@ class Declared(EstimatorBase):
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the declared time on this builder, in seconds."""
-        default = self.options.default_time
-        said = said_time(job, default)
+        default, said = self.options.default_time, job.declared_time
+        if said is None or not 0.0 <= said < math.inf:  # no call: this is asked for every job
+            said = default
         return said if builder is None else on_builder(said, builder, default)

@@ -32,7 +32,7 @@ class SuccessorState:
             serial=serial,
             ended=dict(ended),
             choices=self._book.rules.choices,
-            sorted_to=self._book.reorderer.sorted_to,
+            unsorted=self._book.reorderer.unsorted,
         )
         if counts != self._counts:
             self._counts = batch.counts = counts

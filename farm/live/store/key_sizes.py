@@ -1,4 +1,4 @@
-"""How much the farm's keys should hold: a part of a farm may be lost, or removed, by itself.
+"""The expected sizes of the farm's keys: a part of a farm may be lost, or removed, by itself.
 
 A server that may evict keys, an expiry that someone set, a deleted or renamed key: no commit is
 missing then, and only a successor would miss what is gone.
@@ -14,18 +14,18 @@ from farm.live.redis.keys import Keys
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How many live jobs, running ones, builders, hosts and jobs waiting by platform there are."""
+    """The numbers of live and running jobs, builders, hosts, and waiting jobs by platform."""
 
     jobs: int
     running: int
     builders: int
-    #: of a farm that stays up
+    #: of a long-running farm
     hosts: int
     waiting: dict[str, int]
 
 
 def incomplete_keys(client: Connection, keys: Keys, sizes: Sizes, meta: int) -> list[str]:
-    """Return the keys that hold less than they should; ``meta`` has so many fields.
+    """Return the keys with missing entries; ``meta`` is the expected number of fields there.
 
     Raises SpoiltError for keys of another type.
     """

@@ -57,7 +57,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: dict[str, int] = {}
     choices: Choices | None = None
     #: see FarmSnapshot
-    sorted_to: int | None = None
+    unsorted: tuple[int, int] | None = None
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         choices=saved.counts.choices,
-        sorted_to=saved.counts.sorted_to,
+        unsorted=saved.counts.unsorted,
         made=saved.counts.made,
         trees=saved.learned.trees,
         trees_are_older=True,

@@ -1,4 +1,4 @@
-"""The measured slowdown, as a figure and as text."""
+"""The measured slowdown as a figure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from farm.results.figures.lines import Figure
 from farm.scenario.calibration import Measurement
-
-WIDEST_BAR = 40
 
 
 def calibration_figure(measurements: Sequence[Measurement], title: str) -> Figure:
@@ -19,14 +17,3 @@ def calibration_figure(measurements: Sequence[Measurement], title: str) -> Figur
         ("heavy jobs on the builder; bars: fastest to slowest repeat", "slowdown"),
         [(one.heavy, one.spread_s[0] / base, one.spread_s[1] / base) for one in measurements],
     )
-
-
-def text_plot(measurements: Sequence[Measurement]) -> str:
-    """Draw a bar for each number of heavy jobs."""
-    most = max(one.slowdown for one in measurements)
-    lengths = [max(1, round(one.slowdown / most * WIDEST_BAR)) for one in measurements]
-    bars = [
-        f"{one.heavy:5d} |{'#' * length} {one.slowdown:.2f}"
-        for one, length in zip(measurements, lengths, strict=True)
-    ]
-    return "\n".join(["heavy  slowdown of the reference job", *bars])

@@ -27,19 +27,18 @@ def test_json_has_every_point_of_the_figure() -> None:
     assert rows[-1]["expected_slowdown"] == pytest.approx(1.891, abs=5e-4)
 
 
-def test_the_table_and_the_plot_are_printed() -> None:
-    """Protects readers: values to three places, lines distinguished by letters."""
+def test_the_table_is_printed() -> None:
+    """Protects readers: values to three places."""
     result = CliRunner().invoke(app, ["--heavy", "0.2,0.4", "--slots", "4"])
     assert result.exit_code == 0
     assert "1.084" in result.output
-    assert "b: p = 0.4" in result.output
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".html"])
 def test_the_figure_is_one_self_contained_file(tmp_path: Path, suffix: str) -> None:
     """Protects the figure: well-formed, nothing fetched from elsewhere."""
     path = tmp_path / f"risk{suffix}"
-    result = CliRunner().invoke(app, ["--quiet", "--plot", str(path)])
+    result = CliRunner().invoke(app, ["--plot", str(path)])
     assert result.exit_code == 0, result.output
     text = path.read_text()
     drawing = ET.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])

@@ -43,7 +43,7 @@ def test_what_is_saved_is_what_a_scenario_takes(tmp_path: Path) -> None:
     out, plot = tmp_path / "here.yaml", tmp_path / "here.svg"
     result = CliRunner().invoke(app, [*TINY, "-o", str(out), "--plot", str(plot)])
     assert result.exit_code == 0, result.output
-    assert "slowdown of the reference job" in result.output
+    assert "heavy jobs" in result.output
     saved = yaml.safe_load(out.read_text())
     assert len(saved["slowdown"]) == 2
     assert saved["slowdown"][0] == 1.0
