@@ -15,7 +15,7 @@ import redis
 from farm.core import events
 from farm.core.commands import Command
 from farm.core.events import Event, JobFinished, JobsSubmitted
-from farm.core.model import Job, Platform
+from farm.core.model import Cause, Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.restore import restore
 from farm.core.rules import SchedulingRules
@@ -86,6 +86,10 @@ POISON: dict[str, tuple[str, bytes]] = {
         envelope(
             events.SchedulingChanged(UNSTAMPED, aging_factor=0.0, weights={"web": 0.0})
         ),
+    ),
+    "a cancellation that tells another story": (
+        "requests",
+        envelope(events.CancelRequested(UNSTAMPED, ("waits",), cause=Cause.FINISHED)),
     ),
     "a cancellation as a report": ("reports", envelope(events.CancelRequested(UNSTAMPED, ("j",)))),
     "a submission as a request": ("requests", envelope(JOBS)),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from farm.core import commands, events
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Cause, Job
 from farm.live.wire import messages as wire
 
 #: characters of an id: of a job, a builder, a host
@@ -193,6 +193,8 @@ def _check_builder(builder: Builder) -> None:
 
 
 def _check_cancellation(report: events.CancelRequested) -> None:
+    if report.cause is not Cause.REQUESTED:
+        raise _FlawError(f"cause {report.cause.value}: only {Cause.REQUESTED.value} is allowed")
     _check_count("jobs", report.jobs, MAX_JOBS)
     for name in report.jobs:
         _check_id("job", name)
