@@ -222,16 +222,11 @@ class LiveWorld:
         self.ended.update(saved.counts.ended)
         self.intake.jobs_accepted = saved.counts.serial
         self.intake.place()
-        for job in self._book.jobs:
-            self._state_writer.touch_job(job)
-        for builder in self._book.builders:
-            self._state_writer.touch_builder(builder)
+        self._state_writer.touch_all()
         at = self.clock.now()
         for host in self.roster.aliens():
             self.intake.lose(host, at, "its farm ended")
-        for builder in self._book.builders.keys() - self.roster.host_of.keys():
-            reason = "nothing is known of its host any more"
-            self.intake.events.append(events.BuilderLost(at, builder, reason, excused=True))
+        self.intake.lose_hostless(self._book.builders, at)
 
     def open(self) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
@@ -391,12 +386,10 @@ class LiveWorld:
             with suppress(LostWritesError):  # what is still missing is found by the next look
                 hosts = len(self.roster.hosts) if self._stays else 0
                 self._ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
-        late = now >= self._next_status + STATUS_INTERVAL
-        if self._progress is None or now < self._next_status:
-            return
-        if late or self.background.has_time(now):
+        late_by = now - self._next_status
+        if late_by >= STATUS_INTERVAL or (late_by >= 0 and self.background.has_time(now)):
             self._next_status = now + STATUS_INTERVAL
-            self._progress(self.status())
+            self._show()
 
     def _compare_beats(self, at: float) -> None:
         beats, self.intake.beats = self.intake.beats, []

@@ -23,8 +23,9 @@ name: kept
 pools: [{name: linux, platform: {processor: amd64}, builders: 2}]
 workload: [{arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}}]
 """
-#: real seconds within which no process is left
-GONE_WITHIN = 15.0
+#: real seconds within which no process is left: twice what is promised (``farm chaos`` counts that)
+#: because a test must not fail for a starved machine
+GONE_WITHIN = 30.0
 
 
 class Kept:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import msgspec
 
@@ -126,6 +126,12 @@ class Intake:
         for builder in self._roster.give_up(host):
             self._gone(BuilderLost(at, builder, reason, excused))
         self.place()
+
+    def lose_hostless(self, builders: Iterable[str], at: float) -> None:
+        """Declare those of the builders lost of whose host nothing is known."""
+        reason = "nothing is known of its host any more"
+        hostless = [builder for builder in builders if builder not in self._roster.host_of]
+        self.events.extend(BuilderLost(at, builder, reason, excused=True) for builder in hostless)
 
     def give_up(self, builder: str, at: float, reason: str) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""

@@ -90,15 +90,17 @@ class StateWriter:
         """Note that this builder may have changed."""
         self._builders[builder] = None
 
+    def touch_all(self) -> None:
+        """Note that every job and builder may have changed."""
+        self._jobs.update(dict.fromkeys(self._book.jobs))
+        self._builders.update(dict.fromkeys(self._book.builders))
+
     def forget(self) -> None:
         """Write everything again next time, because the store has lost its data."""
         self._places.clear()
         self._on_builder.clear()
-        for job in self._book.jobs:
-            self.touch_job(job)
-            self._new.add(job)
-        for builder in self._book.builders:
-            self.touch_builder(builder)
+        self._new.update(self._book.jobs)
+        self.touch_all()
 
     def note(self, command: Command, at: float, batch: Batch) -> None:
         """Note what a command given at this farm time changes."""
