@@ -78,11 +78,12 @@ def run(
 
 
 def _words(now: LiveStatus) -> str:
+    """Return the farm's status in few words, so that they fit in a line of 80 columns."""
     states = ", ".join(f"{count} {state}" for state, count in sorted(now.builders.items()))
-    stopping = "stopping when running jobs end; " if now.stopping else ""
     return (
-        f"{stopping}farm time {format_roughly(now.at)}: {now.waiting} waiting, {now.running} "
-        f"running, {sum(now.ended.values())} of {now.submitted} done; builders: {states or 'none'}"
+        f"{'stopping, ' if now.stopping else ''}{format_roughly(now.at)}: {now.waiting} waiting, "
+        f"{now.running} running, {sum(now.ended.values())}/{now.submitted} done; "
+        f"builders: {states or 'none'}"
     )
 
 
