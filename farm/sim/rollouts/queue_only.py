@@ -23,9 +23,6 @@ from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 
-#: how many numbers fit into a processor's cache
-IN_CACHE = 1 << 16
-
 
 class FreeSlot(msgspec.Struct, frozen=True):
     """A slot that will become free, and how its builder treats its next jobs."""
