@@ -33,7 +33,7 @@ from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
-from farm.live.wire.report_checks import flaw_of, flaw_of_report, readable
+from farm.live.wire.report_checks import flaw_of, flaw_of_message, readable
 from farm.live.wire.shared_parts import share_parts
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class Intake:
             if host is None:
                 return
         for report in entry.envelope.reports:
-            if (flaw := flaw_of_report(report)) is not None:
+            if (flaw := flaw_of_message(report)) is not None:
                 self._refuse(entry, "out-of-bounds", flaw, report)
             elif host is None:
                 self._from_elsewhere(entry, report, at)
@@ -192,7 +192,7 @@ class Intake:
             return f"{MAX_HOSTS} hosts are there: no more are allowed"
         if self._roster.is_alien(up.incarnation):
             return "it belongs to an earlier life of the farm"
-        return flaw_of_report(up)
+        return flaw_of_message(up)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
