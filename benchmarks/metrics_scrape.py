@@ -30,7 +30,7 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.live.gc_tuning import rare_collections
+from farm.live.run import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 
