@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 from rich.text import Text
 
-from farm.app.calibrating.calibration import QUIET, rates_text
+from farm.app.calibrating.calibration import QUIET
 from farm.app.calibrating.calibration_check import Check
+from farm.app.calibrating.work_rates import rates_text
 from farm.scenario.calibration import Calibration
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, numbers, texts

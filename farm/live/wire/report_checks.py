@@ -81,18 +81,20 @@ def _value(name: str, value: Any) -> None:
         check(name, value)
     elif isinstance(value, msgspec.Struct):
         try:
-            for field, check in _fields(type(value)):
-                if (part := getattr(value, field)) is not None:
+            for field, check, default in _fields(type(value)):
+                if (part := getattr(value, field)) is not default and part is not None:
                     check(field, part)
         except _FlawError as flaw:
             raise _FlawError(f"{name} {flaw}") from None
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
-    """Return the fields of a struct, each with its check."""
-    names = ((field, f"{kind.__name__}.{field}") for field in kind.__struct_fields__)
-    return tuple((n, LIMITS.get(full) or LIMITS.get(n, _value)) for n, full in names)
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check, object], ...]:
+    """Return the fields of a struct, each with its check, and its default, which needs none."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    checks = (LIMITS.get(f"{kind.__name__}.{n}") or LIMITS.get(n, _value) for n in names)
+    required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    return tuple(zip(names, checks, (*required, *defaults), strict=True))
 
 
 def _whole(least: int, most: int) -> Check:
