@@ -175,7 +175,7 @@ def _requested(name: str, cause: Cause) -> None:
 
 
 def _unlimited(_: str, __: object) -> None:
-    """Accept what is not believed as it is: shortened, looked up, or empty for no value."""
+    """Accept what people read: it is made ``readable`` where it is shown."""
 
 
 _items = _at_most(MAX_ITEMS, _value)
@@ -211,7 +211,7 @@ LIMITS: dict[str, Check] = {
     "reports": _at_most(MAX_REPORTS),
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),
     "CancelRequested.jobs": _at_most(MAX_JOBS, _id),
-    **dict.fromkeys(("JobFinished.reason", "BuilderLost.reason"), _unlimited),
-    **dict.fromkeys(("GiveUpBuilder.reason", "Plan.why"), _unlimited),
+    "CancelRequested.reason": _text,
+    **dict.fromkeys(("reason", "why"), _unlimited),
 }
 """The limits of fields, by their names or those of their messages and theirs."""
