@@ -235,7 +235,7 @@ def test_reasons_are_shortened_and_not_refused():
 
 
 def test_a_new_field_is_bounded_by_its_type():
-    """Whoever adds a field to a job need not think of the wire."""
+    """A field that is added to a job needs no edit of the limits."""
 
     class Coloured(Job, frozen=True, kw_only=True):
         colour: str = "red"
