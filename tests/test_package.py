@@ -41,9 +41,8 @@ def pythons() -> dict[str, str]:
     found = {f"3.{sys.version_info.minor}": sys.executable}
     managed = Path.home() / ".pyenv" / "versions"
     for version in (f"3.{minor}" for minor in range(11, 16)):
-        path = shutil.which(f"python{version}") or next(
-            managed.glob(f"{version}.*/bin/python3"), None
-        )
+        # a manager's own first: its command on the PATH may be a shim that leads nowhere
+        path = next(managed.glob(f"{version}.*/bin/python3"), shutil.which(f"python{version}"))
         if path is not None:
             found.setdefault(version, str(path))
     return found
