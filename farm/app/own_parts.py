@@ -11,8 +11,7 @@ import msgspec
 
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
-from farm.forecasts.runtime import RuntimeEstimator
-from farm.forecasts.runtime.interface import EstimatorBase, is_time
+from farm.forecasts.runtime.interface import EstimatorBase, RuntimeEstimator, is_time
 from farm.scenario import Scenario
 from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
-from farm.forecasts.runtime import ESTIMATORS, RuntimeDistribution, make_estimator
+from farm.forecasts.runtime import ESTIMATORS, make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | any_float

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
-from farm.forecasts.runtime.quantiles import Quantiles
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.quantiles import Quantiles, RuntimeDistribution
 
 ONE = Builder(id="one", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=2.0)
