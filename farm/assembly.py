@@ -13,7 +13,6 @@ from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
-from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
@@ -76,9 +75,7 @@ def make_rules(
         retries=words.retries,
         platform_grace=words.platform_grace,
         max_builders_lost=words.max_builders_lost,
-        failures=FailureRules(max_resets=words.max_resets)
-        if words.failures == "launchpad"
-        else None,
+        max_resets=words.max_resets if words.failures == "launchpad" else None,
         fail_fast=words.fail_fast,
         dedup=words.dedup,
         explain_last=explain_last,

@@ -157,8 +157,8 @@ class Scheduler:
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
-        if outcome == "failed" and (failures := self.rules.failures) is not None:
-            self.requeuer.judge(state, slot, failures, at, event.reason, commands)
+        if outcome == "failed" and self.rules.max_resets is not None:
+            self.requeuer.judge(state, slot, at, event.reason, commands)
             return
         if outcome == "succeeded":
             slot.builder.failures = 0

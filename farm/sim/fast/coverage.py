@@ -56,7 +56,7 @@ def why_not(
         ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
         ("run-time estimates that learn, or of the user's own", not _known_estimator(estimator)),
         ("decisions that are kept to be explained", rules.explain_last > 0),
-        ("judged failures", rules.failures is not None),
+        ("judged failures", rules.max_resets is not None),
         ("ends that free all slots first", rules.ends_together),
         ("a grace of platforms", rules.platform_grace is not None),
         (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
