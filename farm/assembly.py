@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, fifo

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from farm.core.commands import Command, SetAlarm
-from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.contention.laws import ContentionLaw, Load, LoadLimits
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
 from farm.core.model import Builder, Platform
 from farm.core.queues.heap import UpdatableHeap
