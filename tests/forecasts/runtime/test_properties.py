@@ -63,8 +63,9 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.estimate(job))
     assert usable(estimator.estimate(job, builder))
     assert usable(estimator.remaining(job, builder, elapsed, fraction))
-    assert usable(estimator.draw(job, u))
-    assert usable(estimator.draw(job, u, builder))
+    time, factors = estimator.spread(job)
+    assert all(map(usable, (time, *(factors or ()))))
+    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, 0.0)))
     assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, elapsed)))
 
 
