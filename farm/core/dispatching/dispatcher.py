@@ -29,16 +29,17 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
+    #: called with an idle builder that has no timer (given by the scheduler)
+    on_idle: Callable[[BuilderState, list[Command]], None]
+    #: sets an alarm (likewise); ``alarm_rang`` is called whenever any alarm rings
+    ask_alarm: Callable[[float, list[Command]], None]
+
     def __init__(self, rules: SchedulingRules) -> None:
         self.rules = rules
         self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
-        #: called with an idle builder that has no timer
-        self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
-        #: sets an alarm
-        self.ask_alarm: Callable[[float, list[Command]], None] = _no_alarm
 
     def _make_matching(self) -> Matching:
         return Matching(self.rules.ranking, self.rules.make_queue)
@@ -238,7 +239,7 @@ class Dispatcher:
         builder.overloaded = overloaded
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """Act on an alarm that this dispatcher set."""
+        """Act on an alarm, which this dispatcher may have set."""
         if self.rules.ends_together:
             self.fill_lanes(self.matching.lanes, at, commands)
 
@@ -250,14 +251,6 @@ class Dispatcher:
             builder.accepts = False
             builder.pool.stopping += 1
             commands.append(RetireBuilder(builder.builder.id))
-
-
-def _no_timer(_: BuilderState, __: list[Command]) -> None:
-    """Leave an idle builder alone."""
-
-
-def _no_alarm(_: float, __: list[Command]) -> None:
-    """No alarms."""
 
 
 def free_slot(builder: BuilderState) -> Slot:
