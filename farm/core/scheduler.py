@@ -24,10 +24,10 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.fastest import FastestDispatcher
 from farm.core.dispatching.heavy_light import HeavyLightDispatcher
 from farm.core.dispatching.matching import Lane
-from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.estimator import Estimator
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause

@@ -13,7 +13,7 @@ import msgspec
 from farm.assembly import pool_specs
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
-from farm.core.estimator import Estimator
+from farm.core.jobs.estimator import Estimator
 from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
