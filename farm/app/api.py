@@ -13,7 +13,7 @@ from farm.app.recorded.result import Result, Results
 from farm.app.simulated_run import Engine, simulated_run
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.forecasts.runtime import RuntimeEstimator
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
 

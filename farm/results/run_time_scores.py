@@ -15,7 +15,7 @@ import numpy as np
 from farm.core.commands import StartJob
 from farm.core.events import BuilderJoined, JobFinished, JobStarted
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime import RuntimeEstimator
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
 

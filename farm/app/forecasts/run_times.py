@@ -14,8 +14,8 @@ from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime import RuntimeEstimator
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.live.operating.farm_image import FarmImage
 from farm.results.run_directory import load_run
 from farm.results.run_time_scores import RungScore, score_rungs

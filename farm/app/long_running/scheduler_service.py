@@ -11,7 +11,7 @@ from farm.app.recorded.recorded_run import now
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
-from farm.forecasts.runtime import RuntimeDistribution
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +13,10 @@ from farm.app.long_running.snapshots import view_from
 from farm.cli.forecasts.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
-from farm.forecasts.dispatch import (
-    RULES,
-    DispatchEstimate,
-    FarmView,
-    JobView,
-    QueueEstimates,
-    Rules,
-    estimate_dispatch,
-    estimate_queue,
-)
+from farm.forecasts.dispatch.estimate import estimate_at
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.view import FarmView, JobView
+from farm.forecasts.dispatch.whole_queue import QueueEstimates, estimate_queue
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note
 
@@ -79,12 +72,14 @@ def estimate(
     ]
     for each in wanted:
         _mention_unknown_processor(each, view)
+    jobs, queue = estimate_queue(view, chosen)
+    place_of = {each.id: place for place, each in enumerate(jobs)}
+    places = [place_of[each.id] for each in wanted] or list(range(len(jobs)))
     if as_json:
-        _print_json(view, wanted, chosen, explain=explain)
+        _print_json(jobs, queue, places, explain=explain)
     elif wanted or explain:
-        _print_explanations(view, wanted, chosen, limit)
+        _print_explanations(jobs, queue, places, limit)
     else:
-        jobs, queue = estimate_queue(view, chosen)
         note(queue_table(jobs, queue, limit or len(jobs)))
 
 
@@ -110,59 +105,39 @@ def _mention_unknown_processor(job: JobView, view: FarmView) -> None:
         )
 
 
-def _print_json(view: FarmView, wanted: list[JobView], rules: Rules, *, explain: bool) -> None:
-    rows: Iterator[dict[str, Any]]
-    if wanted or explain:
-        jobs = wanted or view.waiting()
-        rows = (_as_json(job, estimate_dispatch(view, job.id, rules), explain) for job in jobs)
-    else:
-        rows = _queue_rows(*estimate_queue(view, rules))
+def _print_json(
+    jobs: list[JobView], queue: QueueEstimates, places: list[int], *, explain: bool
+) -> None:
     # written row by row: the lists of predecessors grow with the square of the queue
     separator = "["
-    for row in rows:
+    for place in places:
+        row = _as_json(jobs, queue, place, explain)
         typer.echo(separator + msgspec.json.encode(row).decode(), nl=False)
         separator = ",\n "
     typer.echo("]" if separator != "[" else "[]")
 
 
-def _print_explanations(view: FarmView, wanted: list[JobView], rules: Rules, limit: int) -> None:
-    jobs = wanted or view.waiting()
-    for job in jobs[: limit or len(jobs)]:
-        found = estimate_dispatch(view, job.id, rules)
-        note(explanation(found, rules, job.duration_s))
-    if limit and len(jobs) > limit:
-        note(f"… and {len(jobs) - limit} more (--limit 0 shows all)")
+def _print_explanations(
+    jobs: list[JobView], queue: QueueEstimates, places: list[int], limit: int
+) -> None:
+    for place in places[: limit or len(places)]:
+        found = estimate_at(jobs, queue, place)
+        note(explanation(found, queue.rules, jobs[place].duration_s))
+    if limit and len(places) > limit:
+        note(f"… and {len(places) - limit} more (--limit 0 shows all)")
 
 
-def _queue_rows(jobs: list[JobView], queue: QueueEstimates) -> Iterator[dict[str, Any]]:
-    names = [job.name for job in jobs]
-    for place, job in enumerate(jobs):
-        written = queue.rules.shown(job.platform)
-        head = queue.head_place(written)
-        head_platform = jobs[place if head is None else head].platform
-        estimate = float(queue.estimate_s[place])
-        yield {
-            "job": job.name,
-            "predecessors": [names[i] for i in queue.predecessor_places(place)],
-            "pool_for_job": queue.builder_pools.pool_for_job(written),
-            "head_platform": _pair(
-                queue.rules.head_shown(head_platform, own=head is None or head == place)
-            ),
-            "free_for_head": queue.next_builder(written).free,
-            "tnb_s": _number(float(queue.tnb_s[place])),
-            "plt_s": _number(float(queue.plt_s[place])),
-            "estimate_s": None if estimate != estimate else _number(estimate),
-        }
-
-
-def _as_json(job: JobView, estimate: DispatchEstimate, explain: bool) -> dict[str, Any]:
+def _as_json(
+    jobs: list[JobView], queue: QueueEstimates, place: int, explain: bool
+) -> dict[str, Any]:
+    job, estimate = jobs[place], estimate_at(jobs, queue, place)
     row: dict[str, Any] = {
         "job": estimate.job,
-        "predecessors": estimate.predecessors,
+        "predecessors": [jobs[other].name for other in queue.predecessor_places(place)],
         "pool_for_job": estimate.pool_for_job,
         "head_platform": _pair(estimate.head_platform),
-        "free_for_head": estimate.free_for_head,
-        "tnb_s": _number(estimate.tnb_s),
+        "free_for_head": estimate.next_builder.free,
+        "tnb_s": _number(estimate.next_builder.tnb_s),
         "plt_s": _number(estimate.plt_s),
         "estimate_s": None if estimate.estimate_s is None else _number(estimate.estimate_s),
     }

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from rich.console import Group
 from rich.text import Text
 
-from farm.forecasts.dispatch import (
-    DispatchEstimate,
-    JobView,
-    NextBuilder,
-    PredecessorGroup,
-    QueueEstimates,
-    Rules,
-)
+from farm.forecasts.dispatch.builder_pools import NextBuilder
+from farm.forecasts.dispatch.estimate import DispatchEstimate, PredecessorGroup, estimate_at
+from farm.forecasts.dispatch.rules import Rules
+from farm.forecasts.dispatch.view import JobView
+from farm.forecasts.dispatch.whole_queue import QueueEstimates
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
@@ -23,15 +20,7 @@ from farm.units import format_roughly
 def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listing:
     """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
     rows = (
-        (
-            job.name,
-            str(job.platform),
-            str(queue.predecessors[place]),
-            str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
-            *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
-            _done(job, float(queue.estimate_s[place])),
-        )
-        for place, job in enumerate(jobs[:limit])
+        _queue_row(job, estimate_at(jobs, queue, place)) for place, job in enumerate(jobs[:limit])
     )
     more = len(jobs) - limit
     columns = ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in")
@@ -44,8 +33,16 @@ def queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listi
     )
 
 
-def _done(job: JobView, dispatch: float) -> str:
-    return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
+def _queue_row(job: JobView, found: DispatchEstimate) -> tuple[str, ...]:
+    dispatch = math.nan if found.estimate_s is None else found.estimate_s
+    return (
+        job.name,
+        str(job.platform),
+        str(found.predecessors),
+        str(found.pool_for_job),
+        *map(_seconds, (found.next_builder.tnb_s, found.plt_s, dispatch)),
+        "-" if job.duration_s is None else _seconds(dispatch + job.duration_s),
+    )
 
 
 def explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
@@ -77,7 +74,7 @@ def _lines(estimate: DispatchEstimate, rules: Rules) -> Iterator[str]:
     found = estimate.next_builder
     yield f"  time to next builder {_seconds(found.tnb_s)}: {_reason(found)}"
     if estimate.estimate_s is not None:
-        total = f"{_seconds(estimate.tnb_s)} + {_seconds(estimate.plt_s)}"
+        total = f"{_seconds(estimate.next_builder.tnb_s)} + {_seconds(estimate.plt_s)}"
         floor = f", at least {_seconds(rules.floor_s)}" if rules.floor_s else ""
         yield f"  {total}{floor} = {_seconds(estimate.estimate_s)} (rules {rules.name})"
 

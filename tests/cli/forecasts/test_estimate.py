@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from farm.cli.forecasts.estimate import RuleSet, estimate
 from farm.core.errors import StateError
-from farm.forecasts.dispatch import RULES
+from farm.forecasts.dispatch.rules import RULES
 
 app = typer.Typer()
 app.command()(estimate)
