@@ -31,7 +31,7 @@ from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.live.gc_tuning import rare_collections
+from farm.live.run import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 

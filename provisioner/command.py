@@ -45,8 +45,7 @@ from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.from_scenario import algorithms_of
 from provisioner.keeper import Patience
-from provisioner.main_loop import serve, take_charge
-from provisioner.service import Provisioner
+from provisioner.service import Provisioner, serve, take_charge
 
 log = logging.getLogger("farm.provisioner")
 

@@ -8,9 +8,11 @@ remembered. The next look starts from what is there.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from typing import Any
 
 import msgspec
@@ -18,7 +20,11 @@ import msgspec
 from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
 from farm.live.operating.operator import Operator
-from farm.live.redis.keys import UNREADABLE
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import UNREADABLE, Keys
+from farm.live.redis.lease import Lease
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
@@ -274,3 +280,36 @@ class Provisioner:
         if self._backend.acts and saved != self._saved.get(pool):
             self._saved[pool] = saved
             self._operator.remember(pool, saved)
+
+
+def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
+    """Wait until no other provisioner is in charge of this farm, then take charge of it."""
+    client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
+    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
+
+    def on_charge(in_charge: bool) -> None:
+        if not in_charge:
+            log.info("another provisioner is in charge, or was killed just now: standing by")
+
+    lease.stand_by(client, stop.wait, on_charge)
+    stack.callback(lease.release)
+    return lease
+
+
+def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
+    """Look at the farm until stopped, waiting during trouble with the server."""
+    call = ServerCalls(None, stop.wait)
+
+    def look() -> None:
+        if lease.lost:
+            raise RunError("another provisioner took this farm over: this one stops")
+        service.look()
+
+    try:
+        call(service.restore)
+        while not stop.wait(LOOK_INTERVAL):
+            call(look)
+    except RunError:
+        if not stop.is_set():
+            raise
+    log.info("stopped")

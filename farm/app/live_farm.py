@@ -16,7 +16,8 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, LiveRun, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import LiveRun, run_live
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -92,6 +93,7 @@ class LiveFarm:
             on_up(world, hosts)
             self.metering.meet(world, hosts)
 
+        metrics = self.metering.metrics
         with self.metering:
             if self.metering.url is not None:
                 log.info("metrics at %s", self.metering.url)
@@ -105,7 +107,7 @@ class LiveFarm:
                     progress=self.metering.progress(show),
                     on_up=up,
                     on_tick=on_tick,
-                    meter=self.metering.metrics,
+                    meter=None if metrics is None else metrics.series,
                     around=self._around,
                 ),
             )

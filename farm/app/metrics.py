@@ -56,12 +56,13 @@ class Metering:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.__exit__()
+        self._stack.close()
 
     def meet(self, world: LiveWorld, hosts: HostProcesses) -> None:
         """Have an eye on the Redis server that the farm, now up, is on."""
         settings = hosts.settings
+        if self.metrics is not None:
+            world.background.add(self.metrics.step)
         if self.metrics is not None and settings.redis_url is not None:
             url, prefix = settings.redis_url, settings.prefix
             watch = ServerWatch(url, prefix, met=lambda: world.trouble)

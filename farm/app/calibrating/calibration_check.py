@@ -14,7 +14,8 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.live.settings import from_environment
 from farm.results.summary.records import Recorder
 from farm.scenario import Scenario

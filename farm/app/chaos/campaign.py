@@ -155,7 +155,7 @@ class Link:
     def has_ended(self, job: str) -> bool:
         """Whether it is known that the job has ended."""
         with contextlib.suppress(*AWAY):
-            return self.server().has_ended(job)
+            return self.server().operator.known([job]).get(job, False)
         return False
 
 

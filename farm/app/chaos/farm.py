@@ -164,11 +164,11 @@ class ChaosFarm:
         elif target == "server":
             found = [server.server_pid()]
         else:
-            leader = server.leader_pid()
+            leader = server.operator.leader()
             found = [
                 pid
                 for pid, words in self.processes().items()
-                if _role(words, leads=pid == leader) == target
+                if _role(words, leads=leader is not None and pid == leader.pid) == target
             ]
         pid = rng.choice(sorted(found)) if found else 0
         began = began_at(pid) if pid else ""

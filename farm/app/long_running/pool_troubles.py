@@ -9,6 +9,7 @@ from farm.live.operating.operator import Operator
 from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
+from provisioner.keeper import Keeping
 
 
 def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str, str]:
@@ -25,21 +26,13 @@ def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str,
 def trouble_of(memory: bytes | None) -> str:
     """Return what a provisioner says of its backend, and of boots that fail."""
     try:
-        found = msgspec.json.decode(memory or b"{}", type=_Memory)
+        found = msgspec.json.decode(memory or b"{}", type=Keeping)
     except UNREADABLE:
         return ""
     failures = found.failures
     count = "a boot failed" if failures == 1 else f"{failures} boots failed in a row"
     boots = f"{count}: {found.trouble}" if failures else ""
     return "; ".join(filter(None, (found.backend, boots)))
-
-
-class _Memory(msgspec.Struct):
-    """What matters here of what a provisioner remembers."""
-
-    failures: int = 0
-    trouble: str = ""
-    backend: str = ""
 
 
 def remarks_on(report: PoolReport) -> list[str]:

@@ -23,7 +23,7 @@ from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, trouble_of
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
@@ -77,9 +77,7 @@ class Operator(JobReader):
     def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()
         if isinstance(error, redis.RedisError):
-            trouble = trouble_of(error)
-            what = str(error).partition("\n")[0] if trouble is None else trouble.words
-            raise ServerError(f"Redis at {redacted(self.url)} cannot be used: {what}") from None
+            raise unusable_server(self.url, error) from None
 
     # --- the farm ---------------------------------------------------------------------------
 
@@ -129,12 +127,8 @@ class Operator(JobReader):
         """Return the present builders, by id."""
         return self._hash(self.keys.builders, BuilderRecord)
 
-    def requested(self) -> dict[str, Play]:
-        """Return the requested builders with separate hosts that have not joined yet."""
-        return self._hash(self.keys.requested, Play)
-
     def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
-        """Return both, as published together."""
+        """Return the pools, and the requested builders that separate hosts are to play."""
         pipe = self._client.pipeline(transaction=True)
         pipe.hgetall(self.keys.pools)
         pipe.hgetall(self.keys.requested)

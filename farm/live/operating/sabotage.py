@@ -60,18 +60,9 @@ class Saboteur:
         info = self._client.info("persistence")
         return not (info.get("aof_pending_bio_fsync") or info.get("aof_buffer_length"))
 
-    def leader_pid(self) -> int:
-        """Return the process id of the scheduler that has the farm; 0: none has."""
-        leader = self.operator.leader()
-        return 0 if leader is None else leader.pid
-
     def count_ended(self) -> int:
         """Return how many jobs have ended."""
         return int(self._client.hlen(self._keys.results))
-
-    def has_ended(self, job: str) -> bool:
-        """Whether a job has ended."""
-        return bool(self._client.hexists(self._keys.results, job))
 
     def stories(self) -> tuple[dict[str, EndJob], set[str]]:
         """Return the ends of all jobs by id, and the ids of those that have not ended."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 
 import msgspec
 import redis
@@ -24,6 +25,8 @@ from farm.processes.identity import began_at, is_alive, process_space
 LEASE_TIME = 2.0
 #: lease times that a holder has, once trouble with the server is over, to take its lease again
 GRACE = 3
+#: real seconds between two tries to take it
+STANDBY_INTERVAL = 0.1
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -81,6 +84,28 @@ class Lease:
                 f"Redis at {redacted(url)} already has a farm with a live scheduler"
                 f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
             )
+        return fence
+
+    def stand_by(
+        self,
+        client: Connection,
+        wait: Callable[[float], bool],
+        on_charge: Callable[[bool], object],
+    ) -> Fence:
+        """Wait until the farm is free, and take charge of it.
+
+        ``wait`` pauses for real seconds, and returns whether a stop was requested: SystemExit is
+        raised then. ``on_charge`` is called with whether this process is in charge.
+        """
+        fence = self.try_to_take(client)
+        if fence is None:
+            on_charge(False)
+        while fence is None:
+            if wait(STANDBY_INTERVAL):
+                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+            with contextlib.suppress(redis.RedisError):
+                fence = self.try_to_take(client)
+        on_charge(True)
         return fence
 
     def try_to_take(self, client: Connection) -> Fence | None:
