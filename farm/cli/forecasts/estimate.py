@@ -38,36 +38,27 @@ class RuleSet(StrEnum):
 
 
 def estimate(
-    state: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[STATE.json]",
-            help="A state file or snapshot; - reads stdin. Default: the live farm.",
-        ),
-    ] = None,
-    job: Annotated[
-        list[str] | None,
-        typer.Option("--job", help="Only this job, by name; repeatable. Default: all jobs."),
-    ] = None,
-    rules: Annotated[
-        RuleSet,
-        typer.Option(help="The rule set (see docs/explanation/dispatch-estimates.md)."),
-    ] = RuleSet.LAUNCHPAD,
+    state: Annotated[Path | None, typer.Argument(metavar="[STATE.json]")] = None,
+    job: Annotated[list[str] | None, typer.Option("--job")] = None,
+    rules: RuleSet = RuleSet.LAUNCHPAD,
     as_json: AsJson = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the arithmetic behind each estimate.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    limit: Annotated[
-        int, typer.Option(min=0, help="Maximum number of rows, or of jobs explained; 0: no limit.")
-    ] = 50,
+    limit: Annotated[int, typer.Option(min=0)] = 50,
 ) -> None:
     """Estimate when waiting jobs will be dispatched.
 
     Each estimate is time to next builder + lead time; adding its run time gives the end of the job.
     The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
     state of a live farm.
+
+    Args:
+        state: A state file or snapshot; - reads stdin. Default: the live farm.
+        job: Only this job, by name; repeatable. Default: all jobs.
+        rules: The rule set (see docs/explanation/dispatch-estimates.md).
+        explain: Show the arithmetic behind each estimate.
+        limit: Maximum number of rows, or of jobs explained; 0: no limit.
     """
     view, growing = view_from(state, redis, folder)
     if growing:

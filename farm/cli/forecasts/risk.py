@@ -19,16 +19,9 @@ Lines = dict[float, list[float]]
 
 
 def risk(
-    slots: Annotated[
-        int, typer.Option(help="Maximum number of slots per builder.", min=1, max=1000)
-    ] = 16,
-    heavy: Annotated[
-        str, typer.Option(help="Fractions of heavy jobs, separated by commas.")
-    ] = "0.1,0.2,0.3,0.4,0.5",
-    slowdown: Annotated[
-        str,
-        typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or thesis."),
-    ] = "thesis",
+    slots: Annotated[int, typer.Option(min=1, max=1000)] = 16,
+    heavy: str = "0.1,0.2,0.3,0.4,0.5",
+    slowdown: str = "thesis",
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,6 +29,11 @@ def risk(
 
     f(n, p) = Σ x_k · C(n,k) · p^k · (1-p)^(n-k), k = 0 … n: with n slots and a share p of heavy
     jobs, where x_k is the slowdown with k of them on the builder.
+
+    Args:
+        slots: Maximum number of slots per builder.
+        heavy: Fractions of heavy jobs, separated by commas.
+        slowdown: Slowdown by number of heavy jobs, such as 1,1,1.4; or thesis.
     """
     lines = risk_lines(slots, _numbers(heavy, "--heavy"), slowdown)
     if plot is not None:

@@ -30,12 +30,8 @@ _COMPETITORS = (*texts("job"), *folding("charged to", "key"))
 
 
 def explain(
-    what: Annotated[
-        str, typer.Argument(metavar="ID|RUN", help="A job of a live farm, or a run directory.")
-    ],
-    job: Annotated[
-        str | None, typer.Option("--job", help="The job, if RUN is a run directory.")
-    ] = None,
+    what: Annotated[str, typer.Argument(metavar="ID|RUN")],
+    job: Annotated[str | None, typer.Option("--job")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -44,6 +40,10 @@ def explain(
 
     For a waiting job of a live farm: why it waits. The decisions of a recorded run are
     reconstructed by replaying its log.
+
+    Args:
+        what: A job of a live farm, or a run directory.
+        job: The job, if RUN is a run directory.
     """
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)

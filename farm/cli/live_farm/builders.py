@@ -28,18 +28,24 @@ State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed"
 
 
 def builders(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Only ids that match this shell pattern.")
-    ] = "*",
-    state: Annotated[State | None, typer.Option(help="Only builders in this state.")] = None,
-    pool: Annotated[str | None, typer.Option(help="Only builders of this pool.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Skip this many builders.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 100,
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]")] = "*",
+    state: State | None = None,
+    pool: str | None = None,
+    offset: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=0)] = 100,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List builders: present, booting, and recently lost ones."""
+    """List builders: present, booting, and recently lost ones.
+
+    Args:
+        pattern: Only ids that match this shell pattern.
+        state: Only builders in this state.
+        pool: Only builders of this pool.
+        offset: Skip this many builders.
+        limit: Rows per page; 0: no limit.
+    """
     with reach(redis, folder) as operator:
         if pool is not None and pool not in (pools := operator.pools()):
             raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")

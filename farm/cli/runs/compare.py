@@ -14,17 +14,15 @@ from farm.terminal.output import note, progress
 
 
 def compare(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN RUN …",
-            help="Run directories; the first is the base. Seeds of one setting are pooled.",
-        ),
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN …")],
     relevant: Relevant = "1%",
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first one: what differs, and whether it is significant and relevant."""
+    """Compare runs with the first one: what differs, and whether it is significant and relevant.
+
+    Args:
+        runs: Run directories; the first is the base. Seeds of one setting are pooled.
+    """
     least = share_of(relevant)
     with progress("comparing", silent=as_json):
         comparison = compare_runs(*runs, relevant=least)

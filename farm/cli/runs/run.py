@@ -39,10 +39,7 @@ def run(
     out: Out = None,
     learn_from: LearnFrom = None,
     speed: Speed = None,
-    duration: Annotated[
-        str | None,
-        typer.Option(help="Stop the load after this farm time, such as 2h, and drain."),
-    ] = None,
+    duration: str | None = None,
     redis: Annotated[
         str | None,
         server_option("Use this server. Default: a new one, stopped at the end."),
@@ -58,6 +55,9 @@ def run(
 
     Ctrl-C stops the load and lets running jobs end; twice stops them immediately. Either way the
     run is reported.
+
+    Args:
+        duration: Stop the load after this farm time, such as 2h, and drain.
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)

@@ -24,14 +24,7 @@ from farm.units import format_roughly
 
 def score(
     run: RunPath,
-    run_times: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ESTIMATOR",
-            help="Show the accuracy of this estimator's run times instead, rung by rung; "
-            "repeatable.",
-        ),
-    ] = None,
+    run_times: Annotated[list[str] | None, typer.Option(metavar="ESTIMATOR")] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +32,10 @@ def score(
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
     estimated.
+
+    Args:
+        run_times: Show the accuracy of this estimator's run times instead, rung by rung;
+            repeatable.
     """
     if run_times:
         with progress("replaying", silent=as_json):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated
 
 import typer
 
@@ -35,13 +34,7 @@ def simulate(
     sets: Overrides = None,
     out: Out = None,
     learn_from: LearnFrom = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(
-            help="reference: the scheduler itself; fast: a compiled loop (same results, not for "
-            "every scenario); auto: whichever finishes sooner."
-        ),
-    ] = "auto",
+    engine: Engine = "auto",
     log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -49,6 +42,10 @@ def simulate(
     """Run a scenario in virtual time and print its summary.
 
     Deterministic: the same scenario and seed give the same event log, byte for byte.
+
+    Args:
+        engine: reference: the scheduler itself; fast: a compiled loop (same results, not for every
+            scenario); auto: whichever finishes sooner.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":

@@ -38,53 +38,19 @@ class ReferenceJob(StrEnum):
 
 
 def calibrate(
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Save the table to this .yaml or .json file."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Maximum number of heavy jobs.", min=0, max=64)] = 4,
-    repeats: Annotated[
-        int, typer.Option(help="Number of rounds, of which the median is taken.", min=1, max=100)
-    ] = 5,
-    reference: Annotated[
-        ReferenceJob,
-        typer.Option(
-            help="pi: 5000 digits of π, one thread, as in the thesis; "
-            "burn: one of the heavy jobs themselves."
-        ),
-    ] = ReferenceJob.pi,
-    threads: Annotated[int, typer.Option(help="Threads of each heavy job.", min=1, max=256)] = 4,
-    cores: Annotated[
-        int | None,
-        typer.Option(help="Number of processors to use. Default: all.", min=1),
-    ] = None,
-    alone: Annotated[
-        str, typer.Option(help="Approximate duration of the reference job alone.")
-    ] = "250ms",
-    limit: Annotated[str, typer.Option(help="Limit of the measurement, in real time.")] = "1m",
-    patience: Annotated[
-        str,
-        typer.Option(
-            help="Additional time to wait for an idle machine and to repeat disturbed measurements."
-        ),
-    ] = "0s",
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the slowdown to this .svg or .html file.")
-    ] = None,
-    table: Annotated[
-        Path | None, typer.Option(help="Use this saved calibration instead of measuring.")
-    ] = None,
-    compare: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SCENARIO",
-            help="Run this scenario's burning jobs live, simulate them with the table, and show "
-            "the difference.",
-        ),
-    ] = None,
-    runs: Annotated[
-        int, typer.Option(help="Number of live runs for --compare.", min=1, max=100)
-    ] = 1,
+    output: Annotated[Path | None, typer.Option("--output", "-o")] = None,
+    jobs: Annotated[int, typer.Option(min=0, max=64)] = 4,
+    repeats: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    reference: ReferenceJob = ReferenceJob.pi,
+    threads: Annotated[int, typer.Option(min=1, max=256)] = 4,
+    cores: Annotated[int | None, typer.Option(min=1)] = None,
+    alone: str = "250ms",
+    limit: str = "1m",
+    patience: str = "0s",
+    plot: Path | None = None,
+    table: Path | None = None,
+    compare: Annotated[Path | None, typer.Option(metavar="SCENARIO")] = None,
+    runs: Annotated[int, typer.Option(min=1, max=100)] = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -92,6 +58,23 @@ def calibrate(
 
     A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
     saved file in a pool, as contention: {calibration: FILE}. Needs an otherwise idle machine.
+
+    Args:
+        output: Save the table to this .yaml or .json file.
+        jobs: Maximum number of heavy jobs.
+        repeats: Number of rounds, of which the median is taken.
+        reference: pi: 5000 digits of π, one thread, as in the thesis; burn: one of the heavy jobs
+            themselves.
+        threads: Threads of each heavy job.
+        cores: Number of processors to use. Default: all.
+        alone: Approximate duration of the reference job alone.
+        limit: Limit of the measurement, in real time.
+        patience: Additional time to wait for an idle machine and to repeat disturbed measurements.
+        plot: Draw the slowdown to this .svg or .html file.
+        table: Use this saved calibration instead of measuring.
+        compare: Run this scenario's burning jobs live, simulate them with the table, and show the
+            difference.
+        runs: Number of live runs for --compare.
     """
     for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
         check_output(path, kinds, "--output" if path is output else "--plot")

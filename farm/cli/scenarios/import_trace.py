@@ -27,25 +27,23 @@ def import_trace(
     trace_format: Annotated[
         str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
     ],
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="IN")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
-    show: Annotated[
-        bool,
-        typer.Option("--show", help="Show the first jobs, the platforms, and what is left out."),
-    ] = False,
-    parallel: Annotated[
-        Literal["one", "split", "refuse"],
-        typer.Option(
-            help="Treat jobs of several processors as one slot, split them, or refuse them."
-        ),
-    ] = "one",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
+    show: Annotated[bool, typer.Option("--show")] = False,
+    parallel: Literal["one", "split", "refuse"] = "one",
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a trace and write it as csv, for scenarios."""
+    """Read a trace and write it as csv, for scenarios.
+
+    Args:
+        source: The trace.
+        out: A new csv file.
+        show: Show the first jobs, the platforms, and what is left out.
+        parallel: Treat jobs of several processors as one slot, split them, or refuse them.
+        jobs: Only the first N jobs.
+    """
     if out is None and not show:
         raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
     if out is not None and out.exists():
