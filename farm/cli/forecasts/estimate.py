@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from farm.app.long_running.snapshots import view_from
-from farm.cli.forecasts.estimate_tables import explanation, queue_table
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch import (
@@ -19,6 +20,8 @@ from farm.forecasts.dispatch import (
     DispatchEstimate,
     FarmView,
     JobView,
+    NextBuilder,
+    PredecessorGroup,
     QueueEstimates,
     Rules,
     estimate_dispatch,
@@ -26,21 +29,17 @@ from farm.forecasts.dispatch import (
 )
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note
+from farm.terminal.tables import Listing, numbers, texts
+from farm.units import format_roughly
 
-
-class RuleSet(StrEnum):
-    """The names of ``RULES``, for the command line."""
-
-    PAGE = "page"
-    LAUNCHPAD_2010 = "launchpad-2010"
-    LAUNCHPAD = "launchpad"
-    FARM = "farm"
+RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]
+"""The names of ``RULES``, for the command line."""
 
 
 def estimate(
     state: Annotated[Path | None, typer.Argument(metavar="[STATE.json]")] = None,
     job: Annotated[list[str] | None, typer.Option("--job")] = None,
-    rules: RuleSet = RuleSet.LAUNCHPAD,
+    rules: RuleSet = "launchpad",
     as_json: AsJson = False,
     explain: Annotated[bool, typer.Option("--explain")] = False,
     redis: Redis = None,
@@ -64,7 +63,7 @@ def estimate(
     if growing:
         pools = ", ".join(growing)
         note(f"builders still to come to {pools} are not counted: see farm whatif", err=True)
-    chosen = RULES[rules.value]
+    chosen = RULES[rules]
     wanted = [
         _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()
     ]
@@ -76,7 +75,7 @@ def estimate(
         _print_explanations(view, wanted, chosen, limit)
     else:
         jobs, queue = estimate_queue(view, chosen)
-        note(queue_table(jobs, queue, limit or len(jobs)))
+        note(_queue_table(jobs, queue, limit or len(jobs)))
 
 
 def _job_named(view: FarmView, name: str, source: str) -> JobView:
@@ -120,7 +119,7 @@ def _print_explanations(view: FarmView, wanted: list[JobView], rules: Rules, lim
     jobs = wanted or view.waiting()
     for job in jobs[: limit or len(jobs)]:
         found = estimate_dispatch(view, job.id, rules)
-        note(explanation(found, rules, job.duration_s))
+        note(_explanation(found, rules, job.duration_s))
     if limit and len(jobs) > limit:
         note(f"… and {len(jobs) - limit} more (--limit 0 shows all)")
 
@@ -177,3 +176,94 @@ def _pair(platform: Platform) -> list[str | bool | None]:
 def _number(value: float) -> float | int:
     """Return whole numbers as integers: 480, not 480.0."""
     return int(value) if value.is_integer() else value
+
+
+def _queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listing:
+    """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
+    rows = (
+        (
+            job.name,
+            str(job.platform),
+            str(queue.predecessors[place]),
+            str(queue.builder_pools.pool_for_job(queue.rules.shown(job.platform))),
+            *(_seconds(float(of[place])) for of in (queue.tnb_s, queue.plt_s, queue.estimate_s)),
+            _done(job, float(queue.estimate_s[place])),
+        )
+        for place, job in enumerate(jobs[:limit])
+    )
+    more = len(jobs) - limit
+    columns = ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in")
+    return Listing(
+        (*texts("job", "platform"), *numbers(*columns)),
+        rows,
+        first_to_go=("builders", "ahead", "next free in"),
+        title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else "",
+    )
+
+
+def _done(job: JobView, dispatch: float) -> str:
+    return "-" if job.duration_s is None else _seconds(dispatch + job.duration_s)
+
+
+def _explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
+    """Explain one estimate: groups, sums, divisors, the head job, and the next free builder."""
+    table = Listing(
+        (*texts("predecessors"), *numbers("jobs", "sum", "builders", "divided by", "adds")),
+        [*map(_group_row, estimate.groups), ("lead time", *4 * ("",), _seconds(estimate.plt_s))],
+    )
+    title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
+    lines = [Text(line) for line in _lines(estimate, rules)]
+    if estimate.estimate_s is not None and run_time is not None:
+        done = _seconds(estimate.estimate_s + run_time)
+        lines.append(Text(f"  with {_seconds(run_time)} of run time it is done in {done}"))
+    return Group(title, *([table] if estimate.groups else []), *lines)
+
+
+def _verdict(estimate: DispatchEstimate) -> str:
+    if estimate.estimate_s is None:
+        return "no estimate, because no builder can run it"
+    return f"dispatch in {_seconds(estimate.estimate_s)}"
+
+
+def _lines(estimate: DispatchEstimate, rules: Rules) -> Iterator[str]:
+    if not estimate.groups:
+        yield "  lead time 0s: no job ahead competes with it"
+    yield f"  builders that can run it, busy or free: {estimate.pool_for_job}"
+    who = "itself" if estimate.head_job == estimate.job else estimate.head_job
+    yield f"  head job: {who} ({estimate.head_platform})"
+    found = estimate.next_builder
+    yield f"  time to next builder {_seconds(found.tnb_s)}: {_reason(found)}"
+    if estimate.estimate_s is not None:
+        total = f"{_seconds(estimate.tnb_s)} + {_seconds(estimate.plt_s)}"
+        floor = f", at least {_seconds(rules.floor_s)}" if rules.floor_s else ""
+        yield f"  {total}{floor} = {_seconds(estimate.estimate_s)} (rules {rules.name})"
+
+
+def _reason(found: NextBuilder) -> str:
+    if found.why == "free":
+        return f"{found.free} free, {found.builder} among them"
+    if found.why == "finishes":
+        return f"{found.builder} finishes {found.job} first"
+    if found.why == "overdue":
+        late = _seconds(-(found.left_s or 0.0))
+        return f"{found.builder} runs {found.job}, {late} overdue: two minutes are assumed"
+    if found.why == "unknown":
+        return f"{found.builder} runs {found.job} for an unknown time: two minutes are assumed"
+    return "no builder of its platform runs a job"
+
+
+def _group_row(group: PredecessorGroup) -> tuple[str, ...]:
+    adds = _seconds(group.lead_time_s) if group.pool else "ignored: no builder"
+    return (
+        str(group.platform),
+        str(group.jobs),
+        _seconds(group.sum_s),
+        str(group.pool),
+        str(group.divisor) if group.pool else "-",
+        adds,
+    )
+
+
+def _seconds(value: float) -> str:
+    return "never" if math.isnan(value) else format_roughly(value)

@@ -7,16 +7,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
-from farm.app.calibrating.calibration import Plan, Timing, calibration, processor_name
+from farm.app.calibrating.calibration import (
+    QUIET,
+    Plan,
+    Timing,
+    calibration,
+    processor_name,
+    rates_text,
+)
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
 from farm.app.calibrating.work_rates import burn_settings
-from farm.cli.scenarios.calibration_tables import as_data, show_calibration, title_of
 from farm.core.errors import InputError
 from farm.results.figures.calibration import calibration_figure
 from farm.results.figures.lines import write_figures
@@ -25,6 +32,7 @@ from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
 from farm.terminal.options import AsJson, Quiet, seconds_of
 from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, numbers, texts
 
 #: how a saved calibration is laid out
 YAML: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 100}
@@ -96,9 +104,9 @@ def calibrate(
     _save(found, output, plot)
     check = None if compare is None else _checked(compare, found, runs, silent=silent)
     if as_json:
-        print_json(as_data(found, check), pretty=True)
+        print_json(_as_data(found, check), pretty=True)
         return
-    show_calibration(found, check)
+    _show_calibration(found, check)
     if table is not None and found.machine.processor not in ("", processor_name()):
         note(Text(f"Measured on another machine: {found.machine.processor}.", "yellow"))
     if output is not None:
@@ -156,5 +164,92 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     if plot is not None:
         if not found.measurements:
             raise InputError("--plot: found a table without measurements; nothing to draw")
-        figure = calibration_figure(found.measurements, title_of(found))
+        figure = calibration_figure(found.measurements, _title_of(found))
         write_figures(plot, [figure], "--plot")
+
+
+def _as_data(found: Calibration, check: Check | None) -> dict[str, object]:
+    """Return the calibration as its file has it, and the comparison under ``compare``."""
+    data: dict[str, object] = found.model_dump(mode="json")
+    if check is not None:
+        data["compare"] = msgspec.to_builtins(check)
+    return data
+
+
+def _title_of(found: Calibration) -> str:
+    """Return what was measured."""
+    what = {"pi": "5000 digits of π", "burn": "a heavy job"}.get(found.reference, "a job")
+    cores = found.cores or found.machine.usable_cores
+    where = f" on {cores:g} cores" if cores else ""
+    return f"Slowdown of {what} beside heavy jobs of {found.threads} threads{where}"
+
+
+def _show_calibration(found: Calibration, check: Check | None) -> None:
+    """Print the table, and how far simulations under it are from the machine."""
+    if found.measurements:
+        note(_measurement_table(found))
+    note(f"slowdown: {list(found.slowdown)}")
+    if (cores := found.measured_cores) is not None:
+        note(f"threads: {{cores: {cores:g}}}")
+    if found.rates:
+        note(f"FARM_WORK_RATES={rates_text(found.rates)}")
+    _warn(found.machine.busy_with_others, "this table")
+    if check is not None:
+        note(_check_table(check))
+        _warn(check.busy_with_others, "the live runs")
+
+
+def _warn(others: float, what: str) -> None:
+    if others > QUIET:
+        told = f"Others kept {others:g} processors busy during it: do not trust {what}."
+        note(Text(told, "yellow"))
+
+
+def _measurement_table(found: Calibration) -> Listing:
+    names = ("heavy jobs", "median s", "fastest s", "slowest s", "slowdown")
+    rows = (
+        (
+            str(one.heavy),
+            *(f"{s:.3f}" for s in (one.median_s, *one.spread_s)),
+            f"{one.slowdown:.2f}",
+        )
+        for one in found.measurements
+    )
+    return Listing(numbers(*names), rows, title=_title_of(found))
+
+
+def _check_table(check: Check) -> Listing:
+    rows = [("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")]
+    for law in check.laws:
+        burnt = law.mean_difference_as_burnt
+        rows.append(
+            (
+                f"simulated, {law.law}",
+                f"{law.mean_response_time_s:.2f}",
+                f"{law.mean_difference:+.1%}",
+                f"{law.median_job_difference:.1%}",
+                "" if burnt is None else f"{burnt:+.1%}",
+            )
+        )
+    heads = ("mean s", "off by", "median job off by", "off by, as burnt")
+    return Listing(
+        (*texts("mean response time"), *numbers(*heads)),
+        rows,
+        title=f"{check.scenario}: {check.jobs} burning jobs",
+        caption=_caption(check),
+    )
+
+
+def _caption(check: Check) -> str:
+    runs = ", ".join(
+        f"{seconds:.2f}s" if burnt is None else f"{seconds:.2f}s at {burnt:.2f}"
+        for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
+    )
+    work, took = check.mean_work_s, check.live_mean_service_time_s
+    told = f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"
+    if check.burnt is None:
+        return told
+    return (
+        f"{told}\na second of work cost {check.burnt:.2f}s of processor time: not 1 where cores "
+        "are slower in company, or were faster or slower when their rates were measured"
+    )
