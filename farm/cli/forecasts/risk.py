@@ -9,8 +9,7 @@ import typer
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
-from farm.results.figures.lines import write_figures
-from farm.results.figures.risk import risk_figure
+from farm.results.figures.lines import Figure, write_figures
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Listing, numbers
@@ -37,7 +36,7 @@ def risk(
     """
     lines = risk_lines(slots, _numbers(heavy, "--heavy"), slowdown)
     if plot is not None:
-        write_figures(plot, [risk_figure(lines)], "--plot")
+        write_figures(plot, [_figure(lines)], "--plot")
     if as_json:
         print_json(_as_json(lines, slowdown))
         return
@@ -64,6 +63,15 @@ def _numbers(text: str, option: str) -> list[float]:
         raise InputError(
             f"{option}: found {text!r}; expected numbers separated by commas"
         ) from None
+
+
+def _figure(lines: Lines) -> Figure:
+    """Return the thesis's figure 4.1: for each share of heavy jobs a line over the slots."""
+    return Figure(
+        "Expected slowdown of a builder filled at random",
+        {f"p = {p:g}": list(enumerate(values, 1)) for p, values in lines.items()},
+        ("slots per builder (n)", "slowdown"),
+    )
 
 
 def _table(lines: Lines) -> Listing:

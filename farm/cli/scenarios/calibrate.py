@@ -25,8 +25,7 @@ from farm.app.calibrating.calibration import (
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
 from farm.app.calibrating.work_rates import burn_settings
 from farm.core.errors import InputError
-from farm.results.figures.calibration import calibration_figure
-from farm.results.figures.lines import write_figures
+from farm.results.figures.lines import Figure, write_figures
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
@@ -164,8 +163,18 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     if plot is not None:
         if not found.measurements:
             raise InputError("--plot: found a table without measurements; nothing to draw")
-        figure = calibration_figure(found.measurements, _title_of(found))
-        write_figures(plot, [figure], "--plot")
+        write_figures(plot, [_figure(found)], "--plot")
+
+
+def _figure(found: Calibration) -> Figure:
+    """Return a figure of the slowdown over the number of heavy jobs, with the repeats' spread."""
+    base = found.measurements[0].median_s
+    return Figure(
+        _title_of(found),
+        {"median": [(one.heavy, one.slowdown) for one in found.measurements]},
+        ("heavy jobs on the builder; bars: fastest to slowest repeat", "slowdown"),
+        [(one.heavy, one.spread_s[0] / base, one.spread_s[1] / base) for one in found.measurements],
+    )
 
 
 def _as_data(found: Calibration, check: Check | None) -> dict[str, object]:
