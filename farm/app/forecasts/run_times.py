@@ -18,7 +18,7 @@ from farm.forecasts.runtime import RuntimeEstimator
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.live.operating.farm_image import FarmImage
 from farm.results.run_directory import load_run
-from farm.results.run_time_scores import RungScore, score_rungs
+from farm.results.scoring import RungScore, score_rungs
 from farm.scenario import load_scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.upstream.boinc.deadlines import check_deadline

@@ -13,8 +13,7 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.formatting import readable_span
 from farm.results.run_directory import load_run
-from farm.results.run_time_scores import RungScore
-from farm.results.scoring import Bin, Score
+from farm.results.scoring import Bin, RungScore, Score
 from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
