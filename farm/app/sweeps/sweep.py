@@ -17,7 +17,7 @@ from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
-from farm.results.comparison.sweep_table import as_csv, tidy, tidy_runs
+from farm.results.comparison.tables import as_csv, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
 

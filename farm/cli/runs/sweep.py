@@ -11,7 +11,7 @@ from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.sweep_table import render_sweep
+from farm.results.comparison.tables import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
