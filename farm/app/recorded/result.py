@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.app.recorded.recorded_run import RecordedRun
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
+from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
 from farm.scenario.file.document import parse_document
@@ -23,9 +23,9 @@ from farm.scenario.load import parse_scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
+    from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
     from farm.results.report.run_figures import RunFigures
-    from farm.results.taskcluster_event_store import Analysis, EventStore, Metric, Update
 
 Column = NDArray[Any]
 
@@ -147,8 +147,7 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
-        from farm.results.exports.taskcluster import run_phase  # noqa: PLC0415 - as above
-        from farm.results.taskcluster_event_store import event_store  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster import event_store, run_phase  # noqa: PLC0415 - as above
 
         return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
 

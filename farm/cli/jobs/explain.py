@@ -14,7 +14,7 @@ from farm.app.jobs.lookup import known_of
 from farm.app.jobs.stories import tried
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
-from farm.app.recorded.recorded_decisions import decisions_on
+from farm.app.recorded.replays import decisions_on
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
