@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from farm.core.errors import InputError, RunError
+from farm.core.errors import InputError, RunError, file_access
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
 from farm.results.json_names import json_name
 from farm.results.log.reader import Entry, read_log
@@ -100,7 +100,7 @@ class RunDirectory:
         ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
         InputError if it cannot be written.
         """
-        try:
+        with file_access(path):
             if anew and path.exists():
                 older = path.with_name(f"{path.name}.1")
                 if older.exists():
@@ -110,8 +110,6 @@ class RunDirectory:
                 (path / SCENARIO).write_text(scenario, encoding="utf-8")
             else:
                 cls.create(path, scenario=scenario, world="live", started=started)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
     @property
     def events_path(self) -> Path:
@@ -148,11 +146,9 @@ class RunDirectory:
     def _writing(self, name: str) -> Iterator[Path]:
         """Provide a temporary file and rename it to its final name when it is complete."""
         part = self.path / (name + ".part")
-        try:
+        with file_access(self.path / name, error=RunError):
             yield part
             part.replace(self.path / name)
-        except OSError as error:
-            raise RunError(f"{self.path / name}: cannot be written: {error.strerror}") from None
 
 
 class Run:
@@ -270,10 +266,8 @@ def _decode(path: Path, kind: type[T]) -> T:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with file_access(path, "be read"):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _unfinished(path: Path) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError
+from farm.core.errors import InputError, ServerError, not_among
 from farm.live.operating.operator import Operator
 from farm.live.store.job_reader import Group, KnownJob, state_of
 from farm.terminal.console import FarmConsole
@@ -95,8 +95,7 @@ class _Wish:
         if wanted.pool is not None:
             pools = operator.pools()
             if wanted.pool not in pools:
-                allowed = ", ".join(sorted(pools))
-                raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
+                raise InputError(f"--pool: {not_among(wanted.pool, sorted(pools))}")
             self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
 
     def grants(self, job: KnownJob) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.recorded_run import RecordedRun
@@ -70,9 +70,7 @@ class JobTable:
         try:
             return self._columns[column]
         except KeyError:
-            raise InputError(
-                f"jobs: found no column {column!r}; allowed: {', '.join(self._columns)}"
-            ) from None
+            raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         lists = [column.tolist() for column in self._columns.values()]

@@ -12,7 +12,7 @@ import msgspec
 
 from farm import __version__
 from farm.app.simulated_run import simulated_run
-from farm.core.errors import InputError, RunError
+from farm.core.errors import RunError, file_access
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
 from farm.processes.shared_work import SharedWork
@@ -65,10 +65,9 @@ def _traces(scenario: Scenario) -> Iterator[str]:
     for source in scenario.workload:
         if source.trace is not None:
             path = Path(source.trace.path)
-            try:
-                yield _content(path, path.stat().st_mtime_ns)
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+            with file_access(path, "be read"):
+                content = _content(path, path.stat().st_mtime_ns)
+            yield content
 
 
 @lru_cache(maxsize=32)
@@ -83,10 +82,8 @@ class FinishedRuns:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         if folder is not None:
-            try:
+            with file_access(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def find(self, run: SeededRun) -> Summary | None:
         """Return the summary of a run that was finished before."""
@@ -103,11 +100,9 @@ class FinishedRuns:
             return
         path = self._path(self._folder, run)
         part = path.with_suffix(".part")
-        try:
+        with file_access(path, error=RunError):
             part.write_bytes(msgspec.json.encode(summary))
             part.replace(path)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
     def _path(self, folder: Path, run: SeededRun) -> Path:
         return folder / f"{run.key}.json"

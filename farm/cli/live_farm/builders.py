@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from farm.app.long_running.farm_place import reach
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator
 from farm.terminal.console import coloured, natural_order
@@ -48,7 +48,7 @@ def builders(
     """
     with reach(redis, folder) as operator:
         if pool is not None and pool not in (pools := operator.pools()):
-            raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")
+            raise InputError(f"--pool: {not_among(pool, sorted(pools))}")
         rows = [
             row
             for row in _rows(operator)

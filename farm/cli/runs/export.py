@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from farm.app.recorded.backfill import Place, write_blocks, write_text
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
 from farm.terminal.options import Quiet, RunPath, seconds_of
@@ -66,7 +66,7 @@ def export(
 
 def _check(wanted: str, out: Path | None, into: Path | None) -> None:
     if wanted not in FORMATS:
-        raise InputError(f"--format: found {wanted!r}; allowed: {', '.join(FORMATS)}")
+        raise InputError(f"--format: {not_among(wanted, FORMATS)}")
     if (out is None) == (into is None):
         found = "neither" if out is None else "both"
         raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")

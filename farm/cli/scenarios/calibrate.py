@@ -24,7 +24,7 @@ from farm.app.calibrating.calibration import (
 )
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
 from farm.app.calibrating.work_rates import burn_settings
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
@@ -156,10 +156,8 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     if output is not None:
         as_json = output.suffix == ".json"
         text = json.dumps(data, indent=2) if as_json else yaml.safe_dump(data, **YAML)
-        try:
+        with file_access(f"--output: {output}"):
             output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"--output: cannot write {output}: {error.strerror}") from None
     if plot is not None:
         if not found.measurements:
             raise InputError("--plot: found a table without measurements; nothing to draw")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.core.model import Job
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
@@ -58,10 +58,8 @@ def import_trace(
     if show:
         _show(found)
     if out is not None:
-        try:
+        with file_access(out):
             write_csv(found, out)
-        except OSError as error:
-            raise InputError(f"{out}: cannot write: {error.strerror}") from None
         if not quiet:
             note(f"{out}: {len(found):,} jobs", err=True)
 

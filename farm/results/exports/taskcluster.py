@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from farm.core.commands import EndJob, RequestBuilder
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired, JobsSubmitted
 from farm.results.log.reader import Entry
 from farm.results.run_directory import Run
@@ -246,7 +246,7 @@ def _apply(state: State, event: Event) -> None:
         }
         return
     if name not in _MOVES:
-        raise InputError(f"datastore: found event {name!r:.60}; allowed: {', '.join(_ORDER)}")
+        raise InputError(f"datastore: event: {not_among(name, _ORDER)}")
     source, target, field = _MOVES[name]
     if (moved := state[source].pop(subject, None)) is None:
         raise InputError(f"datastore: {name} of {subject!r:.60} at {when:g}: it is not in {source}")
