@@ -25,6 +25,7 @@ from farm.results.json_names import json_name
 from farm.results.log.reader import Entry, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
+from farm.scenario import Scenario, load_scenario
 
 FORMAT = 1
 """Version of the directory's layout; other versions are refused."""
@@ -175,11 +176,6 @@ class Run:
         return self.meta.state
 
     @property
-    def finished(self) -> bool:
-        """Whether the run wrote its results (even if interrupted by its user)."""
-        return self.meta.state != "running"
-
-    @property
     def summary(self) -> Summary:
         """The summary. Raises InputError for a run that did not finish."""
         if self._summary is None:
@@ -190,6 +186,11 @@ class Run:
     def scenario_text(self) -> str:
         """The scenario as it was resolved."""
         return _read(self.path / SCENARIO).decode("utf-8", errors="replace")
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The same, read. Raises ScenarioError."""
+        return load_scenario(self.path / SCENARIO)
 
     @cached_property
     def jobs(self) -> list[JobRow]:

@@ -62,7 +62,7 @@ def audit_run(path: Path) -> Audit:
 
 def _scheduler_like(run: Run) -> Scheduler:
     """Return a fresh scheduler like the run's own; raises InputError if none can be made."""
-    scenario = load_scenario(run.path / SCENARIO)
+    scenario = run.scenario
     estimator = Estimating(scenario, live=run.meta.world == "live").estimator
     return make_scheduler(scenario, estimator=estimator)
 

@@ -18,8 +18,6 @@ from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
-from farm.scenario.file.document import parse_document
-from farm.scenario.load import parse_scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
@@ -147,7 +145,7 @@ class Result:
         """
         from farm.results.exports.taskcluster import event_store, run_phase  # noqa: PLC0415 - as above
 
-        return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
+        return event_store(self.kept.entries(), *run_phase(self.kept.scenario))
 
     def analyze(
         self,
@@ -159,10 +157,10 @@ class Result:
         """Sample the run every ``interval`` ms in one pass; see ``EventStore.analyze``."""
         return self.event_store.analyze(interval, metrics, initial_state, update)
 
-    @cached_property
+    @property
     def scenario(self) -> Scenario:
         """The resolved scenario."""
-        return parse_scenario(parse_document(self.kept.scenario_text, "scenario.yaml"))
+        return self.kept.scenario
 
     @property
     def path(self) -> Path | None:

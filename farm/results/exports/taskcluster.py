@@ -22,8 +22,7 @@ from farm.core.errors import InputError, not_among
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired, JobsSubmitted
 from farm.results.log.reader import Entry
 from farm.results.run_directory import Run
-from farm.scenario import parse_scenario
-from farm.scenario.file.document import parse_document
+from farm.scenario import Scenario
 
 Event = list[Any]
 """``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
@@ -60,15 +59,15 @@ METRICS: dict[str, Metric] = {name: _size_of(name) for name in MAPS}
 
 def export(run: Run, out: Path) -> int:
     """Write the file; return the number of jobs."""
-    begin, end = run_phase(run.scenario_text)
+    begin, end = run_phase(run.scenario)
     store = event_store(run.entries(), begin, end)
     out.write_text(store.to_json(), encoding="utf-8")
     return sum(event[1] == "task-created" for event in store.events)
 
 
-def run_phase(scenario_text: str) -> tuple[float, float]:
+def run_phase(scenario: Scenario) -> tuple[float, float]:
     """Return the begin and end of a scenario's run phase, farm seconds (without phases: all)."""
-    phases = parse_scenario(parse_document(scenario_text, "scenario.yaml")).phases
+    phases = scenario.phases
     if phases is None:
         return 0.0, float("inf")
     return phases.ramp_up, phases.ramp_up + phases.run
