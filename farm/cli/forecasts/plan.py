@@ -62,10 +62,8 @@ def plan(
     with progress("simulating", silent=quiet or as_json) as update:
 
         def show_point(point: Point) -> None:
-            if update is not None:
-                tried = " + ".join(map(str, point.sizes))
-                verdict = "meets it" if point.met else "misses it"
-                update(description=f"{tried}: {verdict}")
+            tried = " + ".join(map(str, point.sizes))
+            update(description=f"{tried}: {'meets it' if point.met else 'misses it'}")
 
         found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:

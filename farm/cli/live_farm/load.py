@@ -42,8 +42,7 @@ def load(
     with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:
 
         def show(count: int, waiting: int) -> None:
-            if update is not None:
-                update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
+            update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
 
         count, known = play(wanted, operator, prefix, most_waiting, stop, show)
     if as_json:

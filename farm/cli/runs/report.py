@@ -29,11 +29,8 @@ def report(
     """
     if figure is None:
         with progress("writing", silent=quiet) as update:
-            written = [
-                write_report(
-                    *what, out=out, on_step=lambda step: update and update(description=step)
-                )
-            ]
+            page = write_report(*what, out=out, on_step=lambda step: update(description=step))
+        written = [page]
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")
     else:

@@ -68,7 +68,7 @@ def run(
             redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
-            show=None if update is None else lambda now: update(description=_words(now)),
+            show=lambda now: update(description=_words(now)),
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)

@@ -50,9 +50,10 @@ def simulate(
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
+    silent = quiet or as_json or log
     try:
-        with progress("starting", silent=quiet or as_json or log) as update:
-            observers: list[Observer] = [] if update is None else [_Ticker(update)]
+        with progress("starting", silent=silent) as update:
+            observers: list[Observer] = [] if silent else [_Ticker(update)]
             if log:
                 observers, engine = [EventLines()], "reference"
             result = simulated_run(wanted, out=out, observers=observers, engine=engine)

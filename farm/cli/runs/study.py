@@ -68,12 +68,13 @@ def study(
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
     with progress("playing", silent=quiet or as_json) as update:
-
-        def show(step: str) -> None:
-            if update is not None:
-                update(description=f"playing {step}")
-
-        found = thesis(runs, parts, live=live, trace=trace, on_step=show)
+        found = thesis(
+            runs,
+            parts,
+            live=live,
+            trace=trace,
+            on_step=lambda step: update(description=f"playing {step}"),
+        )
     shown = {"tables": tables(found)}
     write_page(out, page(TITLE, found, shown))
     if as_json:

@@ -140,8 +140,6 @@ def _checked(path: Path, found: Calibration, runs: int, *, silent: bool) -> Chec
 def _measured(plan: Plan, *, silent: bool) -> Calibration:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with progress("measuring", *columns, silent=silent) as update:
-        if update is None:
-            return calibration(plan)
         update(total=plan.repeats * (plan.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
