@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import farm
-from farm.app.own_parts import OwnParts
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.own_parts import OwnParts
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
 from farm.sim.fast import choice, coverage
 

@@ -10,7 +10,7 @@ import msgspec
 
 from farm.app.calibrating.burnt_watch import BurntWatch
 from farm.app.calibrating.work_rates import rates_for
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from farm.app.estimates import seed_estimator
 from farm.app.long_running.snapshots import image_from
+from farm.app.runs.estimates import seed_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from farm.app.live_farm import LiveFarm
+from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot

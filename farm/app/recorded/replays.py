@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.estimates import Estimating
+from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from farm import __version__
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import RunError, file_access
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment

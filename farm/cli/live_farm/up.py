@@ -9,7 +9,7 @@ import typer
 
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
-from farm.app.metrics import metrics_place, own_options
+from farm.app.runs.metrics import metrics_place, own_options
 from farm.cli.runs.run_summary import this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK

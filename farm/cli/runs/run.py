@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.live_run import live_run
+from farm.app.runs.live_run import live_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.live.wire.pool_report import LiveStatus

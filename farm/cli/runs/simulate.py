@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from farm.app.simulated_run import Engine, simulated_run
+from farm.app.runs.simulated_run import Engine, simulated_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
