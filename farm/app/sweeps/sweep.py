@@ -150,10 +150,10 @@ def play_sweep(
     first = grid.base.seed
     seeds = list(range(first, first + replications))
     runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
-    kept = FinishedRuns(None if folder is None else folder / FINISHED)
+    kept = None if folder is None else FinishedRuns(folder / FINISHED)
     if folder is not None:
         _claim(folder, grid.base.to_yaml())
-    found = play_all(runs, kept, lambda done: progress(done, len(runs)), redis)
+    found = play_all(runs, lambda done: progress(done, len(runs)), kept=kept, redis=redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)
