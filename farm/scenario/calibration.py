@@ -13,20 +13,20 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, not_among
 from farm.scenario.file.document import read_document
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool, SlowdownTable
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
-from farm.scenario.section import Mapped
+from farm.scenario.section import Section
 
 MAX_BYTES = 1_000_000
 
 
 def _kernel(name: object) -> str:
     if name not in KERNELS:
-        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
+        raise ValueError(not_among(str(name), KERNELS))
     return str(name)
 
 
@@ -35,7 +35,7 @@ Kernel = Annotated[str, BeforeValidator(_kernel)]
 """The load of a burning process."""
 
 
-class Measurement(Mapped):
+class Measurement(Section):
     """The reference job beside `heavy` heavy jobs: real seconds, one for each repeat."""
 
     heavy: Count
@@ -45,7 +45,7 @@ class Measurement(Mapped):
     times_s: tuple[PositiveNumber, ...]
 
 
-class Machine(Mapped):
+class Machine(Section):
     """The machine of the measurement; 0 and empty text mean unknown."""
 
     processor: str = ""
@@ -57,7 +57,7 @@ class Machine(Mapped):
     """Processors kept busy by other programs at the time."""
 
 
-class Calibration(Mapped):
+class Calibration(Section):
     """The file saved by `farm calibrate`; a scenario needs only `slowdown`."""
 
     format: Literal["farm-calibration"] = "farm-calibration"

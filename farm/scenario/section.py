@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from farm.core.errors import did_you_mean
 
 
-class Mapped(BaseModel):
+class Section(BaseModel):
     """A mapping in a file. Unknown keys are refused, with a suggestion."""
 
     model_config = ConfigDict(
@@ -73,10 +73,6 @@ class Mapped(BaseModel):
             return given[0]
         found = f"{' and '.join(given)} together" if given else "none of them"
         raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}")
-
-
-class Section(Mapped):
-    """A mapping of the scenario file."""
 
 
 def _again(problem: ErrorDetails) -> InitErrorDetails:

@@ -28,10 +28,10 @@ from workers.burn.limits import usable_cores
 __all__ = ["QUIET", "Plan", "Timing", "calibration", "processor_name", "rates_text"]
 
 
-def calibration(plan: Plan, on_timing: Callable[[Timing], None] | None = None) -> Calibration:
+def calibration(plan: Plan, on_timing: Callable[[Timing], None]) -> Calibration:
     """Measure as planned; ``on_timing`` is called with every timing."""
     rates = work_rates(burn_settings())
-    timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing or (lambda _: None))
+    timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing)
     times = quiet_times(timings)
     factors = slowdowns(times)
     return Calibration(
