@@ -19,7 +19,7 @@ from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Pool, SlowdownTable
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped
 
 MAX_BYTES = 1_000_000
 
@@ -35,7 +35,7 @@ Kernel = Annotated[str, BeforeValidator(_kernel)]
 """The load of a burning process."""
 
 
-class Measurement(Section):
+class Measurement(Mapped):
     """The reference job beside `heavy` heavy jobs: real seconds, one for each repeat."""
 
     heavy: Count
@@ -45,7 +45,7 @@ class Measurement(Section):
     times_s: tuple[PositiveNumber, ...]
 
 
-class Machine(Section):
+class Machine(Mapped):
     """The machine of the measurement; 0 and empty text mean unknown."""
 
     processor: str = ""
@@ -57,7 +57,7 @@ class Machine(Section):
     """Processors kept busy by other programs at the time."""
 
 
-class Calibration(Section):
+class Calibration(Mapped):
     """The file saved by `farm calibrate`; a scenario needs only `slowdown`."""
 
     format: Literal["farm-calibration"] = "farm-calibration"

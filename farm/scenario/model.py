@@ -20,7 +20,7 @@ from farm.scenario.quantities import (
     Whole,
 )
 from farm.scenario.scheduling import Estimates, Scheduling
-from farm.scenario.section import Section
+from farm.scenario.section import Mapped, Section
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -146,7 +146,7 @@ class Scenario(Section):
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
-    describe(schema, Section)
+    describe(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from farm.core.errors import did_you_mean
 
 
-class Section(BaseModel):
+class Mapped(BaseModel):
     """A mapping in a file. Unknown keys are refused, with a suggestion."""
 
     model_config = ConfigDict(
@@ -73,6 +73,10 @@ class Section(BaseModel):
             return given[0]
         found = f"{' and '.join(given)} together" if given else "none of them"
         raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}")
+
+
+class Section(Mapped):
+    """A mapping of the scenario file."""
 
 
 def _again(problem: ErrorDetails) -> InitErrorDetails:
