@@ -114,7 +114,7 @@ class QueueEstimates:
 
     def platform_at(self, place: int) -> Platform:
         """Return the platform of the job at this place, as written."""
-        return self.columns.platforms[self.columns.codes[place]]
+        return self.columns.platforms[int(self.columns.codes[place])]
 
     def rivals(self, platform: Platform) -> list[Group]:
         """Return the groups that compete with jobs of this platform, the first one ahead first."""
