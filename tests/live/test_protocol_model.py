@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +57,8 @@ class Protocol(RuleBasedStateMachine):
         self.keys = Keys(f"model{os.getpid()}-{next(_serial)}:")
         self.clock = Clock()
         self._patches = contextlib.ExitStack()
-        frozen = SimpleNamespace(monotonic=self.clock.monotonic, time=self.clock.monotonic)
+        now = self.clock.monotonic
+        frozen = SimpleNamespace(monotonic=now, time=now, sleep=time.sleep)
         for module in ("farm.live.world", "farm.live.hosts.outbox", "workers.agenda"):
             self._patches.enter_context(mock.patch(f"{module}.time", frozen))
         self.client = connect(self.url, "model")

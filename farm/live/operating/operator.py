@@ -30,7 +30,7 @@ from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
-from farm.live.wire.sender import Sender
+from farm.live.wire.reporter import Sender
 
 #: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
