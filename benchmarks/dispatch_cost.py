@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention.laws import THESIS_TABLE
+from farm.core.contention.laws import THESIS_TABLE, LoadLimits
 from farm.core.contention.progress import ContentionLaw, Progress
 from farm.core.dispatching.heavy_light import heavy_share
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
 from farm.core.policies import POLICIES, PolicyOptions

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from farm.app.recorded.run_audit import audit_run
-from farm.app.simulated_run import simulated_run
+from farm.app.recorded.replays import audit_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario

@@ -27,9 +27,10 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.run import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics

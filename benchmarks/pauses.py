@@ -26,10 +26,11 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
 from farm.live.options import LiveOptions, Watchers

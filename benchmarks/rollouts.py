@@ -18,7 +18,8 @@ from farm.assembly import make_scheduler
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime import RuntimeDistribution, make_estimator
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.workload import stream

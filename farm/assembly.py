@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import ScenarioError
-from farm.core.jobs.failures import FailureRules
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
@@ -21,7 +20,8 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import EstimatorOptions, RuntimeEstimator, make_estimator
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.plugins.own_behaviours import OwnBehaviours
@@ -75,9 +75,7 @@ def make_rules(
         retries=words.retries,
         platform_grace=words.platform_grace,
         max_builders_lost=words.max_builders_lost,
-        failures=FailureRules(max_resets=words.max_resets)
-        if words.failures == "launchpad"
-        else None,
+        max_resets=words.max_resets if words.failures == "launchpad" else None,
         fail_fast=words.fail_fast,
         dedup=words.dedup,
         explain_last=explain_last,

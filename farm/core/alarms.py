@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from farm.core.commands import Command, Ignored, SetAlarm
+from farm.core.commands import Command, SetAlarm
 from farm.core.events import Event
 
-Handler = Callable[[Any], Sequence[Command]]
+Handler = Callable[[Any, list[Command]], None]
+"""Handles an event and appends the resulting commands; StaleEventError: nothing changes."""
 
 
 class Alarms:
@@ -30,14 +31,11 @@ class Alarms:
             heapq.heappop(self._set)
 
 
-def followed_by(handler: Handler, look: Callable[[float], list[Command]]) -> Handler:
+def followed_by(handler: Handler, look: Callable[[float, list[Command]], None]) -> Handler:
     """Return a handler that appends what ``look`` finds to be done after the event is handled."""
 
-    def handle(event: Event) -> Sequence[Command]:
-        commands = handler(event)
-        if type(commands) is Ignored:
-            return commands
-        more = look(event.at)
-        return [*commands, *more] if more else commands
+    def handle(event: Event, commands: list[Command]) -> None:
+        handler(event, commands)
+        look(event.at, commands)
 
     return handle

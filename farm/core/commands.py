@@ -119,6 +119,11 @@ class Ignored(tuple[Command, ...]):
 
 IGNORED: Final = Ignored()
 
+
+class StaleEventError(Exception):
+    """Raised by a handler that changes nothing, because its event is stale."""
+
+
 NO_COMMANDS: Final[tuple[Command, ...]] = ()
 """The answer to an event that was accepted and needs no command."""
 

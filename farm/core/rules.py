@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
+from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.events import SchedulingChanged
-from farm.core.jobs.failures import FailureRules
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.plain import PlainQueue, PlatformQueue
@@ -99,8 +98,9 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     platform_grace: float | None = None
     #: a job fails once this many builders were lost while running it; 0: no limit
     max_builders_lost: int = 3
-    #: how failed attempts are judged; None: a failed attempt is a failed job
-    failures: FailureRules | None = None
+    #: failed attempts are judged, and while the culprit is unknown a job is reset at most this
+    #: often (Launchpad has no limit); None: a failed attempt is a failed job
+    max_resets: int | None = None
     #: a failed job cancels the rest of its matrix
     fail_fast: bool = False
     #: jobs with the same action that are in flight together run only once

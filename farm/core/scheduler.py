@@ -12,16 +12,24 @@ from fnmatch import fnmatchcase
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
-from farm.core.commands import IGNORED, NO_COMMANDS, Command, DrainBuilder, LoseBuilder
-from farm.core.dispatching.choice import make_dispatcher
+from farm.core.commands import (
+    IGNORED,
+    NO_COMMANDS,
+    Command,
+    DrainBuilder,
+    LoseBuilder,
+    StaleEventError,
+)
+from farm.core.dispatching.dispatcher import Dispatcher
+from farm.core.dispatching.fastest import FastestDispatcher
+from farm.core.dispatching.heavy_light import HeavyLightDispatcher
 from farm.core.dispatching.matching import Lane
-from farm.core.estimator import Estimator
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.reordering import Reorderer
+from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
-from farm.core.jobs.sorting import QueueSorter
 from farm.core.model import Builder, Cause
 from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
@@ -31,7 +39,7 @@ from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus
+from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
@@ -56,7 +64,7 @@ class Scheduler:
         self._alarms = Alarms()
         self._idle = IdleTimers(specs, self.builders, self._alarms)
         self._losses = PlannedLosses(specs, self.builders, self._alarms)
-        self.dispatcher = make_dispatcher(rules, estimator)
+        self.dispatcher = _make_dispatcher(rules, estimator)
         self.dispatcher.on_idle = self._idle.watch
         self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)
@@ -105,57 +113,53 @@ class Scheduler:
 
         A stale event (a late or repeated report) returns ``IGNORED``.
         """
-        return self._handlers[type(event)](event)
+        commands: list[Command] = []
+        try:
+            self._handlers[type(event)](event, commands)
+        except StaleEventError:
+            return IGNORED
+        return commands or NO_COMMANDS
 
     # --- jobs -------------------------------------------------------------------------------
 
-    def _on_submitted(self, event: events.JobsSubmitted) -> Sequence[Command]:
+    def _on_submitted(self, event: events.JobsSubmitted, commands: list[Command]) -> None:
         at = event.at
-        commands: list[Command] = []
-        if len(event.jobs) == 1:
-            state = self.book.take_in(event.jobs[0], at)
-            if state is None:
-                return IGNORED
-            if state.leader is None:
-                self.dispatcher.arrive(state, at, commands)
-            return commands or NO_COMMANDS
-        lanes: dict[int, Lane] = {}
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
-            return IGNORED
+            raise StaleEventError
+        if len(event.jobs) == 1:
+            if states[0].leader is None:
+                self.dispatcher.arrive(states[0], at, commands)
+            return
+        lanes: dict[int, Lane] = {}
         for state in states:
             if state.leader is None:
                 lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
         self.dispatcher.fill_lanes(lanes.values(), at, commands)
-        return commands or NO_COMMANDS
 
-    def _on_started(self, event: events.JobStarted) -> Sequence[Command]:
-        state = self._attempt(event)
-        if state is None or state.status is not _DISPATCHED:
-            return IGNORED
+    def _on_started(self, event: events.JobStarted, _: list[Command]) -> None:
+        state, _slot = self._attempt(event)
+        if state.status is not _DISPATCHED:
+            raise StaleEventError
         state.status = _RUNNING
         state.started_at = event.at
-        return NO_COMMANDS
 
-    def _on_finished(self, event: events.JobFinished) -> Sequence[Command]:
-        state = self._attempt(event)
-        if state is None or (slot := state.slot) is None:
-            return IGNORED
+    def _on_finished(self, event: events.JobFinished, commands: list[Command]) -> None:
+        state, slot = self._attempt(event)
         at, outcome = event.at, event.outcome
         if state.started_at is None:
             state.started_at = state.dispatched_at
-        commands: list[Command] = []
         if outcome == "cancelled" and state.status is not _CANCELLING:
             self.requeuer.void(slot, at, event.reason or "given up by its builder", commands)
-            return commands
+            return
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
-        if outcome == "failed" and (failures := self.rules.failures) is not None:
-            self.requeuer.judge(state, slot, failures, at, event.reason, commands)
-            return commands
+        if outcome == "failed" and self.rules.max_resets is not None:
+            self.requeuer.judge(state, slot, at, event.reason, commands)
+            return
         if outcome == "succeeded":
             slot.builder.failures = 0
         if self.dispatcher.watched:
@@ -172,41 +176,34 @@ class Scheduler:
         if outcome == "failed":
             self.canceller.fail_fast(at, commands)
         self.dispatcher.attempt_over(slot, at, commands)
-        return commands
 
-    def _on_attempt_lost(self, event: events.AttemptLost) -> Sequence[Command]:
-        state = self._attempt(event)
-        if state is None or (slot := state.slot) is None:
-            return IGNORED
-        commands: list[Command] = []
+    def _on_attempt_lost(self, event: events.AttemptLost, commands: list[Command]) -> None:
+        _, slot = self._attempt(event)
         self.requeuer.void(slot, event.at, event.reason or "its builder does not know it", commands)
-        return commands
 
-    def _on_cancel(self, event: events.CancelRequested) -> Sequence[Command]:
+    def _on_cancel(self, event: events.CancelRequested, commands: list[Command]) -> None:
         wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
         if event.matrix is not None:
             wanted.extend(self.book.of_matrix(event.matrix))
         if (path := event.invocation) is not None:
             wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
-        commands: list[Command] = []
         reason = event.reason or event.cause.text
         self.canceller.cancel(wanted, event.at, event.cause, reason, commands)
-        return commands or IGNORED
+        if not commands:
+            raise StaleEventError
 
     # --- builders ---------------------------------------------------------------------------
 
-    def _on_builder_joined(self, event: events.BuilderJoined) -> Sequence[Command]:
+    def _on_builder_joined(self, event: events.BuilderJoined, commands: list[Command]) -> None:
         builder, at = event.builder, event.at
         if builder.id in self.builders:
-            return IGNORED
+            raise StaleEventError
         self.pool(builder.pool).requested.pop(builder.id, None)
         state = self.add_builder(builder, at)
-        commands: list[Command] = []
         if builder.takes_jobs:
             state.pool.opens(state)
             self.dispatcher.open_builder(state, at, commands)
         self._watch_idleness(state, commands)
-        return commands or NO_COMMANDS
 
     def add_builder(self, builder: Builder, at: float) -> BuilderState:
         """Add a builder, without offering its slots yet."""
@@ -222,43 +219,42 @@ class Scheduler:
         group.free.register(state)
         return state
 
-    def _on_slot_cleaned(self, event: events.SlotCleaned) -> Sequence[Command]:
+    def _on_slot_cleaned(self, event: events.SlotCleaned, commands: list[Command]) -> None:
         state = self.builders.get(event.builder)
         if state is None or not 0 <= event.slot < len(state.slots):
-            return IGNORED
-        if not state.slots[event.slot].cleaning:
-            return IGNORED
+            raise StaleEventError
         slot = state.slots[event.slot]
+        if not slot.cleaning:
+            raise StaleEventError
         slot.cleaning = False
-        commands: list[Command] = []
         self.dispatcher.slot_ready(slot, state, event.at, commands)
-        return commands or NO_COMMANDS
 
     def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
         if not (state.timed or state.busy or state.draining):
             self._idle.watch(state, commands)
 
-    def _on_drain(self, event: events.DrainRequested) -> Sequence[Command]:
+    def _on_drain(self, event: events.DrainRequested, commands: list[Command]) -> None:
         found = self._named(event.pattern)
-        commands: list[Command] = []
+        if not found:
+            raise StaleEventError
         for state in found:
-            commands.extend(self._drain(state, event.at, retire=event.retire))
+            self._drain(state, event.at, commands, retire=event.retire)
         self.dispatcher.look_again(event.at, commands)
-        return commands or (NO_COMMANDS if found else IGNORED)
 
-    def _drain(self, state: BuilderState, at: float, *, retire: bool) -> list[Command]:
+    def _drain(
+        self, state: BuilderState, at: float, commands: list[Command], *, retire: bool = True
+    ) -> None:
         """Let a builder finish its running jobs and take no more."""
-        commands: list[Command] = []
         self.dispatcher.take_no_more(state, at)
         state.draining = True
         state.retiring = state.retiring or retire
         self.dispatcher.retire_if_empty(state, commands)
-        return commands
 
-    def _on_undrain(self, event: events.UndrainRequested) -> Sequence[Command]:
-        commands: list[Command] = []
+    def _on_undrain(self, event: events.UndrainRequested, commands: list[Command]) -> None:
         named = self._named(event.pattern)
         found = [s for s in named if (s.draining or s.failed) and not s.retiring]
+        if not found:
+            raise StaleEventError
         for state in found:
             state.draining = state.failed = False
             state.failures = 0
@@ -269,22 +265,28 @@ class Scheduler:
             state.active_at = event.at  # free again from now on
             self.dispatcher.open_builder(state, event.at, commands)
             self._watch_idleness(state, commands)
-        return commands or (NO_COMMANDS if found else IGNORED)
 
-    def _on_builder_retired(self, event: events.BuilderRetired) -> Sequence[Command]:
-        return self._gone(event.builder, event.at, "its builder retired")
+    def _on_builder_retired(self, event: events.BuilderRetired, commands: list[Command]) -> None:
+        self._gone(event, "its builder retired", commands)
 
-    def _on_builder_lost(self, event: events.BuilderLost) -> Sequence[Command]:
+    def _on_builder_lost(self, event: events.BuilderLost, commands: list[Command]) -> None:
         reason = event.reason or "its builder was lost"
-        return self._gone(event.builder, event.at, reason, lost=True, excused=event.excused)
+        self._gone(event, reason, commands, lost=True, excused=event.excused)
 
     def _gone(
-        self, name: str, at: float, reason: str, *, lost: bool = False, excused: bool = False
-    ) -> Sequence[Command]:
+        self,
+        event: events.BuilderRetired | events.BuilderLost,
+        reason: str,
+        commands: list[Command],
+        *,
+        lost: bool = False,
+        excused: bool = False,
+    ) -> None:
         """Remove a builder; its jobs return to their places in the queue, or fail for good."""
-        state = self.builders.pop(name, None)
+        at, state = event.at, self.builders.pop(event.builder, None)
         if state is None:
-            return self._never_came(name, at)
+            self._never_came(event.builder, at, commands)
+            return
         pool = state.pool
         pool.builders -= 1
         pool.slots -= len(state.slots)
@@ -294,7 +296,6 @@ class Scheduler:
             pool.closes(state)
         self.dispatcher.close(state, at, gone=True)
         state.retired = True
-        commands: list[Command] = []
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
             if lost and not excused:
@@ -307,39 +308,33 @@ class Scheduler:
         self.dispatcher.fill_lanes(lanes.values(), at, commands)
         self.dispatcher.look_again(at, commands)
         self.keeper.replace(pool, at, commands)
-        return commands or NO_COMMANDS
 
-    def _never_came(self, name: str, at: float) -> Sequence[Command]:
+    def _never_came(self, name: str, at: float, commands: list[Command]) -> None:
         """Remove a requested builder that did not boot."""
-        commands: list[Command] = []
         for pool in self.pools.values():
             if pool.requested.pop(name, None) is not None:
                 self.keeper.replace(pool, at, commands)
-                return commands or NO_COMMANDS
-        return IGNORED
+                return
+        raise StaleEventError
 
-    def _on_load(self, event: events.LoadReported) -> Sequence[Command]:
+    def _on_load(self, event: events.LoadReported, commands: list[Command]) -> None:
         state = self.builders.get(event.builder)
         if state is None:
-            return IGNORED
-        commands: list[Command] = []
+            raise StaleEventError
         self.dispatcher.load_reported(state, event.overloaded, event.at, commands)
-        return commands or NO_COMMANDS
 
     # --- the farm as a whole ----------------------------------------------------------------
 
-    def _on_opened(self, event: events.FarmOpened) -> Sequence[Command]:
-        commands: list[Command] = []
+    def _on_opened(self, event: events.FarmOpened, commands: list[Command]) -> None:
         self.reorderer.finish(event.at)  # a restored scheduler's is finished
         self.keeper.open(event.at, commands, provisioned=event.provisioned)
         for state in self.builders.values():
             self._watch_idleness(state, commands)
         self._losses.open(event.at)
         self._losses.lose(event.at, commands)
-        return commands or NO_COMMANDS
 
-    def _on_planned(self, event: events.PoolPlanned) -> Sequence[Command]:
-        at, commands = event.at, list[Command]()
+    def _on_planned(self, event: events.PoolPlanned, commands: list[Command]) -> None:
+        at = event.at
         self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
         if event.stop:
             kills = self.keeper.kills(event.pool)
@@ -348,40 +343,40 @@ class Scheduler:
                     end = LoseBuilder if kills else DrainBuilder
                     commands.append(end(state.builder.id))
                 if not (state.busy and kills):
-                    commands.extend(self._drain(state, at, retire=True))
+                    self._drain(state, at, commands)
             self.dispatcher.look_again(at, commands)
-        return commands or NO_COMMANDS
 
-    def _on_alarm(self, event: events.AlarmRang) -> Sequence[Command]:
-        at, commands = event.at, list[Command]()
+    def _on_alarm(self, event: events.AlarmRang, commands: list[Command]) -> None:
+        at = event.at
         self._alarms.rang(at)
         self.dispatcher.alarm_rang(at, commands)
         for state in self._idle.due(at):
-            commands.extend(self._drain(state, at, retire=True))
+            self._drain(state, at, commands)
         self._idle.ask(commands)
         self._losses.lose(at, commands)
         self.reorderer.go_on(at, commands)
-        return commands or NO_COMMANDS
 
-    def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> Sequence[Command]:
+    def _on_arrivals_ended(self, event: events.ArrivalsEnded, commands: list[Command]) -> None:
         """From now on, fail hopeless jobs after each event that may make a job hopeless."""
         if self._hopeless.watches:
-            return IGNORED
+            raise StaleEventError
         self._hopeless.watches = True
         for kind in self._handlers.keys() - _LEAVE_HOPE:
             self._handlers[kind] = followed_by(self._handlers[kind], self._hopeless.give_up)
-        return self._hopeless.give_up(event.at) or NO_COMMANDS
+        self._hopeless.give_up(event.at, commands)
 
     # --- look-up ----------------------------------------------------------------------------
 
     def _attempt(
         self, event: events.JobStarted | events.JobFinished | events.AttemptLost
-    ) -> JobState | None:
-        """Return the job of this report, if its attempt is still the current one."""
+    ) -> tuple[JobState, Slot]:
+        """Return job and slot of this report, if its attempt is still the current one."""
         state = self.jobs.get(event.job)
         if state is None or state.attempts != event.attempt or (slot := state.slot) is None:
-            return None
-        return state if slot.builder.builder.id == event.builder else None
+            raise StaleEventError
+        if slot.builder.builder.id != event.builder:
+            raise StaleEventError
+        return state, slot
 
     def _named(self, pattern: str) -> list[BuilderState]:
         return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
@@ -391,6 +386,12 @@ _LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
 """Events that cannot make a waiting job hopeless."""
 
 
-def _only_recorded(_: Event) -> Sequence[Command]:
+def _only_recorded(_: Event, __: list[Command]) -> None:
     """Accept an event that is only recorded in the event log."""
-    return NO_COMMANDS
+
+
+def _make_dispatcher(rules: SchedulingRules, estimator: Estimator) -> Dispatcher:
+    """Return the dispatcher for these rules; most balancers only need a ranking."""
+    if rules.heavy_light is not None:
+        return HeavyLightDispatcher(rules, rules.heavy_light)
+    return FastestDispatcher(rules, estimator) if rules.by_speed else Dispatcher(rules)

@@ -1,16 +1,29 @@
-"""What a builder does with its jobs and its time; a user may derive one of his own from it."""
+"""A builder to be emulated, and what it does with its jobs and its time."""
 
 from __future__ import annotations
 
-from farm.core.model import Job
-from farm.emulation.spec import BuilderSpec
+from farm.core.model import Builder, Job
+from farm.core.pools.spec import Behaviour, PoolSpec
+
+
+class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):
+    """A builder, and how it behaves."""
+
+    builder: Builder
+
+
+def spec_of(pool: PoolSpec, builder: Builder) -> BuilderSpec:
+    """Return one builder of a pool, which behaves as its pool says."""
+    behaviour = {name: getattr(pool, name) for name in Behaviour.__struct_fields__}
+    return BuilderSpec(builder=builder, **behaviour)
 
 
 class BuilderBehaviour:
     """As the pool says. There is one for each builder, made when the builder is requested.
 
-    Override what should differ; spans are farm seconds. ``spec.builder`` is the builder (its
-    ``id``, ``slots``, ``speed``, ``labels``); the other fields of ``spec`` are the pool's spans.
+    A user may derive one of his own and override what should differ; spans are farm seconds.
+    ``spec.builder`` is the builder (its ``id``, ``slots``, ``speed``, ``labels``); the other fields
+    of ``spec`` are the pool's spans.
     """
 
     def __init__(self, spec: BuilderSpec) -> None:

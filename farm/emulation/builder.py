@@ -12,8 +12,8 @@ from functools import partial
 import msgspec
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
+from farm.core.contention.laws import LoadLimits
 from farm.core.contention.progress import Progress
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.errors import FarmError
 from farm.core.events import (
     BuilderJoined,
@@ -28,8 +28,7 @@ from farm.core.events import (
 from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
-from farm.emulation.behaviour import BuilderBehaviour
-from farm.emulation.spec import BuilderSpec
+from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 
 BuilderEvent = (
     BuilderJoined

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from farm.core.errors import RunError, ScenarioError
 from farm.core.model import Job
-from farm.emulation.behaviour import BuilderBehaviour
-from farm.emulation.spec import BuilderSpec
+from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.plugins.guards import Guard, UnusableError
 from farm.plugins.lookup import checked_arguments, named
 

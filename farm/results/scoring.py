@@ -1,26 +1,50 @@
-"""The accuracy of dispatch estimates: every ``estimate-made`` against the following dispatch.
+"""The accuracy of a run's estimates; errors are estimate - truth in seconds.
 
-The truth is the job's first dispatch; errors are estimate - truth in seconds, so a positive bias
-means that jobs were dispatched earlier than estimated (a pessimistic estimate). Jobs that were
-dispatched at the instant of their submission needed no estimate: they are counted separately.
+Dispatches: every ``estimate-made`` against the job's first dispatch, so a positive bias means that
+jobs were dispatched earlier than estimated (a pessimistic estimate). Jobs that were dispatched at
+the instant of their submission needed no estimate: they are counted separately.
+
+Run times, by the rung of the estimator's ladder: the run is replayed for an estimator without
+history, which estimates at each dispatch, for that builder, and learns from each end, as on the
+farm.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from farm.core.commands import EndJob, StartJob
-from farm.core.events import EstimateMade
+from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarted
+from farm.core.model import Builder, Job
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
-from farm.results.summary.percentiles import Floats
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
+ERRORS = (
+    "bias_time",
+    "mean_absolute_error_time",
+    "median_absolute_error_time",
+    "relative_error",
+)
+
+
+def _errors(estimated: Sequence[float], true: Sequence[float]) -> dict[str, float | None]:
+    """Return the measures of the errors by their names; None where there is nothing to measure."""
+    if not len(true):
+        return dict.fromkeys(ERRORS)
+    errors = np.array(estimated) - np.array(true)
+    absolute, total = np.abs(errors), float(np.sum(true))
+    relative = float(absolute.sum()) / total if total > 0 else None
+    of_all = (float(errors.mean()), float(absolute.mean()), float(np.median(absolute)))
+    return dict(zip(ERRORS, (*of_all, relative), strict=True))
 
 
 class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -30,8 +54,9 @@ class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: None: unbounded
     high: float | None
     count: int
-    bias_time: float
-    median_absolute_error_time: float
+    bias_time: float | None
+    mean_absolute_error_time: float | None
+    median_absolute_error_time: float | None
     #: sum of absolute errors ÷ sum of true waits
     relative_error: float | None
     #: share of the jobs that were dispatched by the estimate's 0.9-quantile
@@ -138,10 +163,8 @@ def _count(tally: _Tally, made: EstimateMade, truth: float | None) -> None:
 
 def _score(tally: _Tally) -> Score:
     guesses = tally.guesses
-    estimated = np.array([guess.estimated for guess in guesses])
-    true = np.array([guess.true for guess in guesses])
-    errors = estimated - true
-    some = len(guesses) > 0
+    estimated, true = [one.estimated for one in guesses], [one.true for one in guesses]
+    squares = np.square(np.array(estimated) - np.array(true))
     return Score(
         rules=tally.rules,
         run_times=tally.run_times,
@@ -150,21 +173,13 @@ def _score(tally: _Tally) -> Score:
         at_once=tally.at_once,
         undispatched=tally.undispatched,
         scored=len(guesses),
-        bias_time=float(errors.mean()) if some else None,
-        mean_absolute_error_time=float(np.abs(errors).mean()) if some else None,
-        median_absolute_error_time=float(np.median(np.abs(errors))) if some else None,
-        root_mean_square_error_time=float(np.sqrt((errors**2).mean())) if some else None,
-        relative_error=_relative(errors, true),
+        root_mean_square_error_time=math.sqrt(squares.mean()) if guesses else None,
         within_p90=_within(guesses, 8),
         by_queue_length=_bins(guesses, [float(guess.waiting) for guess in guesses], QUEUE_LENGTHS),
-        by_horizon=_bins(guesses, estimated.tolist(), HORIZONS),
+        by_horizon=_bins(guesses, estimated, HORIZONS),
         calibration=_calibration(guesses),
+        **_errors(estimated, true),
     )
-
-
-def _relative(errors: Floats, true: Floats) -> float | None:
-    total = float(true.sum())
-    return float(np.abs(errors).sum()) / total if total > 0 else None
 
 
 def _within(guesses: Sequence[Guess], place: int) -> float | None:
@@ -202,14 +217,69 @@ def _bins(
 
 
 def _bin(inside: Sequence[Guess], low: float, high: float | None) -> Bin:
-    true = np.array([guess.true for guess in inside])
-    errors = np.array([guess.estimated for guess in inside]) - true
     return Bin(
         low=low,
         high=high,
         count=len(inside),
-        bias_time=float(errors.mean()),
-        median_absolute_error_time=float(np.median(np.abs(errors))),
-        relative_error=_relative(errors, true),
         within_p90=_within(inside, 8),
+        **_errors([guess.estimated for guess in inside], [guess.true for guess in inside]),
     )
+
+
+class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The accuracy of one rung of an estimator, over the jobs for which it gave the estimate."""
+
+    estimator: str
+    rung: str
+    jobs: int
+    bias_time: float | None
+    mean_absolute_error_time: float | None
+    median_absolute_error_time: float | None
+    #: sum of absolute errors ÷ sum of run times; None if all took no time
+    relative_error: float | None
+
+
+class _Attempt(msgspec.Struct):
+    job: Job
+    builder: Builder
+    rung: str
+    estimate: float
+    started_at: float | None = None
+
+
+def score_rungs(entries: Iterable[Entry], estimator: RuntimeEstimator) -> list[RungScore]:
+    """Return a score for each rung, most jobs first; only successful jobs count."""
+    builders: dict[str, Builder] = {}
+    attempts: dict[tuple[str, int], _Attempt] = {}
+    pairs: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, BuilderJoined):
+            builders[event.builder.id] = event.builder
+        elif isinstance(event, JobStarted) and (found := attempts.get(_of(event))) is not None:
+            found.started_at = event.at
+        elif isinstance(event, JobFinished) and (found := attempts.pop(_of(event), None)):
+            took = event.at - (event.at if found.started_at is None else found.started_at)
+            if event.outcome == "succeeded":
+                pairs[found.rung].append((found.estimate, took))
+            if event.outcome != "cancelled":
+                estimator.learn(found.job, found.builder, took, event.outcome)
+        for command in entry.commands:
+            if isinstance(command, StartJob):
+                job, builder = command.job, builders[command.builder]
+                rung, estimate = (
+                    estimator.basis(job, builder).rung,
+                    estimator.estimate(job, builder),
+                )
+                attempts[job.id, command.attempt] = _Attempt(job, builder, rung, estimate)
+    scores = [_rung_score(estimator.name, rung, found) for rung, found in pairs.items()]
+    return sorted(scores, key=lambda one: -one.jobs)
+
+
+def _of(event: JobStarted | JobFinished) -> tuple[str, int]:
+    return event.job, event.attempt
+
+
+def _rung_score(estimator: str, rung: str, found: list[tuple[float, float]]) -> RungScore:
+    estimated, took = zip(*found, strict=True)
+    return RungScore(estimator=estimator, rung=rung, jobs=len(found), **_errors(estimated, took))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.contention.laws import LoadLimits
 from farm.scenario.quantities import (
     Count,
     Duration,

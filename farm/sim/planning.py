@@ -25,15 +25,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.assembly import run_info
+from farm.assembly import make_scheduler, run_info
 from farm.core.pools.algorithm import Algorithm
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.statistics import student_quantile
 from farm.results.summary.objectives import Term, measure
+from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.simulated_records import simulated_records
-from farm.workload import build_jobs
+from farm.sim.fast.choice import try_fast
+from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.workload import batches, build_jobs
 
 Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
@@ -118,7 +120,7 @@ def play(
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    records = simulated_records(own, algorithms(own), runs=RUNS_OF_A_SEARCH)
+    records = _simulated(own, algorithms(own))
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(
@@ -127,6 +129,21 @@ def play(
         summary.cost,
         summary.waiting_time.mean or 0.0,
     )
+
+
+def _simulated(scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]]) -> RunRecords:
+    """Simulate a scenario without dispatch estimates, by either engine."""
+    scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+    with no_garbage_collection():
+        found = try_fast(scenario, scheduler, jobs, algorithms, runs=RUNS_OF_A_SEARCH)
+        if found.played is not None:
+            from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
+
+            return records(found.played)
+    recorder = Recorder()
+    load = batches(found.load)
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=load).play([recorder])
+    return recorder.records()
 
 
 class Evaluator:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 from farm.core import events
 from farm.core.commands import (
@@ -33,11 +34,10 @@ from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import JobStatus
-from farm.emulation.agenda import ALARM, ARRIVAL, FINISH
+from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Entry
+from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder
-from farm.emulation.spec import spec_of
 from farm.plugins.own_behaviours import OwnBehaviours
-from farm.sim.agenda import Agenda
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import LivesAtOneInstant
 
@@ -239,3 +239,27 @@ class SimulatedWorld:
 
     def _ring(self, at: float) -> None:
         self._at_once.append(events.AlarmRang(at))
+
+
+class Agenda:
+    """A heap of ``(at, rank, place, serial, what)``; see ``farm.emulation.agenda`` for its order.
+
+    Arrivals come last of all at their instant: the simulated world keeps them apart, because they
+    are read from the workload only when their time comes. ``what`` is an Entry, or the StartJob
+    command whose job will finish then on a simple builder.
+    """
+
+    __slots__ = ("heap", "now", "serial")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.heap: list[tuple[float, int, int, int, Any]] = []
+        #: entries ever put in; also the last tie-breaker
+        self.serial = 0
+
+    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
+        """Schedule an entry at that instant."""
+        entry = Entry(action)
+        self.serial = serial = self.serial + 1
+        heappush(self.heap, (at, rank, place, serial, entry))
+        return entry

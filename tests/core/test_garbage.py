@@ -35,7 +35,7 @@ def test_queues_and_heaps_hold_no_growing_garbage(ledger, dedup):
     (lane,) = matching.lanes
     assert isinstance(lane.queue, PlainQueue)
     assert len(lane.queue._heap) < 200
-    for group in matching.groups:
+    for group in matching.groups.values():
         assert sum(map(len, group.free._buckets.values())) < 1100
         assert len(group.free._members) <= 1
     assert len(jobs) < 40

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from farm.core.jobs.failure_judgement import judge_failure
-from farm.core.jobs.failures import FailureRules
 from farm.core.restore import restored
 from farm.core.snapshot import condition_of, snapshot_of
 from farm.forecasts.runtime import make_estimator
 
-JUDGED = FailureRules(max_resets=3)
+MAX_RESETS = 3
 
 
 def condition(farm, builder: str) -> str:
@@ -36,7 +35,7 @@ def test_a_build_that_had_succeeded_only_loses_its_queue_row(counts, succeeded, 
 
 def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
     """(1, 1): undecided, so it is tried elsewhere; (1, 2): it is the job."""
-    farm = ledger("b", "c", failures=JUDGED)
+    farm = ledger("b", "c", max_resets=MAX_RESETS)
     assert farm.submit("a") == ["start a/1 on b.0"]
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on c.0"]
     assert farm.scheduler.builders["b"].failures == 1
@@ -47,7 +46,7 @@ def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
 
 def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
     """(1, 1), then four further jobs: reset each time, and at the fifth the builder is failed."""
-    farm = ledger("b", failures=JUDGED)
+    farm = ledger("b", max_resets=MAX_RESETS)
     for number in range(5):
         name = f"a{number}"
         assert farm.submit(name) == [f"start {name}/1 on b.0"]
@@ -63,7 +62,7 @@ def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
 
 def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained(ledger):
     """Only new jobs are kept from it; an operator undrains it when it is repaired."""
-    farm = ledger(failures=JUDGED)
+    farm = ledger(max_resets=MAX_RESETS)
     farm.join("b", slots=2)
     farm.scheduler.builders["b"].failures = 4
     assert farm.submit("good") == ["start good/1 on b.0"]
@@ -78,7 +77,7 @@ def test_a_failed_builder_finishes_its_other_jobs_and_is_ok_again_when_undrained
 
 def test_equal_counts_on_an_only_builder_end_after_a_number_of_resets(ledger):
     """Launchpad resets such a job forever; here it fails, and the builder keeps its count."""
-    farm = ledger("b", failures=FailureRules(max_resets=2))
+    farm = ledger("b", max_resets=2)
     farm.submit("a")
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on b.0"]
     assert farm.finish("a", "failed") == ["requeue a/2", "start a/3 on b.0"]
@@ -89,7 +88,7 @@ def test_equal_counts_on_an_only_builder_end_after_a_number_of_resets(ledger):
 
 def test_a_success_clears_the_builder(ledger):
     """A builder that works is not to blame for what came before."""
-    farm = ledger("b", failures=JUDGED)
+    farm = ledger("b", max_resets=MAX_RESETS)
     farm.scheduler.builders["b"].failures = 3
     farm.submit("a")
     farm.finish("a")
@@ -98,7 +97,7 @@ def test_a_success_clears_the_builder(ledger):
 
 def test_a_lost_attempt_is_judged_too(ledger):
     """Its builder did not know it: that counts against both."""
-    farm = ledger("b", "c", failures=JUDGED)
+    farm = ledger("b", "c", max_resets=MAX_RESETS)
     farm.submit("a")
     assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on c.0"]
     assert farm.scheduler.builders["b"].failures == 1
@@ -106,7 +105,7 @@ def test_a_lost_attempt_is_judged_too(ledger):
 
 def test_judged_attempts_do_not_eat_the_tries_that_losses_have(ledger):
     """``retries`` bounds builders that are lost; the judgement has a bound of its own."""
-    farm = ledger("b", failures=FailureRules(max_resets=9), retries=1)
+    farm = ledger("b", max_resets=9, retries=1)
     farm.submit("a")
     for attempt in range(1, 4):
         assert farm.finish("a", "failed") == [
@@ -120,7 +119,7 @@ def test_judged_attempts_do_not_eat_the_tries_that_losses_have(ledger):
 
 def test_a_job_that_is_being_cancelled_ends_so_but_its_builder_is_judged(ledger):
     """As Launchpad does it: the count of a builder that fails while it cancels keeps rising."""
-    farm = ledger("b", failures=JUDGED)
+    farm = ledger("b", max_resets=MAX_RESETS)
     for number in range(5):
         farm.submit(f"a{number}")
         farm.cancel(f"a{number}")
@@ -134,7 +133,7 @@ def test_a_job_that_is_being_cancelled_ends_so_but_its_builder_is_judged(ledger)
 
 def test_counts_outlive_a_restart(ledger):
     """A failed builder is still failed, and a job's counts are where they were."""
-    farm = ledger("b", "c", failures=JUDGED)
+    farm = ledger("b", "c", max_resets=MAX_RESETS)
     farm.submit("a")
     farm.finish("a", "failed")
     farm.scheduler.builders["b"].failed = True

@@ -13,11 +13,10 @@ import pytest
 from farm.core.commands import CancelJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Builder, Job
-from farm.emulation.behaviour import BuilderBehaviour
+from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.builder import EmulatedBuilder
-from farm.emulation.spec import BuilderSpec
 from farm.live.wire.messages import Play
-from farm.sim.agenda import Agenda as VirtualAgenda
+from farm.sim.world import Agenda as VirtualAgenda
 from workers.agenda import Agenda as RealAgenda
 from workers.builder import PlayedBuilder
 

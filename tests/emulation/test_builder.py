@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from farm.core.contention.laws import ContentionLaw, SlowdownTable
-from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.contention.laws import ContentionLaw, LoadLimits, SlowdownTable
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,

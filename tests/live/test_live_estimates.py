@@ -15,13 +15,14 @@ import pytest
 from farm.core.errors import ServerError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.forecasts.dispatch import LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.rules import LAUNCHPAD
 from farm.live.operating.operator import Operator
 from farm.live.redis.server import choose_server
 from farm.live.wire.messages import UNSTAMPED
 from farm.results.run_directory import load_run
 from farm.results.scoring import score
+from tests.fixtures.estimates import estimate_dispatch
 from tests.fixtures.ports import own_port
 
 pytestmark = pytest.mark.live

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pytest
 from farm.app.long_running.farm_place import read_place
 from farm.live.operating.operator import Operator
 from farm.processes.orphans import end_at_once
+from tests.fixtures.stopped import stop
 from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.live
@@ -123,7 +123,7 @@ def test_a_new_farm_at_once_takes_over_no_host_of_the_last_one(kept: Kept):
     kept.up()
     until(lambda: kept.processes("workers.app"), "the start of a host")
     (host,) = kept.processes("workers.app")
-    os.kill(host, signal.SIGSTOP)
+    stop(host)
     kept.kill_keeper()
     kept.up()
     until(lambda: kept.is_up, "coming up again")
@@ -139,6 +139,6 @@ def test_stopped_processes_do_not_outlive_a_killed_keeper(kept: Kept):
     stopped = {pid for pid in kept.processes() if pid != kept.keeper.pid}
     assert len(stopped) >= 4
     for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
     kept.kill_keeper()
     until(lambda: not kept.processes(), f"the end of {kept.processes()}", GONE_WITHIN)

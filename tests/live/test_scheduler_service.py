@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from farm.app.long_running.chosen_rules import choose
-from farm.app.recorded.run_audit import audit_run
+from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job

@@ -24,8 +24,7 @@ from farm.results.comparison.statistics import (
     paired_interval,
     welch_interval,
 )
-from farm.results.comparison.sweep_table import difference_cells
-from farm.results.comparison.table import render_comparison
+from farm.results.comparison.tables import difference_cells, render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise

@@ -69,10 +69,10 @@ class Timing(msgspec.Struct, frozen=True):
     others: float = 0.0
 
 
-def calibration(plan: Plan, on_timing: Callable[[Timing], None] | None = None) -> Calibration:
+def calibration(plan: Plan, on_timing: Callable[[Timing], None]) -> Calibration:
     """Measure as planned; ``on_timing`` is called with every timing."""
     rates = work_rates(burn_settings())
-    timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing or (lambda _: None))
+    timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing)
     times = quiet_times(timings)
     factors = slowdowns(times)
     return Calibration(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from farm.assembly import estimator_of
 from farm.core.errors import StateError
-from farm.forecasts.runtime import RuntimeDistribution
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, load_scenario
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.app.long_running.farm_place import FarmPlace, place_file, read_place
-from farm.app.metrics import targets_of
+from farm.app.runs.metrics import targets_of
 from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.operating.operator import Operator
 from farm.live.redis.connection import redacted

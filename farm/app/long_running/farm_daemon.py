@@ -13,7 +13,7 @@ from pathlib import Path
 
 from farm.app.calibrating.work_rates import burn_settings, rates_for
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
-from farm.app.metrics import service_options, targets_of
+from farm.app.runs.metrics import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
 from farm.live.operating.operator import Operator

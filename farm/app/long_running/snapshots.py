@@ -15,9 +15,9 @@ from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
 from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state import JobStatus, PoolCounts
-from farm.forecasts.dispatch import BuilderView, FarmView, JobView
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.state_file import parse_state
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from farm.live.operating.farm_image import FORMAT, FarmImage
 
 

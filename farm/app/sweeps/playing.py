@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from farm import __version__
-from farm.app.simulated_run import simulated_run
-from farm.core.errors import InputError, RunError
+from farm.app.runs.simulated_run import simulated_run
+from farm.core.errors import RunError, file_access
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
 from farm.processes.shared_work import SharedWork
@@ -65,10 +65,9 @@ def _traces(scenario: Scenario) -> Iterator[str]:
     for source in scenario.workload:
         if source.trace is not None:
             path = Path(source.trace.path)
-            try:
-                yield _content(path, path.stat().st_mtime_ns)
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+            with file_access(path, "be read"):
+                content = _content(path, path.stat().st_mtime_ns)
+            yield content
 
 
 @lru_cache(maxsize=32)
@@ -78,61 +77,54 @@ def _content(path: Path, _changed_at: int) -> str:
 
 
 class FinishedRuns:
-    """The summaries of finished runs in a directory; without one they are kept in memory."""
+    """The summaries of finished runs in a directory."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        with file_access(folder):
+            folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, run: SeededRun) -> Summary | None:
         """Return the summary of a run that was finished before."""
-        if self._folder is None:
-            return None
         try:
-            return msgspec.json.decode(self._path(self._folder, run).read_bytes(), type=Summary)
+            return msgspec.json.decode(self._path(run).read_bytes(), type=Summary)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
     def keep(self, run: SeededRun, summary: Summary) -> None:
         """Write a summary; it appears whole or not at all."""
-        if self._folder is None:
-            return
-        path = self._path(self._folder, run)
+        path = self._path(run)
         part = path.with_suffix(".part")
-        try:
+        with file_access(path, error=RunError):
             part.write_bytes(msgspec.json.encode(summary))
             part.replace(path)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
-    def _path(self, folder: Path, run: SeededRun) -> Path:
-        return folder / f"{run.key}.json"
+    def _path(self, run: SeededRun) -> Path:
+        return self._folder / f"{run.key}.json"
 
 
 def play_all(
     runs: Sequence[SeededRun],
-    finished: FinishedRuns,
     progress: Callable[[int], None],
+    *,
+    kept: FinishedRuns | None = None,
     redis: str | None = None,
 ) -> list[Summary]:
     """Return each run's summary, in order; ``progress`` is called with the number of finished runs.
 
-    ``redis``: the server whose Celery workers play (``farm.app.sweeps.worker``); None: this
-    machine. Raises what a run raises, and RunError if a process was killed: the finished runs are
-    kept.
+    ``kept``: finished runs, which are not repeated. ``redis``: the server whose Celery workers play
+    (``farm.app.sweeps.worker``); None: this machine. Raises what a run raises, and RunError if a
+    process was killed: the finished runs are kept.
     """
-    summaries = [finished.find(run) for run in runs]
+    summaries = [None if kept is None else kept.find(run) for run in runs]
     missing = [place for place, summary in enumerate(summaries) if summary is None]
     done = len(runs) - len(missing)
     progress(done)
     played = _played(runs, missing) if redis is None else _played_by_workers(runs, missing, redis)
     for place, summary in played:
         summaries[place] = summary
-        finished.keep(runs[place], summary)
+        if kept is not None:
+            kept.keep(runs[place], summary)
         done += 1
         progress(done)
     return [summary for summary in summaries if summary is not None]

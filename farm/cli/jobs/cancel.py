@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import typer
@@ -28,14 +28,9 @@ LiveState = Literal["live", "waiting", "running"]
 def cancel(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[
-        LiveState | None, typer.Option(help="Only waiting, or only running, jobs.")
-    ] = None,
-    invocation: Annotated[
-        str | None,
-        typer.Option(help="Every live job charged to this invocation: a path such as team/user."),
-    ] = None,
-    reason: Annotated[str, typer.Option(help="Stored with each job.")] = Cause.REQUESTED.text,
+    state: LiveState | None = None,
+    invocation: str | None = None,
+    reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -46,6 +41,11 @@ def cancel(
     Waiting jobs end immediately; running ones are stopped on their builders. Jobs are given by IDs
     (from standard input, one per line, if the only ID is -), by options that must all match, or
     by --invocation.
+
+    Args:
+        state: Only waiting, or only running, jobs.
+        invocation: Every live job charged to this invocation: a path such as team/user.
+        reason: Stored with each job.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))

@@ -25,7 +25,11 @@ def job(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show a job's history and state: where it is, why it waits, or how it ended."""
+    """Show a job's history and state: where it is, why it waits, or how it ended.
+
+    Args:
+        job_id: The id of a job.
+    """
     with reach(redis, folder) as operator:
         found, tries, answer = known_of(operator, job_id)
         if answer is not None and answer.job is not None:

@@ -18,29 +18,10 @@ from farm.terminal.output import print_json
 
 
 def priority(
-    job_ids: Annotated[
-        list[str], typer.Argument(metavar="ID…", help="Job ids; - reads them from standard input.")
-    ],
-    level: Annotated[
-        int | None,
-        typer.Option(
-            min=-MAX_LEVEL,
-            max=MAX_LEVEL,
-            help="Static level: higher levels go first under every policy.",
-        ),
-    ] = None,
-    score: Annotated[
-        float | None, typer.Option(help="Launchpad's score: higher goes first.")
-    ] = None,
-    weight: Annotated[
-        int | None,
-        typer.Option(
-            "--priority",
-            min=-MAX_LEVEL,
-            max=MAX_LEVEL,
-            help="Fair-share weight as in REv2: smaller is more urgent.",
-        ),
-    ] = None,
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID…")],
+    level: Annotated[int | None, typer.Option(min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
+    score: float | None = None,
+    weight: Annotated[int | None, typer.Option("--priority", min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -49,6 +30,12 @@ def priority(
     """Change the level, score or fair-share priority of waiting jobs on a live farm.
 
     Values that are not given stay the same. Running and ended jobs are not changed.
+
+    Args:
+        job_ids: Job ids; - reads them from standard input.
+        level: Static level: higher levels go first under every policy.
+        score: Launchpad's score: higher goes first.
+        weight: Fair-share weight as in REv2: smaller is more urgent.
     """
     if level is None and score is None and weight is None:
         raise InputError("found nothing to change; allowed: --level, --score, --priority")

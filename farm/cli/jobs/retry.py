@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import typer
@@ -23,7 +23,7 @@ EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 def retry(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[EndedState | None, typer.Option(help="Only jobs that ended this way.")] = None,
+    state: EndedState | None = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -34,6 +34,9 @@ def retry(
     New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
     standard input, one per line, if the only ID is -), or by options that must all match, for
     ended jobs that have not been retried yet.
+
+    Args:
+        state: Only jobs that ended this way.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from farm.app.long_running.farm_place import reach
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.core.snapshot import BuilderRecord
 from farm.live.operating.operator import Operator
 from farm.terminal.console import coloured, natural_order
@@ -28,21 +28,27 @@ State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed"
 
 
 def builders(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Only ids that match this shell pattern.")
-    ] = "*",
-    state: Annotated[State | None, typer.Option(help="Only builders in this state.")] = None,
-    pool: Annotated[str | None, typer.Option(help="Only builders of this pool.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Skip this many builders.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 100,
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]")] = "*",
+    state: State | None = None,
+    pool: str | None = None,
+    offset: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=0)] = 100,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List builders: present, booting, and recently lost ones."""
+    """List builders: present, booting, and recently lost ones.
+
+    Args:
+        pattern: Only ids that match this shell pattern.
+        state: Only builders in this state.
+        pool: Only builders of this pool.
+        offset: Skip this many builders.
+        limit: Rows per page; 0: no limit.
+    """
     with reach(redis, folder) as operator:
         if pool is not None and pool not in (pools := operator.pools()):
-            raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")
+            raise InputError(f"--pool: {not_among(pool, sorted(pools))}")
         rows = [
             row
             for row in _rows(operator)

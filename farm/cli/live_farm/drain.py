@@ -28,7 +28,7 @@ Pattern = Annotated[
 
 def drain(
     pattern: Pattern,
-    retire: Annotated[bool, typer.Option("--retire", help="Retire them when empty.")] = False,
+    retire: Annotated[bool, typer.Option("--retire")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -38,6 +38,9 @@ def drain(
 
     They still count in their pool. Builders that are booting, or requested later, are not drained;
     a pool's provisioner may request others, up to the pool's limit.
+
+    Args:
+        retire: Retire them when empty.
     """
     with reach(redis, folder) as operator:
         records = _matching(operator, pattern)

@@ -26,8 +26,8 @@ QUEUES = (*texts("platform"), *numbers("waiting"))
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w")] = False,
+    interval: Annotated[float, typer.Option(min=0.1)] = 1.0,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -36,6 +36,10 @@ def status(
 
     Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
     --json: one object (with --watch: one per line).
+
+    Args:
+        watch: Update until Ctrl-C.
+        interval: Seconds between updates.
     """
     with reach(redis, folder) as operator:
         now = operator.status()

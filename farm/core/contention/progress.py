@@ -8,10 +8,10 @@ enough: a job ends when that clock reaches its reading at the start plus the job
 
 from __future__ import annotations
 
-import heapq
 import math
+from bisect import bisect_left, insort
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,10 +24,10 @@ Token = TypeVar("Token", bound=Hashable)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A running job: the reading of the work clock at which it ends, and its load."""
+    """A running job: its end, and its load."""
 
-    ends_at_work: float
-    order: tuple[int, int]
+    #: the reading of the work clock at which it ends, its slot, its serial, its token
+    end: tuple[float, int, int, Any]
     heavy: bool
     memory_heavy: bool
     threads: int
@@ -41,14 +41,13 @@ class Progress(Generic[Token]):
     latest seen. A job that is due must be stopped before later calls are made (``pop_due`` does
     that), because it slows the others until then.
 
-    ``start`` and ``stop`` cost O(log slots). The clock is stored as an anchor (an instant and a
-    reading) that moves only when the rate changes and starts from zero on an empty builder, so
-    that rounding errors do not accumulate.
+    The clock is stored as an anchor (an instant and a reading) that moves only when the rate
+    changes and starts from zero on an empty builder, so that rounding errors do not accumulate.
     """
 
     __slots__ = (
         "_clock",
-        "_heap",
+        "_ends",
         "_last_at",
         "_law",
         "_load",
@@ -62,8 +61,8 @@ class Progress(Generic[Token]):
         self._law = law
         self._speed = speed
         self._running: dict[Token, _Running] = {}
-        #: (reading at which it ends, tie-breaker, token); entries of stopped jobs are void
-        self._heap: list[tuple[float, tuple[int, int], Token]] = []
+        #: of the running jobs, sorted
+        self._ends: list[tuple[float, int, int, Token]] = []
         self._serial = 0
         self._last_at = -math.inf
         self._load = Load()
@@ -114,11 +113,9 @@ class Progress(Generic[Token]):
             self._clock = _WorkClock(at, self._clock.rate)
         self._serial += 1
         threads = self._law.threads_of(threads, heavy=heavy)
-        job = _Running(
-            self._clock.read(at) + work, (slot, self._serial), heavy, memory_heavy, threads
-        )
-        self._running[token] = job
-        heapq.heappush(self._heap, (job.ends_at_work, job.order, token))
+        end = self._clock.read(at) + work, slot, self._serial, token
+        job = self._running[token] = _Running(end, heavy, memory_heavy, threads)
+        insort(self._ends, end)
         self._weigh(at, job, 1)
 
     def stop(self, at: float, token: Token) -> float:
@@ -129,7 +126,7 @@ class Progress(Generic[Token]):
         at = self._seen(at)
         left = self.remaining(at, token)
         job = self._running.pop(token)
-        self._drop_void_entries()
+        del self._ends[bisect_left(self._ends, job.end)]
         self._weigh(at, job, -1)
         return left
 
@@ -138,13 +135,13 @@ class Progress(Generic[Token]):
         job = self._running.get(token)
         if job is None:
             raise InvariantError(f"{token!r} is not running on this builder")
-        return max(0.0, job.ends_at_work - self._clock.read(max(at, self._last_at)))
+        return max(0.0, job.end[0] - self._clock.read(max(at, self._last_at)))
 
     def next_finish(self) -> tuple[float, Token] | None:
         """Return which job ends next, and when if nothing changes before; None if nothing runs."""
-        if not self._heap:
+        if not self._ends:
             return None
-        ends_at_work, _, token = self._heap[0]
+        ends_at_work, _, _, token = self._ends[0]
         return max(self._last_at, self._clock.when(ends_at_work)), token
 
     def pop_due(self, at: float) -> tuple[float, Token] | None:
@@ -180,19 +177,6 @@ class Progress(Generic[Token]):
         if rate is None:
             rate = self._rates[load] = self._speed / self._law.slowdown(load)
         return rate
-
-    def _drop_void_entries(self) -> None:
-        """Keep a running job at the top of the heap, and the heap at most twice its live size."""
-        heap, running = self._heap, self._running
-        while heap and not self._is_running(heap[0]):
-            heapq.heappop(heap)
-        if len(heap) > 2 * len(running) + 8:
-            self._heap = [entry for entry in heap if self._is_running(entry)]
-            heapq.heapify(self._heap)
-
-    def _is_running(self, entry: tuple[float, tuple[int, int], Token]) -> bool:
-        job = self._running.get(entry[2])
-        return job is not None and job.order == entry[1]
 
 
 class _WorkClock:

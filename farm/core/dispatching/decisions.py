@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice
 from typing import Any
 
@@ -76,20 +75,17 @@ class Decision(msgspec.Struct, frozen=True):
 class DecisionLog:
     """The latest decisions, by job; keeps at most ``size`` of them."""
 
-    __slots__ = ("_by_job", "_order", "size")
+    __slots__ = ("_by_job", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._order: deque[str] = deque()
         self._by_job: dict[str, Decision] = {}
 
     def add(self, decision: Decision) -> None:
         """Keep a decision, dropping the oldest if the log is full."""
-        if decision.job not in self._by_job:
-            self._order.append(decision.job)
         self._by_job[decision.job] = decision
-        if len(self._order) > self.size:
-            del self._by_job[self._order.popleft()]
+        if len(self._by_job) > self.size:
+            del self._by_job[next(iter(self._by_job))]
 
     def get(self, job: str) -> Decision | None:
         """Return the latest decision about this job, if it is still kept."""

@@ -12,13 +12,14 @@ back deliberately and have their own dispatchers: ``heavy_light.py`` and ``faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from farm.core.commands import Command, RetireBuilder, StartJob
-from farm.core.dispatching.between_lanes import goes_before
 from farm.core.dispatching.decisions import Decision, DecisionLog
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.model import Job
+from farm.core.queues.fair_share.invocation import score
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
@@ -28,16 +29,17 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
+    #: called with an idle builder that has no timer (given by the scheduler)
+    on_idle: Callable[[BuilderState, list[Command]], None]
+    #: sets an alarm (likewise); ``alarm_rang`` is called whenever any alarm rings
+    ask_alarm: Callable[[float, list[Command]], None]
+
     def __init__(self, rules: SchedulingRules) -> None:
         self.rules = rules
         self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
-        #: called with an idle builder that has no timer
-        self.on_idle: Callable[[BuilderState, list[Command]], None] = _no_timer
-        #: sets an alarm
-        self.ask_alarm: Callable[[float, list[Command]], None] = _no_alarm
 
     def _make_matching(self) -> Matching:
         return Matching(self.rules.ranking, self.rules.make_queue)
@@ -110,7 +112,7 @@ class Dispatcher:
     def _before(self, state: JobState, other: JobState) -> bool:
         """Return whether the head of one lane precedes the head of another."""
         if self.watched:
-            return goes_before(state, other, self.matching.lanes)
+            return _goes_before(state, other, self.matching.lanes)
         return bool(state.key < other.key)
 
     def _dispatch(
@@ -237,7 +239,7 @@ class Dispatcher:
         builder.overloaded = overloaded
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
-        """Act on an alarm that this dispatcher set."""
+        """Act on an alarm, which this dispatcher may have set."""
         if self.rules.ends_together:
             self.fill_lanes(self.matching.lanes, at, commands)
 
@@ -251,14 +253,6 @@ class Dispatcher:
             commands.append(RetireBuilder(builder.builder.id))
 
 
-def _no_timer(_: BuilderState, __: list[Command]) -> None:
-    """Leave an idle builder alone."""
-
-
-def _no_alarm(_: float, __: list[Command]) -> None:
-    """No alarms."""
-
-
 def free_slot(builder: BuilderState) -> Slot:
     """Return the lowest-numbered free slot of a builder."""
     if not builder.busy:
@@ -267,3 +261,31 @@ def free_slot(builder: BuilderState) -> Slot:
         if slot.running is None and not slot.cleaning:
             return slot
     raise LookupError(builder.builder.id)
+
+
+def _goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool:
+    """Return whether the job precedes ``other``, the head of another lane; O(depth · lanes).
+
+    A builder of several platforms serves several lanes, each with its own tree. Their heads compete
+    as they would in one tree: at the first level where their paths differ, the invocation with the
+    smaller (executing slots + 1) · 2^(priority/100) goes first, with slots counted over all lanes;
+    on a tie the policy decides.
+    """
+    if state.job.level != other.job.level:
+        return state.job.level > other.job.level
+    mine, theirs = state.path, other.path
+    for level, (one, another) in enumerate(zip(mine, theirs, strict=False), start=1):
+        if one != another:
+            ours = _score(mine[:level], state.job.priority, lanes)
+            others = _score(theirs[:level], other.job.priority, lanes)
+            return ours < others or (ours == others and bool(state.key < other.key))
+    if len(mine) != len(theirs):
+        return len(mine) < len(theirs)  # jobs queued in a node precede its children
+    return bool(state.key < other.key)
+
+
+def _score(path: tuple[str, ...], priority: int, lanes: Sequence[Lane]) -> tuple[int, float]:
+    queues = [lane.queue for lane in lanes if isinstance(lane.queue, FairShareQueue)]
+    executing = sum(queue.executing_in(path) for queue in queues)
+    offset = queues[0].offsets.get(path, 0) if queues else 0
+    return score(executing, priority + offset)

@@ -21,12 +21,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import cast
 
-from farm.core.alarms import Alarms
 from farm.core.commands import Command
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher, free_slot
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
-from farm.core.estimator import Estimator
+from farm.core.jobs.estimator import Estimator
 from farm.core.model import Builder
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.queues.plain import PlainQueue
@@ -112,7 +111,6 @@ class FastestDispatcher(Dispatcher):
         self._dispatches = 0
         #: until when a job is held back, by serial
         self._patience: dict[int, float] = {}
-        self._alarms = Alarms()
 
     def _make_matching(self) -> Matching:
         make_queue = self.rules.make_queue
@@ -212,11 +210,10 @@ class FastestDispatcher(Dispatcher):
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """Decide again: a job may have been held back for as long as it may be."""
-        self._alarms.rang(at)
         self._decide(self.matching.lanes, at, commands)
         later = [until for until in self._patience.values() if until > at]
         if later:
-            self._alarms.ask(min(later), commands)
+            self.ask_alarm(min(later), commands)
 
     # --- deciding ---------------------------------------------------------------------------
 
@@ -303,7 +300,7 @@ class FastestDispatcher(Dispatcher):
             patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
             if at >= patience:
                 return False
-            self._alarms.ask(patience, commands)
+            self.ask_alarm(patience, commands)
         if chosen is not None:
             outlook.reserve(chosen, ends_at)
         return True

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from farm.core.commands import Command, SetAlarm
-from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.commands import Command
+from farm.core.contention.laws import ContentionLaw, Load, LoadLimits
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
 from farm.core.model import Builder, Platform
 from farm.core.queues.heap import UpdatableHeap
@@ -129,7 +128,6 @@ class HeavyLightDispatcher(Dispatcher):
         #: None: builders report their load
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
-        self._rings_at: float | None = None
 
     def _make_matching(self) -> Matching:
         return _WeighedMatching(self.rules.ranking, self.rules.make_queue)
@@ -254,7 +252,6 @@ class HeavyLightDispatcher(Dispatcher):
 
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """Admit heavy jobs that have been held back long enough."""
-        self._rings_at = None
         for lane in self.matching.lanes:
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
                 self._let_in(lane, at, commands)
@@ -288,11 +285,10 @@ class HeavyLightDispatcher(Dispatcher):
 
     def _remember(self, lane: Lane, at: float, commands: list[Command]) -> None:
         """Set an alarm for when the jobs of this lane will have been held back long enough."""
-        if isinstance(lane, HeavyLane) and lane.waiting and self._rings_at is None:
+        if isinstance(lane, HeavyLane) and lane.waiting:
             rings_at = lane.since + self._hold_at_most
             if at < rings_at < float("inf"):
-                self._rings_at = rings_at
-                commands.append(SetAlarm(rings_at))
+                self.ask_alarm(rings_at, commands)
 
 
 def _group(builder: BuilderState) -> WeighedGroup:

@@ -75,7 +75,7 @@ class Matching:
     Subclasses sort the builders into finer groups, or the jobs into more lanes.
     """
 
-    __slots__ = ("_groups", "_made", "_make_queue", "_ranking", "by_weight")
+    __slots__ = ("_make_queue", "_ranking", "by_weight", "groups", "lanes")
 
     def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
         self._ranking = ranking
@@ -83,18 +83,10 @@ class Matching:
         lanes: dict[Platform, Lane] = {}
         #: the lanes of light and of heavy jobs, by platform: the same ones here
         self.by_weight: tuple[dict[Platform, Lane], dict[Platform, Lane]] = (lanes, lanes)
-        self._made: list[Lane] = []
-        self._groups: dict[Hashable, BuilderGroup] = {}
-
-    @property
-    def lanes(self) -> list[Lane]:
-        """All lanes, in the order in which their platforms were first seen."""
-        return self._made
-
-    @property
-    def groups(self) -> list[BuilderGroup]:
-        """All groups, in the order in which their first builders joined."""
-        return list(self._groups.values())
+        #: all lanes, in the order in which their platforms were first seen
+        self.lanes: list[Lane] = []
+        #: in the order in which their first builders joined
+        self.groups: dict[Hashable, BuilderGroup] = {}
 
     def lane(self, platform: Platform, *, heavy: bool = False) -> Lane:
         """Return the lane of a platform (unspecified virtualization: the virtual one)."""
@@ -106,18 +98,18 @@ class Matching:
         if normal != platform:
             return self.lane(normal, heavy=heavy)
         found = by_platform[platform] = self._new_lane(platform, heavy=heavy)
-        self._made.append(found)
-        for group in self._groups.values():
+        self.lanes.append(found)
+        for group in self.groups.values():
             self._connect(found, group)
         return found
 
     def group(self, builder: Builder) -> BuilderGroup:
         """Return the group that a builder belongs to."""
         key = self._group_key(builder)
-        found = self._groups.get(key)
+        found = self.groups.get(key)
         if found is None:
-            found = self._groups[key] = self._new_group(builder)
-            for lane in self._made:
+            found = self.groups[key] = self._new_group(builder)
+            for lane in self.lanes:
                 self._connect(lane, found)
         return found
 

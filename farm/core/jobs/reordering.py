@@ -1,15 +1,15 @@
-"""Reordering of waiting jobs: one with another priority, or all under other rules."""
+"""Reordering of waiting jobs: one with another priority, all under other rules or at intervals."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from farm.core import events
-from farm.core.alarms import Alarms
-from farm.core.commands import IGNORED, NO_COMMANDS, Command
+from farm.core.alarms import Alarms, Handler, followed_by
+from farm.core.commands import Command, StaleEventError
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -36,27 +36,25 @@ class Reorderer:
         #: live jobs whose keys a reordering changed, by id, until their reader clears it
         self.rekeyed: set[str] = set()
 
-    def change_priority(self, event: events.PriorityChanged) -> Sequence[Command]:
+    def change_priority(self, event: events.PriorityChanged, commands: list[Command]) -> None:
         """Change a waiting job's level, score or priority."""
         state = self._book.by_id.get(event.job)
         waiting = JobStatus.WAITING
         if state is None or state.abandoned or (state.leader or state).status is not waiting:
-            return IGNORED
+            raise StaleEventError
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
         state.job = msgspec.structs.replace(state.job, **changes)
         before, state.key = state.key, self._key(state)
         state.lane.queue.rekeyed(state, before, event.at)
-        return self._look_again(event.at)
+        self._dispatcher.look_again(event.at, commands)
 
-    def change_rules(self, event: events.SchedulingChanged) -> Sequence[Command]:
-        """Change the policy, ageing factor or weights; IGNORED if nothing changes."""
+    def change_rules(self, event: events.SchedulingChanged, commands: list[Command]) -> None:
+        """Change the policy, ageing factor or weights; StaleEventError if nothing changes."""
         choices = self._book.rules.choices.changed(event)
         if choices == self._book.rules.choices or not self.adopt(choices):
-            return IGNORED
-        commands: list[Command] = []
+            raise StaleEventError
         self.sort(event.at, commands)
-        return commands or NO_COMMANDS
 
     def adopt(self, choices: Choices) -> bool:
         """Use these choices from now on; False if the policy is not known."""
@@ -136,7 +134,40 @@ class Reorderer:
         own = self._book.rules.policy(job, *runs.execution, state.serial)
         return sort_key(job, own, state.serial)
 
-    def _look_again(self, at: float) -> Sequence[Command]:
-        commands: list[Command] = []
-        self._dispatcher.look_again(at, commands)
-        return commands or NO_COMMANDS
+
+_SORTED_AFTER = (
+    events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
+    events.AlarmRang,
+)  # fmt: skip
+"""Events after which more jobs may wait, or a sorting may be due."""
+
+
+class QueueSorter:
+    """Computes all waiting jobs' sort keys again at every multiple of ``every`` seconds.
+
+    Between sortings a job keeps its key. While no job waits no alarm is set.
+    """
+
+    def __init__(self, every: float, book: JobBook, reorderer: Reorderer, alarms: Alarms) -> None:
+        self._every = every
+        self._book = book
+        self._reorderer = reorderer
+        self._alarms = alarms
+        self._due_at: float | None = None
+
+    def follow(self, handlers: dict[type, Handler]) -> None:
+        """Check after each event that may require a sorting."""
+        for kind in _SORTED_AFTER:
+            handlers[kind] = followed_by(handlers[kind], self.look)
+
+    def look(self, at: float, commands: list[Command]) -> None:
+        """Sort if it is due; set an alarm for the next sorting if jobs wait."""
+        if self._due_at is not None and self._due_at <= at:
+            self._due_at = None
+            if self._reorderer.unsorted is None:  # else the last sorting takes longer than that
+                self._reorderer.sort(at, commands)
+        if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
+            if self._due_at is None:
+                due_at = (at // self._every + 1) * self._every
+                self._due_at = due_at if due_at > at else due_at + self._every
+            self._alarms.ask(self._due_at, commands)

@@ -1,4 +1,13 @@
-"""Void and failed attempts: the job is requeued or ends, and the slot is used again."""
+"""Void and failed attempts: the job is requeued or ends, and the slot is used again.
+
+Where failures are judged (``max_resets``), an attempt that failed (its job did, or its builder did
+not know of it) raises the counts of its job and of its builder. While they are equal the job is
+retried; the one with the higher count is to blame: the job fails, or the builder is cleaned, and at
+its fifth failure taken out of service. A success resets the builder's count to zero. A job that was
+being cancelled ends as cancelled, whatever the judgement; its builder is judged nevertheless.
+Failed attempts leave nothing to resume, so they are judged as Launchpad judges failures at
+dispatch.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,7 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.failures import FailureRules, judge
+from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Cause
 from farm.core.state import JobState, JobStatus, Slot
 
@@ -23,9 +32,8 @@ class Requeuer:
     def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
         """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
         state = slot.running
-        failures = self.book.rules.failures
-        if failures and state:
-            self.judge(state, slot, failures, at, reason, commands)
+        if self.book.rules.max_resets is not None and state:
+            self.judge(state, slot, at, reason, commands)
             return
         lane = self.give_back(slot, at, reason, commands)
         self.canceller.fail_fast(at, commands)
@@ -34,26 +42,35 @@ class Requeuer:
             self.dispatcher.fill_lanes([lane], at, commands)
 
     def judge(
-        self,
-        state: JobState,
-        slot: Slot,
-        rules: FailureRules,
-        at: float,
-        reason: str,
-        commands: list[Command],
+        self, state: JobState, slot: Slot, at: float, reason: str, commands: list[Command]
     ) -> None:
         """Judge whether the builder or the job is to blame for a failed attempt."""
-        verdict = judge(state, slot.builder, rules, reason)
-        if verdict.builder_fails:
-            self.dispatcher.take_no_more(slot.builder, at)
-            slot.builder.failed = True
-        lane = self.give_back(slot, at, verdict.reason, commands, verdict.job_is_reset)
+        builder = slot.builder
+        state.failures += 1
+        builder.failures += 1
+        judgement = judge_failure(
+            builder.failures,
+            state.failures,
+            retry=False,
+            cancelling=state.status is JobStatus.CANCELLING,
+            resets=state.resets,
+            max_resets=self.book.rules.max_resets,
+        )
+        counts = f"failures: job {state.failures}, builder {builder.failures}"
+        builder.failures = judgement.builder_failures_after
+        job_is_reset = judgement.job_action == "reset"
+        state.resets += job_is_reset
+        if builder_fails := judgement.builder_action == "fail":
+            self.dispatcher.take_no_more(builder, at)
+            builder.failed = True
+        reason = f"{reason or 'the attempt failed'} ({counts})"
+        lane = self.give_back(slot, at, reason, commands, job_is_reset)
         self.canceller.fail_fast(at, commands)
         if lane is not None:
             # before its old slot is free again: another builder is a better test
             self.dispatcher.fill_lanes([lane], at, commands)
         self.dispatcher.attempt_over(slot, at, commands)
-        if verdict.builder_fails:
+        if builder_fails:
             self.dispatcher.look_again(at, commands)
 
     @staticmethod

@@ -21,14 +21,13 @@ import msgspec
 
 from farm.core.model import Job
 from farm.core.policies import (
+    ageing,
     buildbarn,
     fifo,
     ljf,
-    ljf_aging,
     random_order,
     score,
     sjf,
-    sjf_aging,
 )
 
 KeyFunction = Callable[[Job, float, float, int], Any]
@@ -51,9 +50,9 @@ POLICIES: dict[str, PolicyFactory] = {
     "buildbarn": lambda _: buildbarn.key,
     "fifo": lambda _: fifo.key,
     "ljf": lambda _: ljf.key,
-    "ljf-aging": lambda options: ljf_aging.make(options.aging_factor, options.aging),
+    "ljf-aging": lambda o: ageing.make(o.aging_factor, o.aging, longest_first=True),
     "random": lambda options: random_order.make(options.seed),
     "score": lambda _: score.key,
     "sjf": lambda _: sjf.key,
-    "sjf-aging": lambda options: sjf_aging.make(options.aging_factor, options.aging),
+    "sjf-aging": lambda o: ageing.make(o.aging_factor, o.aging, longest_first=False),
 }

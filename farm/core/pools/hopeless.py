@@ -40,12 +40,11 @@ class Hopeless:
         #: whether arrivals have ended
         self.watches = False
 
-    def give_up(self, at: float) -> list[Command]:
+    def give_up(self, at: float, commands: list[Command]) -> None:
         """End the jobs that no builder will ever run; set an alarm for the others."""
-        commands: list[Command] = []
         if not self._jobs or self._something_runs():
             self._still_since = None
-            return commands
+            return
         if self._still_since is None:
             self._still_since = at
         given_up_at = self._still_since + PATIENCE
@@ -53,7 +52,6 @@ class Hopeless:
         self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text, commands)
         if self._jobs:
             self._alarms.ask(given_up_at, commands)
-        return commands
 
     def _something_runs(self) -> bool:
         for pool in self._keeper.pools.values():  # noqa: SIM110 - asked after every event

@@ -46,9 +46,8 @@ class PlatformGrace:
         for kind in WATCHED:
             handlers[kind] = followed_by(handlers[kind], self.look)
 
-    def look(self, at: float) -> list[Command]:
+    def look(self, at: float, commands: list[Command]) -> None:
         """Fail the jobs that have waited too long; set an alarm for the rest."""
-        commands: list[Command] = []
         for lane in self._dispatcher.matching.lanes:
             if not lane.waiting or self._has_builders(lane):
                 self._since.pop(lane, None)
@@ -61,7 +60,6 @@ class PlatformGrace:
             for state in list(lane.queue.in_order()):
                 self._fail(state, lane, at, commands)
         self._canceller.fail_fast(at, commands)
-        return commands
 
     def _has_builders(self, lane: Lane) -> bool:
         there = (state for group in lane.groups for state in group.free.members())

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from farm.core.contention.laws import ContentionLaw
-from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.model import Builder
 
 

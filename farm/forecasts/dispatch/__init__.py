@@ -1,9 +1,10 @@
 """Estimates of when a waiting job is dispatched: time to next builder + predecessor lead time.
 
-``estimate_dispatch`` estimates one job with all of its arithmetic, ``estimate_queue`` the whole
-queue in one pass; both take a ``FarmView``. A scheduler that keeps its queue as columns makes a
-``QueueEstimates`` directly, which estimates the head of a platform's queue and a job submitted
-now. Rule sets (``RULES``): ``page``, ``launchpad-2010``, ``launchpad``, ``farm``.
+``whole_queue.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from which
+``estimate.estimate_at`` reads one job's estimate with all of its arithmetic. A scheduler that keeps
+its queue as columns makes the table (``QueueEstimates``) directly: it estimates the head of a
+platform's queue, and a job submitted now. Rule sets (``rules.RULES``): ``page``,
+``launchpad-2010``, ``launchpad``, ``farm``.
 
 How the formula is applied beyond Launchpad's farm:
 
@@ -22,44 +23,3 @@ if their builders differ; a group smaller than its pool is divided by its own si
 jobs did not all start together; the head job's wait is added even if another builder is free for
 the job of interest.
 """
-
-from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
-from farm.forecasts.dispatch.estimate import (
-    DispatchEstimate,
-    PredecessorGroup,
-    estimate_dispatch,
-)
-from farm.forecasts.dispatch.rules import (
-    FARM,
-    LAUNCHPAD,
-    LAUNCHPAD_2010,
-    PAGE,
-    RULES,
-    Rules,
-)
-from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
-from farm.forecasts.dispatch.whole_queue import (
-    QueueEstimates,
-    WaitingColumns,
-    estimate_queue,
-)
-
-__all__ = [
-    "FARM",
-    "LAUNCHPAD",
-    "LAUNCHPAD_2010",
-    "PAGE",
-    "RULES",
-    "BuilderPools",
-    "BuilderView",
-    "DispatchEstimate",
-    "FarmView",
-    "JobView",
-    "NextBuilder",
-    "PredecessorGroup",
-    "QueueEstimates",
-    "Rules",
-    "WaitingColumns",
-    "estimate_dispatch",
-    "estimate_queue",
-]

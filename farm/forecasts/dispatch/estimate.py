@@ -9,13 +9,15 @@ builder, TNB).
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator, Sequence
 
-from farm.core.errors import StateError
+import msgspec
+import numpy as np
+
 from farm.core.model import Platform
-from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
-from farm.forecasts.dispatch.rules import LAUNCHPAD, Rules
-from farm.forecasts.dispatch.view import FarmView, JobView
+from farm.forecasts.dispatch.builder_pools import NextBuilder
+from farm.forecasts.dispatch.view import JobView
+from farm.forecasts.dispatch.whole_queue import QueueEstimates
 
 
 class PredecessorGroup(msgspec.Struct, frozen=True):
@@ -36,111 +38,53 @@ class DispatchEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """When a job will be dispatched, seconds from now, and how that was computed."""
 
     job: str
-    #: names of the jobs ahead that compete with it, in dispatch order
-    predecessors: tuple[str, ...]
+    #: the jobs ahead that compete with it
+    groups: tuple[PredecessorGroup, ...]
     #: usable builders (slots), busy or free, that can run it
     pool_for_job: int
+    head_job: str
     head_platform: Platform
-    #: free builders (slots) for the head job
-    free_for_head: int
-    tnb_s: float
+    #: for the head job
+    next_builder: NextBuilder
     plt_s: float
     #: None: no builder can run it
     estimate_s: float | None
-    groups: tuple[PredecessorGroup, ...]
-    head_job: str
-    next_builder: NextBuilder
 
     @property
-    def plt_exact_s(self) -> float:
-        """Return the lead time without truncation."""
-        return sum(group.sum_s / group.divisor for group in self.groups if group.divisor)
+    def predecessors(self) -> int:
+        """The number of competing jobs ahead."""
+        return sum(group.jobs for group in self.groups)
 
 
-def estimate_dispatch(view: FarmView, job_id: int, rules: Rules = LAUNCHPAD) -> DispatchEstimate:
-    """Estimate when one waiting job will be dispatched.
-
-    Costs one sort of the waiting jobs; for many jobs use ``estimate_queue``. Raises StateError if
-    the job is unknown or is not waiting.
-    """
-    job = _job_of_interest(view, job_id)
-    builder_pools = BuilderPools(view.builders, view.jobs, rules)
-    waiting = view.waiting()
-    ahead = waiting[: next(place for place, other in enumerate(waiting) if other.id == job_id)]
-    return _estimate(job, ahead, waiting[0], builder_pools, rules)
-
-
-def _job_of_interest(view: FarmView, job_id: int) -> JobView:
-    for job in view.jobs:
-        if job.id == job_id:
-            if job.status != "waiting":
-                raise StateError(
-                    f"job {job.name!r} is {job.status}: only a waiting job has an estimate"
-                )
-            return job
-    raise StateError(f"no job with id {job_id}")
-
-
-def _estimate(
-    job: JobView, ahead: list[JobView], first: JobView, builder_pools: BuilderPools, rules: Rules
-) -> DispatchEstimate:
-    rivals = {(j.processor, j.virtualized): j.platform for j in ahead}
-    competing = {
-        key for key, platform in rivals.items() if builder_pools.competes(job.platform, platform)
-    }
-    predecessors = [j for j in ahead if (j.processor, j.virtualized) in competing]
-    groups = _groups(predecessors, builder_pools, rules)
-    head = first if rules.global_head else (predecessors or [job])[0]
-    next_builder = builder_pools.next_builder(head.platform)
-    pool = builder_pools.pool_for_job(job.platform)
+def estimate_at(jobs: Sequence[JobView], queue: QueueEstimates, place: int) -> DispatchEstimate:
+    """Return the estimate of the job at a place of the queue; ``jobs`` are in dispatch order."""
+    job, rules, pools = jobs[place], queue.rules, queue.builder_pools
+    rivals = queue.rivals(job.platform)
+    groups = tuple(_groups_ahead(queue, job.platform, place))
+    first = 0 if rules.global_head else min([place, *(int(r.positions[0]) for r in rivals)])
+    head = jobs[first]
+    next_builder = pools.next_builder(head.platform)
+    pool = pools.pool_for_job(job.platform)
     lead_time = sum((group.lead_time_s for group in groups), 0.0)
-    total = max(rules.floor_s, next_builder.tnb_s + lead_time)
     return DispatchEstimate(
         job=job.name,
-        predecessors=tuple(j.name for j in predecessors),
-        pool_for_job=pool,
-        head_platform=rules.head_shown(head.platform, own=head is job),
-        free_for_head=next_builder.free,
-        tnb_s=next_builder.tnb_s,
-        plt_s=lead_time,
-        estimate_s=total if pool else None,
         groups=groups,
+        pool_for_job=pool,
         head_job=head.name,
+        head_platform=rules.head_shown(head.platform, own=head is job),
         next_builder=next_builder,
+        plt_s=lead_time,
+        estimate_s=max(rules.floor_s, next_builder.tnb_s + lead_time) if pool else None,
     )
 
 
-def _groups(
-    predecessors: list[JobView], builder_pools: BuilderPools, rules: Rules
-) -> tuple[PredecessorGroup, ...]:
-    """Group the predecessors, in order of first appearance (the order in which they are added)."""
-    # sums are kept per platform as written, because that is where whole seconds are rounded:
-    # in 2010 unspecified and virtual were summed apart and added afterwards
-    sums: dict[Platform, dict[Platform, float]] = {}
-    counts: dict[Platform, int] = {}
-    for job in predecessors:
-        written = rules.shown(job.platform)
-        group = written.normalised()
-        parts = sums.setdefault(group, {})
-        parts[written] = parts.get(written, 0.0) + (job.duration_s or 0.0)
-        counts[group] = counts.get(group, 0) + 1
-    return tuple(
-        _group(group, counts[group], _total(parts, rules), builder_pools.group_pool(group), rules)
-        for group, parts in sums.items()
-    )
-
-
-def _total(parts: dict[Platform, float], rules: Rules) -> float:
-    # by virtualization as written, so that both ways of estimating add in one order
-    ordered = (parts[key] for key in sorted(parts, key=lambda p: p.virtualized is None))
-    return sum((float(round(part)) if rules.whole_seconds else part for part in ordered), 0.0)
-
-
-def _group(
-    platform: Platform, jobs: int, total: float, pool: int, rules: Rules
-) -> PredecessorGroup:
-    divisor = min(jobs, pool)
-    lead_time = total / divisor if divisor else 0.0
-    if rules.whole_seconds:
-        lead_time = float(int(lead_time))
-    return PredecessorGroup(platform, jobs, total, pool, divisor, lead_time)
+def _groups_ahead(
+    queue: QueueEstimates, platform: Platform, place: int
+) -> Iterator[PredecessorGroup]:
+    for rival in queue.rivals(platform):
+        ahead = int(np.searchsorted(rival.positions, place))
+        if ahead:
+            pool = queue.builder_pools.group_pool(rival.platform)
+            total, lead_time = float(rival.sums[ahead - 1]), float(rival.quotients[ahead])
+            divisor = min(ahead, pool)
+            yield PredecessorGroup(rival.platform, ahead, total, pool, divisor, lead_time)

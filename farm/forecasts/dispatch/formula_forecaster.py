@@ -9,7 +9,7 @@ from farm.core.state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.forecasts.dispatch.rules import Rules
-from farm.forecasts.runtime import RuntimeEstimator
+from farm.forecasts.runtime.interface import RuntimeEstimator
 
 
 class FormulaForecaster:

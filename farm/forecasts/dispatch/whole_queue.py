@@ -1,22 +1,21 @@
-"""The whole queue's estimates in one pass over the sorted queue.
+"""The estimates of a whole queue, from one pass over the sorted queue.
 
 A job's lead time is a sum over platform groups of a quotient that depends only on how many jobs
 of that group are ahead of it. So each group's quotients are computed once (two running sums) and
-looked up by position. n jobs on g platforms cost one sort and about g vector operations of
-length n, while estimating each job alone costs n passes.
+looked up by position. n jobs on g platforms cost one sort and vector operations of length n in
+all; after that an estimate costs a binary search per group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.model import Platform
-from farm.forecasts.dispatch.builder_pools import BuilderPools, NextBuilder
+from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.rules import LAUNCHPAD, Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
 
@@ -45,23 +44,20 @@ class WaitingColumns(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-class _Group:
-    """The waiting jobs of one platform: their places, and the quotient after each."""
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """The waiting jobs of one platform: their places, and what the first of them add up to."""
 
-    def __init__(self, platform: Platform, positions: Counts, quotients: Floats) -> None:
-        self.platform = platform
-        #: places in the queue, ascending
-        self.positions = positions
-        #: entry k: what the first k jobs of the group add to a lead time, seconds
-        self.quotients = quotients
+    platform: Platform
+    #: places in the queue, ascending
+    positions: Counts
+    #: entry k: the sum of the estimated run times of the first k + 1 jobs, seconds
+    sums: Floats
+    #: entry k: what the first k jobs of the group add to a lead time, seconds
+    quotients: Floats
 
 
 class QueueEstimates:
-    """Every waiting job's estimate, by place in dispatch order.
-
-    The arrays (one entry per job) are computed on first use; estimates of single jobs
-    (``estimate_at``, ``head_of_queue``, ``new_job``) do without them.
-    """
+    """The estimates of jobs by their platform and their place in dispatch order."""
 
     def __init__(self, columns: WaitingColumns, builder_pools: BuilderPools, rules: Rules) -> None:
         self.rules = rules
@@ -72,76 +68,22 @@ class QueueEstimates:
         #: platform code -> group
         self._group_of = np.array([names.index(p.normalised()) for p in written], dtype=np.int32)
         self._groups = self._in_order_of_appearance(names, written)
-        self._rivals_of: dict[tuple[str | None, bool], list[_Group]] = {}
+        self._rivals_of: dict[tuple[str | None, bool], list[Group]] = {}
 
     def __len__(self) -> int:
         return len(self.columns.codes)
 
-    @cached_property
-    def plt_s(self) -> Floats:
-        """Predecessor lead time, seconds."""
-        found = np.zeros(len(self))
-        for group, rival in self._pairs():
-            found[group.positions] += rival.quotients[_count_before(rival, group)]
-        return found
-
-    @cached_property
-    def predecessors(self) -> Counts:
-        """The number of competing jobs ahead."""
-        found = np.zeros(len(self), dtype=np.intp)
-        for group, rival in self._pairs():
-            found[group.positions] += _count_before(rival, group)
-        return found
-
-    @cached_property
-    def tnb_s(self) -> Floats:
-        """Time to next builder, seconds."""
-        found = np.zeros(len(self))
-        for group in self._groups:
-            found[group.positions] = self.next_builder(group.platform).tnb_s
-        return found
-
-    @cached_property
-    def estimate_s(self) -> Floats:
-        """Seconds until dispatch; NaN: no builder can run it."""
-        found = np.maximum(self.rules.floor_s, self.tnb_s + self.plt_s)
-        shown = (self.rules.shown(platform) for platform in self.columns.platforms)
-        pools = np.array([self.builder_pools.pool_for_job(p) for p in shown], dtype=np.int64)
-        if len(self):
-            found[pools[self.columns.codes] == 0] = np.nan
-        return found
-
-    def estimate_at(self, place: int) -> float | None:
-        """Return one entry of ``estimate_s`` without computing all of them; None for NaN."""
-        return self.new_job(self.columns.platforms[self.columns.codes[place]], place)
-
-    def head_place(self, platform: Platform) -> int | None:
-        """Return the place of the head job of this platform's queue; None if it is empty."""
-        if self.rules.global_head:
-            return 0 if len(self) else None
-        return min((int(rival.positions[0]) for rival in self._rivals(platform)), default=None)
-
-    def next_builder(self, platform: Platform) -> NextBuilder:
-        """Return the next builder for the head job of this platform's queue."""
-        head = self.head_place(platform)
-        if head is not None:
-            platform = self.columns.platforms[self.columns.codes[head]]
-        return self.builder_pools.next_builder(platform)
-
     def predecessor_places(self, place: int) -> Counts:
         """Return the places of the competing jobs ahead of this one."""
-        platform = self.columns.platforms[self.columns.codes[place]]
-        ahead = [
-            rival.positions[: np.searchsorted(rival.positions, place)]
-            for rival in self._rivals(platform)
-        ]
+        rivals = self.rivals(self.platform_at(place))
+        ahead = [rival.positions[: np.searchsorted(rival.positions, place)] for rival in rivals]
         return np.sort(np.concatenate(ahead)) if ahead else np.zeros(0, dtype=np.intp)
 
     def new_job(self, platform: Platform, place: int | None = None) -> float | None:
         """Estimate the dispatch of a job that is not in the queue, seconds; None if never.
 
-        It would precede the job that is now at ``place``, or follow all (None). Costs a binary
-        search per platform, which is cheap enough for every submission.
+        It would precede the job that is now at ``place``, or follow all (None). Cheap enough for
+        every submission.
         """
         written = self.rules.shown(platform)
         if not self.builder_pools.pool_for_job(written):
@@ -149,12 +91,12 @@ class QueueEstimates:
         place = len(self) if place is None else place
         lead_time = 0.0
         head = 0 if self.rules.global_head else place
-        for rival in self._rivals(platform):
+        for rival in self.rivals(platform):
             before = int(np.searchsorted(rival.positions, place))
             lead_time += float(rival.quotients[before])
             head = min(head, int(rival.positions[0]))
         if head < place:
-            platform = self.columns.platforms[self.columns.codes[head]]
+            platform = self.platform_at(head)
         tnb = self.builder_pools.next_builder(platform).tnb_s
         return max(self.rules.floor_s, tnb + lead_time)
 
@@ -166,10 +108,16 @@ class QueueEstimates:
         ours = platform.normalised()
         for group in self._groups:
             if group.platform == ours:
-                return self.estimate_at(int(group.positions[0]))
+                first = int(group.positions[0])
+                return self.new_job(self.platform_at(first), first)
         return self.new_job(platform)
 
-    def _rivals(self, platform: Platform) -> list[_Group]:
+    def platform_at(self, place: int) -> Platform:
+        """Return the platform of the job at this place, as written."""
+        return self.columns.platforms[int(self.columns.codes[place])]
+
+    def rivals(self, platform: Platform) -> list[Group]:
+        """Return the groups that compete with jobs of this platform, the first one ahead first."""
         key = (platform.processor, platform.needs_virtual)
         if key not in self._rivals_of:
             self._rivals_of[key] = [
@@ -181,39 +129,38 @@ class QueueEstimates:
 
     def _in_order_of_appearance(
         self, names: list[Platform], written: list[Platform]
-    ) -> list[_Group]:
+    ) -> list[Group]:
         """Make the groups, in the order in which a job's quotients are added."""
         codes = self.columns.codes
         membership = self._group_of[codes] if len(codes) else codes
         # a stable sort by group leaves each group's places ascending
         by_group = np.argsort(membership, kind="stable")
         ends = np.cumsum(np.bincount(membership, minlength=len(names)))
-        groups = (
-            [
-                self._make_group(name, positions, written)
-                for name, positions in zip(names, np.split(by_group, ends[:-1]), strict=True)
-                if len(positions)
-            ]
-            if names
-            else []
-        )
+        parts = np.split(by_group, ends[:-1]) if names else []
+        groups = [
+            self._make_group(name, positions, written)
+            for name, positions in zip(names, parts, strict=True)
+            if len(positions)
+        ]
         return sorted(groups, key=lambda group: int(group.positions[0]))
 
-    def _make_group(self, name: Platform, positions: Counts, written: list[Platform]) -> _Group:
+    def _make_group(self, name: Platform, positions: Counts, written: list[Platform]) -> Group:
         durations, codes = self.columns.durations[positions], self.columns.codes[positions]
+        sums = self._running_sums(durations, codes, written)
         pool = self.builder_pools.group_pool(name)
         quotients = np.zeros(len(positions) + 1)
         if pool:
-            sums = self._running_sums(durations, codes, written)
             quotients[1:] = sums / np.minimum(np.arange(1, len(positions) + 1), pool)
-        return _Group(
-            name, positions, np.trunc(quotients) if self.rules.whole_seconds else quotients
-        )
+        whole = np.trunc(quotients) if self.rules.whole_seconds else quotients
+        return Group(name, positions, sums, whole)
 
     def _running_sums(
         self, durations: Floats, codes: NDArray[np.int32], written: list[Platform]
     ) -> Floats:
-        """Return running sums; unspecified virtualization is rounded apart (as in ``_groups``)."""
+        """Return running sums; unspecified virtualization is rounded apart.
+
+        In 2010 it was summed apart from virtual, and added afterwards.
+        """
         unspecified = np.array([p.virtualized is None for p in written])[codes]
         if not unspecified.any() or unspecified.all():
             return self._rounded(np.cumsum(durations))
@@ -223,27 +170,13 @@ class QueueEstimates:
     def _rounded(self, sums: Floats) -> Floats:
         return np.rint(sums) if self.rules.whole_seconds else sums
 
-    def _pairs(self) -> Iterator[tuple[_Group, _Group]]:
-        """Yield each group with each of its rivals, in the order in which lead times are added."""
-        for group in self._groups:
-            for rival in self._rivals(group.platform):
-                yield group, rival
-
-
-def _count_before(rival: _Group, group: _Group) -> Counts:
-    """Count, for each job of the group, the rival's jobs ahead of it."""
-    if rival is group:
-        return np.arange(len(group.positions))
-    return np.searchsorted(rival.positions, group.positions)
-
 
 def estimate_queue(
     view: FarmView, rules: Rules = LAUNCHPAD
 ) -> tuple[list[JobView], QueueEstimates]:
     """Estimate when every waiting job will be dispatched.
 
-    Returns the waiting jobs in dispatch order and the estimates in the same order; they equal
-    those of ``estimate_dispatch`` exactly.
+    Returns the waiting jobs in dispatch order, and the estimates by place in that order.
     """
     jobs = view.waiting()
     builder_pools = BuilderPools(view.builders, view.jobs, rules)

@@ -16,23 +16,10 @@ from farm.core.errors import InputError, did_you_mean
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
 from farm.forecasts.runtime.declared import Declared
-from farm.forecasts.runtime.interface import Basis, EstimatorOptions, RuntimeEstimator
+from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.last_three import LastThree
 from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
-from farm.forecasts.runtime.past_runs import Learner, learn_from
-from farm.forecasts.runtime.quantiles import RuntimeDistribution
-
-__all__ = [
-    "ESTIMATORS",
-    "Basis",
-    "EstimatorOptions",
-    "Learner",
-    "RuntimeDistribution",
-    "RuntimeEstimator",
-    "learn_from",
-    "make_estimator",
-]
 
 ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
     "boinc": Boinc,

@@ -28,6 +28,7 @@ from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
     JsonValues,
+    RuntimeEstimator,
     check_owner,
     is_time,
     said_basis,
@@ -59,14 +60,14 @@ def _bounded(value: float) -> float:
     return min(max(value, SMALLEST), LARGEST)
 
 
-class Boinc:
+class Boinc(RuntimeEstimator):
     """Runtime estimation as BOINC's server does it today."""
 
     name = "boinc"
     learns = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
-        self.options = options or EstimatorOptions()
+        super().__init__(options)
         self.history = History()
         self._rules = LadderRules(
             host_samples=self.options.host_samples, version_samples=self.options.kind_samples
@@ -172,7 +173,7 @@ class Boinc:
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the expected remaining time of a running job in seconds, as BOINC's client does.
+        """Return the expected remaining time of a running job as BOINC's client does.
 
         Without progress reports the fraction done is assumed to approach 1 exponentially, so a job
         that has outrun its estimate gets less and less; with reports, these count more and more.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import EstimatorBase, on_builder
+from farm.forecasts.runtime.interface import RuntimeEstimator, on_builder
 
 
-class Declared(EstimatorBase):
+class Declared(RuntimeEstimator):
     """The job's declared time ÷ the builder's speed; a default when nothing was declared."""
 
     name = "declared"

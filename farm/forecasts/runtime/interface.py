@@ -7,12 +7,11 @@ is a finite number of seconds, zero or more, whatever the history was.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from farm.core.errors import StateError
-from farm.core.estimator import Estimator
 from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
@@ -46,29 +45,6 @@ class Basis(msgspec.Struct, frozen=True):
 
     rung: str
     samples: int = 0
-
-
-class RuntimeEstimator(Estimator, Protocol):
-    """Predicts how long a job will take, and learns from the outcome."""
-
-    name: str
-
-    def remaining(
-        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
-    ) -> float:
-        """Return the expected remaining time of a running job in seconds, even if it is overdue.
-
-        ``fraction_done`` (0 to 1) is the progress that the job reports; None if it does not.
-        """
-
-    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
-        """Return the basis of ``estimate`` for the same arguments."""
-
-    def dump(self) -> JsonValues:
-        """Return all statistics as plain JSON values, for ``load``."""
-
-    def load(self, state: JsonValues) -> None:
-        """Replace the statistics by dumped ones; StateError if they are of another estimator."""
 
 
 def converted(state: JsonValues, key: str, kind: type[T]) -> T:
@@ -124,8 +100,11 @@ def remaining_after(
     return total - elapsed if total > elapsed else overdue
 
 
-class EstimatorBase:
-    """Base of estimators: it learns nothing; subclasses define ``name`` and ``estimate``."""
+class RuntimeEstimator:
+    """Predicts how long a job will take, and learns from the outcome; see ``Estimator``, too.
+
+    Subclasses define ``name`` and ``estimate``; as it is here an estimator learns nothing.
+    """
 
     name = ""
     learns = False
@@ -138,7 +117,7 @@ class EstimatorBase:
         raise NotImplementedError
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
-        """Return the basis of the estimate: by default the declared time."""
+        """Return the basis of ``estimate`` for the same arguments: by default the declared time."""
         return said_basis(job)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
@@ -147,16 +126,19 @@ class EstimatorBase:
     def remaining(
         self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
     ) -> float:
-        """Return the expected remaining time of a running job in seconds."""
+        """Return the expected remaining time of a running job in seconds, even if it is overdue.
+
+        ``fraction_done`` (0 to 1) is the progress that the job reports; None if it does not.
+        """
         total = self.estimate(job, builder)
         return remaining_after(total, elapsed, fraction_done, self.options.overdue_time)
 
     def dump(self) -> JsonValues:
-        """Return the estimator's name alone."""
+        """Return all statistics as plain JSON values, for ``load``: here none but the name."""
         return {"estimator": self.name}
 
     def load(self, state: JsonValues) -> None:
-        """Check that the state is of this estimator."""
+        """Replace the statistics by dumped ones; StateError if they are of another estimator."""
         check_owner(state, self.name)
 
 

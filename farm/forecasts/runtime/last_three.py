@@ -5,9 +5,9 @@ from __future__ import annotations
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     Basis,
-    EstimatorBase,
     EstimatorOptions,
     JsonValues,
+    RuntimeEstimator,
     check_owner,
     converted,
     is_time,
@@ -20,7 +20,7 @@ from farm.forecasts.runtime.interface import (
 _KEPT = 3
 
 
-class LastThree(EstimatorBase):
+class LastThree(RuntimeEstimator):
     """Per kind: the mean of the last three successes, each converted to a builder of speed 1.
 
     Without a history: the declared time, else the default. Failed and cancelled attempts are

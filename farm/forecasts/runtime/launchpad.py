@@ -7,9 +7,9 @@ import math
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     Basis,
-    EstimatorBase,
     EstimatorOptions,
     JsonValues,
+    RuntimeEstimator,
     check_owner,
     converted,
     is_time,
@@ -21,7 +21,7 @@ from farm.upstream.launchpad.duration import DEFAULTS_S, HISTORY, estimate_durat
 _FAMILIES = {*DEFAULTS_S, "translationtemplates"}
 
 
-class Launchpad(EstimatorBase):
+class Launchpad(RuntimeEstimator):
     """Per kind and processor: the newest success, or the median of nine.
 
     A kind's family is the part before its colon (``snap:firefox``); a kind of an unknown family is

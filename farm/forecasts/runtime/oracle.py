@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import Basis, EstimatorBase, on_builder
+from farm.forecasts.runtime.interface import Basis, RuntimeEstimator, on_builder
 
 
-class Oracle(EstimatorBase):
+class Oracle(RuntimeEstimator):
     """The job's own service time ÷ the builder's speed (without contention)."""
 
     name = "oracle"

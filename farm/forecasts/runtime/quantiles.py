@@ -66,21 +66,17 @@ class Quantiles:
         """Return the values kept, oldest first."""
         return list(self._newest)
 
-    def at(self, u: float) -> float:
-        """Return the quantile at u (0 to 1; outside, the nearer end); there must be a value."""
-        kept = self._sorted
-        place = min(max(u, 0.0), 1.0) * (len(kept) - 1)
-        below = int(place)
-        low, high = kept[below], kept[min(below + 1, len(kept) - 1)]
-        # limited to the two: rounding must not make a quantile function decrease
-        return min(max(low + (high - low) * (place - below), low), high)
+    def ends(self) -> tuple[float, float]:
+        """Return the smallest and the largest value; there must be one."""
+        return self._sorted[0], self._sorted[-1]
 
-    def at_each(self, shares: Floats) -> Floats:
-        """Return the quantiles at several places from 0 to 1, as ``at`` has them."""
+    def at(self, shares: Floats) -> Floats:
+        """Return the quantiles at several places from 0 to 1; there must be a value."""
         kept = np.array(self._sorted)
         places = shares * (len(kept) - 1)
         below = places.astype(int)
         low, high = kept[below], kept[np.minimum(below + 1, len(kept) - 1)]
+        # limited to the two: rounding must not make a quantile function decrease
         quantiles: Floats = np.clip(low + (high - low) * (places - below), low, high)
         return quantiles
 
@@ -135,7 +131,7 @@ class _History:
     def _fit(self) -> tuple[float, float]:
         """Fit the line and keep the factors around it; return e^a and b."""
         ratios, work = self.ratios.values(), self.work.values()
-        least, largest = self.ratios.at(0.0), self.ratios.at(1.0)
+        least, largest = self.ratios.ends()
         if len(ratios) != len(work) or largest - least <= 1e-9 * largest:
             self._factors = self.ratios  # certain, or dumped without the work
             return 1.0, 1.0
@@ -154,7 +150,7 @@ class _History:
         return math.exp(a), b
 
 
-class RuntimeDistribution:
+class RuntimeDistribution(RuntimeEstimator):
     """A runtime estimator together with the distribution of its jobs' true run times.
 
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
@@ -211,7 +207,7 @@ class RuntimeDistribution:
         return (time, factors) if is_time(time) else None
 
     def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return what ``draw`` uses without a builder: a time, and its observed factors.
+        """Return a time of a job without a builder, and its observed factors, to draw from.
 
         The factors are in order of observation, oldest first. None: the time, which is the
         estimate, is taken as certain.
@@ -221,18 +217,11 @@ class RuntimeDistribution:
             return self.estimator.estimate(job), None
         return found[0], found[1].values()
 
-    def draw(self, job: Job, u: float, builder: Builder | None = None) -> float:
-        """Return the run time in seconds that is not exceeded with probability u (0 to 1)."""
-        found = self._spread(job, builder)
-        if found is None:
-            return self.estimator.estimate(job, builder)
-        return _finite(found[0] * found[1].at(u), found[0])
-
     def draw_remaining(self, job: Job, u: Floats, builder: Builder, elapsed: float) -> Floats:
-        """Return, for each u, the same of the rest of a job that has run ``elapsed`` seconds.
+        """Return, for each u, the rest (s) of a run that is not exceeded with probability u.
 
-        Only longer run times are drawn from; if it has outrun them all, the estimator's remaining
-        time is returned.
+        The job has run for ``elapsed`` seconds. Only longer run times are drawn from; if it has
+        outrun them all, the estimator's remaining time is returned.
         """
         found = self._spread(job, builder)
         if not is_time(elapsed):
@@ -244,7 +233,7 @@ class RuntimeDistribution:
             return np.full(len(u), self.estimator.remaining(job, builder, elapsed))
         unit, factors = found
         shares = gone + (1.0 - gone) * np.clip(u, 0.0, 1.0)
-        rests = np.maximum(unit * factors.at_each(shares) - elapsed, 0.0)
+        rests = np.maximum(unit * factors.at(shares) - elapsed, 0.0)
         return np.where(rests < math.inf, rests, unit)
 
     def dump(self) -> JsonValues:
@@ -282,7 +271,3 @@ def _usable(ratios: list[float]) -> list[float]:
 
 def _usable_work(work: list[float]) -> list[float]:
     return [value for value in work if 0.0 <= value <= LONGEST]
-
-
-def _finite(value: float, otherwise: float) -> float:
-    return value if value < math.inf else otherwise

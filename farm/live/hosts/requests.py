@@ -9,7 +9,7 @@ import msgspec
 
 from farm.core.commands import RequestBuilder
 from farm.core.pools.spec import PoolSpec
-from farm.emulation.spec import spec_of
+from farm.emulation.behaviour import spec_of
 from farm.live.store.saved import SavedFarm
 from farm.live.wire.messages import Play
 

@@ -126,6 +126,7 @@ class Lease:
     def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
+            self._meet_trouble(pipe)
             value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
             if epoch < self._read:
                 self._not_before = time.monotonic() + GRACE * self._time
@@ -140,6 +141,15 @@ class Lease:
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
         return Fence(client, self._keys, self._epoch, commits)
+
+    def _meet_trouble(self, pipe: Connection) -> None:
+        """Raise the error that now keeps the holder from refreshing its lease.
+
+        The write of nothing changes nothing, but a server that refuses writes refuses it too.
+        Reads alone would show a valid lease for as long as the trouble lasts.
+        """
+        with PassOverSpoilt():
+            pipe.setrange(self._key, 0, "")
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""

@@ -23,8 +23,8 @@ from farm.core.events import (
     SchedulingChanged,
     UndrainRequested,
 )
+from farm.emulation.behaviour import BuilderSpec
 from farm.emulation.builder import BuilderEvent
-from farm.emulation.spec import BuilderSpec
 from farm.live.redis.keys import UNREADABLE, Stream
 
 VERSION = 3

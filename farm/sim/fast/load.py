@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from farm.core.estimator import Estimator
+from farm.core.jobs.estimator import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
 from farm.results.summary.ends import Numbers, attributed, numbered

@@ -14,15 +14,13 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
-from farm.sim.fast.asking import Asking
 from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.kernel.compiled import by_attribute
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
-from farm.sim.fast.kernel.many import play_each
 from farm.sim.fast.load import Load
 from farm.sim.too_large import LIVES_ALLOWED
 
@@ -81,7 +79,7 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
-    if play_each(farm, _copy(farm), columns, orders, ends) != layout.PLAYED:
+    if loop.play_each(farm, _copy(farm), columns, orders, ends) != layout.PLAYED:
         raise InputError("found jobs that no builder can run; allowed: none")
     return ends
 
@@ -298,3 +296,30 @@ def _lanes(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kind
         if pool.provisioned or pool.loses:
             made["hopeful"] |= serves[kinds[pool.processors, pool.virtualized]]
     return made
+
+
+_COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
+
+
+class Asking:
+    """One pool's algorithm, with its memory."""
+
+    def __init__(self, pool: PoolSpec, algorithm: Algorithm[Any]) -> None:
+        self._pool = pool
+        self._algorithm = algorithm
+        self._memory = algorithm.start()
+        #: a declaration holds for its own class only; without one it is called at every tick
+        self._says = "stays_until" in vars(type(algorithm))
+
+    def answer(self, farm: layout.Farm, number: int) -> None:
+        """Plan for the loop's view of the pool, and write the answer into its arrays."""
+        seen, row = farm.looks[number], farm.pools[number]
+        at = float(farm.instants["now"][0])
+        counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
+        snapshot = PoolSnapshot(pool=self._pool.name, at=at, slots=self._pool.slots, **counts)
+        plan, self._memory = self._algorithm.plan(snapshot, self._memory)
+        row["desired"], row["start"], row["stop"] = plan.desired, plan.start, plan.stop
+        row["stays_until"] = at
+        if self._says:
+            row["stays_until"] = self._algorithm.stays_until(snapshot, self._memory)
+        row["answered"] = True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from farm.app import live_farm
+from farm.app.runs import live_farm
 from farm.cli.main import app
 from farm.core.errors import RunError
 from farm.core.events import DrainRequested

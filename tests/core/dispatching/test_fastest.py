@@ -249,7 +249,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
         busy = sum(builder.busy for builder in scheduler.builders.values())
         waiting = sum(lane.waiting for lane in scheduler.dispatcher.matching.lanes)
         assert busy or not waiting
-        groups: Any = scheduler.dispatcher.matching.groups
+        groups: Any = scheduler.dispatcher.matching.groups.values()
         assert sum(len(group.ends) for group in groups) == busy
 
     run(pools, drawn, SchedulingRules(by_speed=True, **rules), check)

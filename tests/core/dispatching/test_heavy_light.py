@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.commands import EndJob, SetAlarm, StartJob
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits, ThreadSlowdown
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
-from farm.core.dispatching.load_limits import LoadLimits
 from farm.core.driver import drive
 from farm.core.events import (
     AlarmRang,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +12,13 @@ from farm.core.queues import plain as platform_queue
 from farm.core.queues.fair_share import replay
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.snapshot import snapshot_of
-from farm.forecasts.dispatch import RULES, estimate_queue, in_steps
+from farm.forecasts.dispatch import in_steps
 from farm.forecasts.dispatch.at_submission import executing
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.whole_queue import estimate_queue
+from tests.fixtures.estimates import whole_table
 from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
 
 
@@ -81,9 +83,7 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
             sweep.step()
         found = sweep.finish()
     assert list(sweep.places) == [job.id for job in jobs]
-    assert np.array_equal(found.estimate_s, expected.estimate_s, equal_nan=True)
-    one_by_one = [found.estimate_at(place) for place in range(len(jobs))]
-    assert one_by_one == [None if np.isnan(each) else each for each in expected.estimate_s]
+    assert whole_table(found) == whole_table(expected)
 
 
 @settings(max_examples=50, deadline=None, phases=PHASES)

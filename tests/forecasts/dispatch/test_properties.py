@@ -6,15 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.model import Platform
-from farm.forecasts.dispatch import (
-    FARM,
-    RULES,
-    BuilderView,
-    FarmView,
-    JobView,
-    estimate_dispatch,
-    estimate_queue,
-)
+from farm.forecasts.dispatch.estimate import estimate_at
+from farm.forecasts.dispatch.rules import FARM, RULES
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
+from farm.forecasts.dispatch.whole_queue import estimate_queue
+from tests.fixtures.estimates import by_the_formula, estimate_dispatch, predecessors_of
 
 each_rule_set = pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 
@@ -71,22 +67,17 @@ def a_job(draw, job_id, builders):
 @each_rule_set
 @on_random_farms
 @given(view=farms())
-def test_whole_queue_equals_one_by_one(rules, view):
-    """The one pass gives every job, to the last bit, what asking for it alone gives."""
-    jobs, found = estimate_queue(view, rules)
+def test_the_table_equals_the_formula(rules, view):
+    """Every job's estimate, read off the table, is to the last bit what a plain walk adds up."""
+    jobs, queue = estimate_queue(view, rules)
     assert jobs == view.waiting()
     for place, job in enumerate(jobs):
-        alone = estimate_dispatch(view, job.id, rules)
-        estimate = (
-            None if found.estimate_s[place] != found.estimate_s[place] else found.estimate_s[place]
-        )
-        assert estimate == alone.estimate_s
-        assert (found.plt_s[place], found.tnb_s[place]) == (alone.plt_s, alone.tnb_s)
-        assert found.predecessors[place] == len(alone.predecessors)
-        names = tuple(jobs[other].name for other in found.predecessor_places(place))
-        assert names == alone.predecessors
-        head = jobs[found.head_place(job.platform)]
-        assert head.name == alone.head_job
+        found = estimate_at(jobs, queue, place)
+        ahead, expected = by_the_formula(view, job, rules)
+        assert found == expected
+        assert found.predecessors == len(ahead)
+        assert [jobs[other].name for other in queue.predecessor_places(place)] == ahead
+        assert queue.new_job(job.platform, place) == found.estimate_s
 
 
 @each_rule_set
@@ -97,7 +88,7 @@ def test_estimates_are_never_below_the_floor(rules, view):
     for job in view.waiting():
         alone = estimate_dispatch(view, job.id, rules)
         assert alone.plt_s >= 0
-        assert alone.tnb_s >= 0
+        assert alone.next_builder.tnb_s >= 0
         assert alone.estimate_s is None or alone.estimate_s >= rules.floor_s
         assert (alone.estimate_s is None) == (alone.pool_for_job == 0)
 
@@ -111,10 +102,10 @@ def test_disabling_a_builder_never_makes_an_estimate(rules, view, data):
         return
     victim = data.draw(st.sampled_from(view.builders))
     fewer = tuple(msgspec.structs.replace(b, ok=False) if b is victim else b for b in view.builders)
-    _, before = estimate_queue(view, rules)
-    _, after = estimate_queue(msgspec.structs.replace(view, builders=fewer), rules)
-    for was, is_now in zip(before.estimate_s, after.estimate_s, strict=True):
-        assert was == was or is_now != is_now
+    with_fewer = msgspec.structs.replace(view, builders=fewer)
+    for job in view.waiting():
+        was, is_now = (estimate_dispatch(v, job.id, rules).estimate_s for v in (view, with_fewer))
+        assert was is not None or is_now is None
 
 
 @each_rule_set
@@ -161,7 +152,7 @@ def test_a_slot_is_a_builder(view):
         for job in whole.waiting():
             one, other = (estimate_dispatch(v, job.id, rules) for v in (whole, parts))
             assert (one.estimate_s, one.groups) == (other.estimate_s, other.groups)
-            assert one.free_for_head == other.free_for_head
+            assert one.next_builder.free == other.next_builder.free
 
 
 @on_random_farms
@@ -177,8 +168,10 @@ def test_our_rules_are_launchpads_on_launchpads_farm(view):
         if not ours.pool_for_job or any(not group.pool for group in theirs.groups):
             continue
         if all((j.duration_s or 0.0).is_integer() for j in view.jobs):
-            assert ours.plt_s == pytest.approx(theirs.plt_exact_s)
-        assert ours.predecessors == theirs.predecessors
+            exact = sum(group.sum_s / group.divisor for group in theirs.groups)
+            assert ours.plt_s == pytest.approx(exact)
+        ahead = [predecessors_of(view, job.id, rules) for rules in (FARM, RULES["launchpad"])]
+        assert ahead[0] == ahead[1]
         assert ours.head_job == theirs.head_job
 
 

@@ -5,9 +5,12 @@ from farm.core.dispatching.matching import BuilderGroup, Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import PlainQueue
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
-from farm.forecasts.dispatch import FARM, FarmView, QueueEstimates, estimate_queue
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.dispatch.rules import FARM
+from farm.forecasts.dispatch.view import FarmView
+from farm.forecasts.dispatch.whole_queue import QueueEstimates, estimate_queue
+from tests.fixtures.estimates import whole_table
 
 I386 = Platform("i386", True)
 
@@ -60,7 +63,7 @@ def test_running_jobs_free_their_slots():
     queue = [waiting(3, 60.0), waiting(4, 80.0)]
     found = queue_estimates([one, draining], queue, at=40.0)
     # 100 s estimated, 30 s done; then 60 s ahead ÷ 1 job
-    assert found.estimate_s.tolist() == [70.0, 130.0]
+    assert whole_table(found) == [70.0, 130.0]
     assert found.new_job(I386) == 70 + 140 / 2
 
 
@@ -74,4 +77,4 @@ def test_both_ways_agree():
     order = tuple(state.serial for state in queue)
     jobs, whole = estimate_queue(FarmView(tuple(map(builder_view, both)), told, order), FARM)
     assert [job.id for job in jobs] == [4, 5, 7, 9]
-    assert whole.estimate_s.tolist() == queue_estimates(both, queue, at=5.0).estimate_s.tolist()
+    assert whole_table(whole) == whole_table(queue_estimates(both, queue, at=5.0))

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime import EstimatorOptions
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
 from farm.forecasts.runtime.boinc_history import app_of, version_key
+from farm.forecasts.runtime.interface import EstimatorOptions
 
 ONE = Builder(id="one", pool="p", index=0)
 TWO = Builder(id="two", pool="p", index=1, speed=2.0)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
-from farm.forecasts.runtime import ESTIMATORS, RuntimeDistribution, make_estimator
+from farm.forecasts.runtime import ESTIMATORS, make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | any_float
@@ -62,8 +63,9 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.estimate(job))
     assert usable(estimator.estimate(job, builder))
     assert usable(estimator.remaining(job, builder, elapsed, fraction))
-    assert usable(estimator.draw(job, u))
-    assert usable(estimator.draw(job, u, builder))
+    time, factors = estimator.spread(job)
+    assert all(map(usable, (time, *(factors or ()))))
+    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, 0.0)))
     assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, elapsed)))
 
 

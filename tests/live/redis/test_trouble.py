@@ -17,6 +17,7 @@ from farm.live.redis.connection import connect
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import KINDS, trouble_in, trouble_of
 from tests.fixtures.farm_up import Up
+from tests.fixtures.stopped import stop
 from tests.fixtures.troubled_farm import SCENARIO, Troubled
 
 #: real seconds that a trouble lasts: long enough for silent hosts to be lost
@@ -239,7 +240,7 @@ def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Troubled):
     farm.up.farm("submit", "--id", "waits", "--service-time", "5s", "--quiet")
     farm.up.until(lambda: farm.up.state_of("waits") == "running", "a start")
     keeper = farm.keeper()
-    os.kill(keeper, signal.SIGSTOP)
+    stop(keeper)
     try:
         os.kill(pid := int(farm.client.info("server")["process_id"]), signal.SIGKILL)
         farm.up.until(lambda: not _answers(farm.url), f"the end of {pid}")

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
-from farm.core.dispatching.load_limits import LoadLimits
+from farm.core.contention.laws import ContentionLaw, LinearSlowdown, LoadLimits, SlowdownTable
 from farm.core.events import (
     AlarmRang,
     BuilderJoined,

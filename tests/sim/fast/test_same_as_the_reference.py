@@ -26,7 +26,7 @@ from farm.forecasts.runtime import make_estimator
 from farm.results.log.writer import EventLogLines
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import RunInfo, summarise
-from farm.sim.fast.coverage import why_not, why_not_these
+from farm.sim.fast.choice import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.load import load_of
 from farm.sim.fast.play import play as play_fast

@@ -7,19 +7,20 @@ from itertools import cycle, repeat
 
 import pytest
 
-from farm.app.estimates import Estimating
+from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of
-from farm.forecasts.dispatch import FARM, LAUNCHPAD, estimate_dispatch
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.rules import FARM, LAUNCHPAD
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
+from tests.fixtures.estimates import estimate_dispatch, whole_table
 
 
 def scenario(scheduling=None, **estimates):
@@ -156,7 +157,7 @@ def test_running_jobs_count_with_their_builders_time() -> None:
         if any(lane.waiting for lane in lanes) and not found:
             own = RunTimes(held=scheduler.estimator.estimate)
             sweep = QueueSweep(lanes, scheduler.builders.values(), event.at, FARM, own)
-            found.append(event.at + float(sweep.finish().tnb_s[0]))
+            found.append(event.at + (whole_table(sweep.finish())[0] or 0.0))
 
     Simulation(wanted, scheduler=scheduler).play([watch])
     assert found == [pytest.approx(20.0)]

@@ -25,17 +25,13 @@ def attribute(name: str, instead: str = "") -> KeyExtractor:
     return lambda job: job.attributes.get(name) or job.attributes.get(instead) or NO_KEY
 
 
-KEYS: Mapping[str, KeyExtractor] = {
-    "user": attribute("user"),
-    "team": attribute("team"),
-    "project": attribute("project"),
-    "build": attribute("build"),
-    "correlated-build": attribute("correlated-build"),
-    "invocation": attribute("invocation"),
-    "image": attribute("image"),
+_ATTRIBUTES = (
+    "user", "team", "project", "build", "correlated-build", "invocation", "image",
     # upstream's names
-    "tool_invocation_id": attribute("tool_invocation_id"),
-    "correlated_invocations_id": attribute("correlated_invocations_id"),
+    "tool_invocation_id", "correlated_invocations_id",
+)  # fmt: skip
+
+KEYS: Mapping[str, KeyExtractor] = {name: attribute(name) for name in _ATTRIBUTES} | {
     "authentication_metadata": attribute("authentication_metadata", "user"),
     "kind": lambda job: job.kind or NO_KEY,
     "matrix": lambda job: job.matrix or NO_KEY,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nsmallest
+from itertools import pairwise
 
 import msgspec
 
@@ -44,19 +45,16 @@ class Turn(msgspec.Struct, frozen=True):
     why: str
 
 
-def turns_to(operation: Operation, *, taken: bool = False) -> tuple[Turn, ...]:
-    """Return the turns on the way from the root to a waiting operation.
+def best_turns(operations: Sequence[Operation], *, taken: bool = False) -> tuple[Turn, ...]:
+    """Return the turns from the root to the operation of an execution that is nearest to its turn.
 
     ``taken``: the operation is what a slot takes now, so a party that is not the first by its
     score has been preferred by stickiness.
     """
-    nodes = [node for node in operation.node.lineage() if node.parent is not None]
-    return tuple(_turn(node, node.parent, taken=taken) for node in reversed(nodes) if node.parent)
-
-
-def best_turns(operations: Sequence[Operation], *, taken: bool = False) -> tuple[Turn, ...]:
-    """Return the turns to the operation of an execution that is nearest to its turn."""
-    ways = [turns_to(operation, taken=taken) for operation in operations]
+    ways = []
+    for operation in operations:
+        down = list(operation.node.lineage())[::-1]
+        ways.append(tuple(_turn(node, above, taken=taken) for above, node in pairwise(down)))
     return min(ways, key=lambda turns: sum(not turn.first for turn in turns), default=())
 
 

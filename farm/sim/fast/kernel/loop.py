@@ -109,13 +109,7 @@ def opened(farm):
         if farm.pools[number].provisioned:
             expect(farm, number, farm.pools[number].interval)
     if len(farm.batches) == 1:
-        arrivals_ended(farm)
-
-
-@inlined
-def arrivals_ended(farm):
-    """Handle the end of arrivals."""
-    soon(farm, ARRIVALS_ENDED, 0)
+        soon(farm, ARRIVALS_ENDED, 0)
 
 
 @inlined
@@ -174,7 +168,7 @@ def submitted(farm, batch):
     happened(farm, SUBMITTED, batch)
     farm.counts[0].batch_next = batch + 1
     if batch + 2 == len(farm.batches):
-        arrivals_ended(farm)
+        soon(farm, ARRIVALS_ENDED, 0)
     begin, end = farm.batches[batch], farm.batches[batch + 1]
     farm.counts[0].open += end - begin
     for job in range(begin, end):
@@ -208,3 +202,33 @@ def finished(farm, builder, slot):
         put(farm.agenda, 0, thing, at + pool.inter_job_time, code(LIFE, builder, slot))
     else:
         slot_ready(farm, builder, slot)
+
+
+@kept
+def play_each(farm, fresh, columns, orders, ends):
+    """Run each load on a fresh farm, and record when its jobs end; return the results."""
+    for number in range(len(columns)):
+        copy(farm.pools, fresh.pools)
+        copy(farm.builders, fresh.builders)
+        copy(farm.slots, fresh.slots)
+        copy(farm.lanes, fresh.lanes)
+        copy(farm.counts, fresh.counts)
+        copy(farm.instants, fresh.instants)
+        for heap, empty in ((farm.free, fresh.free), (farm.agenda, fresh.agenda)):
+            copy(heap.heaps, empty.heaps)
+            copy(heap.keys, empty.keys)
+        copy(farm.jobs, columns[number])
+        copy(farm.in_order, orders[number])
+        halt = play(farm)
+        if halt != PLAYED:
+            return halt
+        for job in range(len(farm.jobs)):
+            ends[number, job] = farm.jobs[job].finished_at
+    return PLAYED
+
+
+@inlined
+def copy(to, source):
+    """Copy the content of one array into another (a slice would be copied twice)."""
+    for place in range(len(to)):
+        to[place] = source[place]

@@ -8,10 +8,10 @@ from itertools import takewhile
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import rates_for
-from farm.app.live_farm import LiveFarm
-from farm.app.own_parts import OwnParts
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
+from farm.app.runs.live_farm import LiveFarm
+from farm.app.runs.own_parts import OwnParts
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from farm.app.estimates import Estimating
-from farm.app.own_parts import OwnParts
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
+from farm.app.runs.estimates import Estimating
+from farm.app.runs.own_parts import OwnParts
 from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError

@@ -30,7 +30,7 @@ class RecordedRun:
         state: RunState,
         started: str,
     ) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
         self.summary = summary
         self.state = state
         self._records = records
@@ -51,12 +51,12 @@ class RecordedRun:
     @property
     def scenario_text(self) -> str:
         """The scenario as it was resolved."""
-        return self._scenario.to_yaml()
+        return self.scenario.to_yaml()
 
     @cached_property
     def jobs(self) -> list[JobRow]:
         """The rows of jobs.csv."""
-        return list(job_rows(self._records, self._scenario.scheduling.fair_share))
+        return list(job_rows(self._records, self.scenario.scheduling.fair_share))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""
@@ -82,7 +82,7 @@ class RecordedRun:
             self._records,
             self.summary,
             ended=self._ended,
-            fair_share=self._scenario.scheduling.fair_share,
+            fair_share=self.scenario.scheduling.fair_share,
             state=self.state,
         )
 

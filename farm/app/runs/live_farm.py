@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from farm.app.estimates import Estimating
-from farm.app.metrics import Metering
-from farm.app.own_parts import OwnParts
+from farm.app.runs.estimates import Estimating
+from farm.app.runs.metrics import Metering
+from farm.app.runs.own_parts import OwnParts
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld

@@ -10,18 +10,15 @@ import msgspec
 
 from farm.assembly import estimator_named, estimator_of
 from farm.core.driver import World
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
-from farm.forecasts.dispatch import RULES
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
-from farm.forecasts.runtime import (
-    Learner,
-    RuntimeDistribution,
-    RuntimeEstimator,
-    learn_from,
-)
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.forecasts.runtime.past_runs import Learner, learn_from
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from provisioner.from_scenario import algorithms_of
@@ -140,9 +137,8 @@ def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
         learn_from(estimator, (entry.event for entry in entries if not entry.ignored))
         return
     try:
-        state = msgspec.json.decode(source.read_bytes())
-    except OSError as error:
-        raise InputError(f"learn_from: {source}: cannot be read: {error.strerror}") from None
+        with file_access(f"learn_from: {source}", "be read"):
+            state = msgspec.json.decode(source.read_bytes())
     except msgspec.DecodeError as error:
         raise InputError(f"learn_from: {source}: not JSON: {error}") from None
     statistics = state.get("statistics", state) if isinstance(state, dict) else state

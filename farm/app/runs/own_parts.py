@@ -11,8 +11,7 @@ import msgspec
 
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
-from farm.forecasts.runtime import RuntimeEstimator
-from farm.forecasts.runtime.interface import EstimatorBase, is_time
+from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
 from farm.scenario import Scenario
 from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
@@ -49,7 +48,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         return jobs
 
 
-class OwnEstimator(EstimatorBase):
+class OwnEstimator(RuntimeEstimator):
     """A function from a job to its run time (s), as a runtime estimator that learns nothing."""
 
     def __init__(self, function: Callable[[Job], float], name: str) -> None:
