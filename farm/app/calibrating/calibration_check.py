@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from farm.app.calibrating.burnt_watch import BurntWatch
+from farm.app.calibrating.calibration import busy_with_others
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler, pool_specs
@@ -22,7 +23,6 @@ from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.workload import batches, build_jobs
 from workers.burn.burning_jobs import MODES, parse_rates
-from workers.burn.calibration import busy_with_others
 from workers.burn.limits import usable_cores
 
 Responses = dict[str, float]

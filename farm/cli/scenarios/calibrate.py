@@ -20,10 +20,9 @@ from farm.app.calibrating.calibration import (
     Timing,
     calibration,
     processor_name,
-    rates_text,
 )
 from farm.app.calibrating.calibration_check import Check, check_burning, check_table
-from farm.app.calibrating.work_rates import burn_settings
+from farm.app.calibrating.work_rates import burn_settings, rates_text
 from farm.core.errors import InputError, file_access
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.output_file import check_output

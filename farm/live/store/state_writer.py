@@ -23,7 +23,7 @@ from farm.core.snapshot import builder_record, job_record
 from farm.core.state import JobState, JobStatus
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
-from farm.live.store.key_sizes import Sizes
+from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Try
 
 

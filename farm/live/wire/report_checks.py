@@ -81,18 +81,20 @@ def _value(name: str, value: Any) -> None:
         check(name, value)
     elif isinstance(value, msgspec.Struct):
         try:
-            for field, check in _fields(type(value)):
-                if (part := getattr(value, field)) is not None:
+            for field, check, default in _fields(type(value)):
+                if (part := getattr(value, field)) is not default and part is not None:
                     check(field, part)
         except _FlawError as flaw:
             raise _FlawError(f"{name} {flaw}") from None
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
-    """Return the fields of a struct, each with its check."""
-    names = ((field, f"{kind.__name__}.{field}") for field in kind.__struct_fields__)
-    return tuple((n, LIMITS.get(full) or LIMITS.get(n, _value)) for n, full in names)
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check, object], ...]:
+    """Return the fields of a struct, each with its check, and its default, which needs none."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    checks = (LIMITS.get(f"{kind.__name__}.{n}") or LIMITS.get(n, _value) for n in names)
+    required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    return tuple(zip(names, checks, (*required, *defaults), strict=True))
 
 
 def _whole(least: int, most: int) -> Check:
@@ -173,7 +175,7 @@ def _requested(name: str, cause: Cause) -> None:
 
 
 def _unlimited(_: str, __: object) -> None:
-    """Accept what is not believed as it is: shortened, looked up, or empty for no value."""
+    """Accept what people read: it is made ``readable`` where it is shown."""
 
 
 _items = _at_most(MAX_ITEMS, _value)
@@ -209,7 +211,7 @@ LIMITS: dict[str, Check] = {
     "reports": _at_most(MAX_REPORTS),
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),
     "CancelRequested.jobs": _at_most(MAX_JOBS, _id),
-    **dict.fromkeys(("JobFinished.reason", "BuilderLost.reason"), _unlimited),
-    **dict.fromkeys(("GiveUpBuilder.reason", "Plan.why"), _unlimited),
+    "CancelRequested.reason": _text,
+    **dict.fromkeys(("reason", "why"), _unlimited),
 }
 """The limits of fields, by their names or those of their messages and theirs."""

@@ -227,13 +227,14 @@ def test_reasons_are_shortened_and_not_refused():
     long = "\x1b" * 5000
     assert flaw_of_message(JobFinished(0.0, "a", 1, "b", "failed", long)) is None
     assert flaw_of_message(wire.GiveUpBuilder("b", long)) is None
+    assert flaw_of_message(CancelJob("a", 1, "b", long)) is None
     assert flaw_of_message(wire.Plan("p", 1, 5, why=long)) is None
     assert len(readable(long)) < 5000
     assert readable(long).isprintable()
 
 
 def test_a_new_field_is_bounded_by_its_type():
-    """Whoever adds a field to a job need not think of the wire."""
+    """A field that is added to a job needs no edit of the limits."""
 
     class Coloured(Job, frozen=True, kw_only=True):
         colour: str = "red"
