@@ -26,8 +26,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
+from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import Desk
-from farm.live.operating.operator import Operator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
@@ -85,7 +85,7 @@ class Flood:
 
 
 def submit(jobs: int, url: str) -> None:
-    with Operator(url) as operator:
+    with FarmClient(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
 
 

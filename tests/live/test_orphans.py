@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from farm.app.long_running.farm_place import read_place
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.processes.orphans import end_at_once
 from tests.fixtures.stopped import stop
 from tests.fixtures.waiting import until
@@ -76,8 +76,8 @@ class Kept:
         """Return whether its builders have joined, and their host is known."""
         place = read_place(self.folder / ".farm")
         assert place is not None
-        with Operator(place.redis_url, place.prefix) as operator:
-            return operator.status().hosts == 1 and len(operator.builders()) == 2
+        with FarmClient(place.redis_url, place.prefix) as client:
+            return client.status().hosts == 1 and len(client.builders()) == 2
 
     def kill_keeper(self) -> None:
         assert self.keeper is not None

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer
@@ -62,7 +62,7 @@ class Protocol(RuleBasedStateMachine):
         for module in ("farm.live.world", "farm.live.hosts.outbox", "workers.agenda"):
             self._patches.enter_context(mock.patch(f"{module}.time", frozen))
         self.client = connect(self.url, "model")
-        self.operator = Operator(self.url, self.keys.prefix)
+        self.operator = FarmClient(self.url, self.keys.prefix)
         self.hosts: list[Host] = []
         self.leader: Leader | None = None
         self.deposed: list[Leader] = []

@@ -18,7 +18,7 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
-from farm.results.comparison.statistics import (
+from farm.results.comparison.significance import (
     Interval,
     inverted_share,
     paired_interval,

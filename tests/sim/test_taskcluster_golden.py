@@ -15,7 +15,7 @@ from farm.results.summary.columns import Columns
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.fast.choice import try_fast
+from farm.sim.fast.engine_choice import try_fast
 from farm.sim.simulation import simulate
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
@@ -87,7 +87,7 @@ def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Column
     algorithms = algorithms_of(scenario)
     if engine == "fast":
         pytest.importorskip("numba")
-        from farm.sim.fast.story import records as records_of
+        from farm.sim.fast.run_records import records as records_of
 
         scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
         found = try_fast(scenario, scheduler, jobs, algorithms, forced=True)

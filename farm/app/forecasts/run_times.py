@@ -17,8 +17,8 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.live.operating.farm_image import FarmImage
+from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.run_directory import load_run
-from farm.results.scoring import RungScore, score_rungs
 from farm.scenario import load_scenario
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit

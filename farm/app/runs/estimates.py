@@ -14,11 +14,11 @@ from farm.core.errors import InputError, file_access
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
-from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
-from farm.forecasts.runtime.past_runs import Learner, learn_from
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.training import Learner, learn_from
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from provisioner.from_scenario import algorithms_of

@@ -16,7 +16,7 @@ from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.scenario import Scenario
-from farm.sim.fast.choice import Try, try_fast
+from farm.sim.fast.engine_choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.sim.too_large import refuse_too_large
 from farm.workload import batches
@@ -100,7 +100,7 @@ def simulated_run(
 def _told(played: Played, recorder: RunRecorder) -> Result:
     """Return the result of a fast play; its events are made only where they are kept."""
     from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - Numba, where it was used
-    from farm.sim.fast.story import records  # noqa: PLC0415 - likewise
+    from farm.sim.fast.run_records import records  # noqa: PLC0415 - likewise
 
     with no_garbage_collection(), recorder:
         recorder.take_log(log_of(played))

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.sweeps.playing import SeededRun, play_all
+from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
 from farm.results.figures.page import Section, Table, page

@@ -13,7 +13,7 @@ import msgspec
 
 from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of
-from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError, file_access
 from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge

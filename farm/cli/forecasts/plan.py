@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
-from farm.sim.planning import Plan, PlanOptions, Point
+from farm.sim.capacity_planning import Plan, PlanOptions, Point
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers

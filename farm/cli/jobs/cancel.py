@@ -56,20 +56,20 @@ def cancel(
         )
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
         if invocation is not None:
             path = tuple(invocation.strip("/").split("/"))
-            operator.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+            client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
-            found = wanted.found(operator, stable=False)
+            found = wanted.found(client, stable=False)
             names, ended = [one.job.id for one in found], 0
         else:
-            names, ended = live_of(operator, ids_given(job_ids or ()))
+            names, ended = live_of(client, ids_given(job_ids or ()))
         for first in range(0, len(names), AT_ONCE):
             chunk = tuple(names[first : first + AT_ONCE])
-            operator.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
+            client.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})

@@ -32,10 +32,10 @@ def dead_letters(
     Args:
         clear: Delete them, and their counts.
     """
-    with reach(redis, folder) as operator:
-        letters, counts = operator.dead_letters()
+    with reach(redis, folder) as client:
+        letters, counts = client.dead_letters()
         if clear:
-            operator.forget_dead_letters()
+            client.forget_dead_letters()
     if as_json:
         print_json(*letters)
         return

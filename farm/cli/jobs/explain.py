@@ -10,8 +10,8 @@ import msgspec
 import typer
 from rich.text import Text
 
+from farm.app.jobs.job_descriptions import tried
 from farm.app.jobs.lookup import known_of
-from farm.app.jobs.stories import tried
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.replays import decisions_on
@@ -77,9 +77,9 @@ def explain(
 def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
     if redis is None and Path(job_id).is_dir():
         raise InputError(f"{job_id} is a run directory: name the job with --job ID")
-    with reach(redis, folder) as operator:
-        found, tries, answer = known_of(operator, job_id)
-        hints = [] if isinstance(found, EndJob) else hints_for(operator, found.job.platform)
+    with reach(redis, folder) as client:
+        found, tries, answer = known_of(client, job_id)
+        hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
     said = _said(found, answer)
     if as_json:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.stories import row_of
+from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
@@ -54,9 +54,9 @@ def jobs(
     """
     wanted = msgspec.structs.replace(wanted, state=state)
     stable = stable or after is not None or state is JobState.ALL
-    with reach(redis, folder) as operator:
-        operator.status()
-        found = wanted.found(operator, stable=stable, after=after, offset=offset)
+    with reach(redis, folder) as client:
+        client.status()
+        found = wanted.found(client, stable=stable, after=after, offset=offset)
         page = islice(found, limit or None)
         if as_json:
             for one in page:

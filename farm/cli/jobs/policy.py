@@ -37,10 +37,10 @@ def policy(
             repeatable.
     """
     wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
         asked = name is not None or aging_factor is not None or weights
-        found = choose(operator, wanted) if asked else operator.status().choices
+        found = choose(client, wanted) if asked else client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
 
 

@@ -41,10 +41,10 @@ def priority(
         raise InputError("found nothing to change; allowed: --level, --score, --priority")
     if score is not None and not abs(score) < float("inf"):
         raise InputError(f"--score: found {score:g}; allowed: a finite number")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
-        names, ended = live_of(operator, ids_given(job_ids))
-        operator.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
+        names, ended = live_of(client, ids_given(job_ids))
+        client.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
     if as_json:
         print_json({"asked": len(names), "ended": ended})
     elif not quiet:

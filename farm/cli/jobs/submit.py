@@ -21,7 +21,7 @@ from farm.app.jobs.sources import (
     sound,
 )
 from farm.app.jobs.submission import Submission
-from farm.app.jobs.told_estimate import ToldEstimate
+from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
@@ -111,11 +111,11 @@ def submit(
     streamed = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
     submission = Submission(where, skip_known=skip_known, sync=sync)
-    told: ToldEstimate | None = None
+    told: SubmissionEstimate | None = None
     try:
-        with reach(redis, folder) as operator:
-            warn_if_unattended(operator)
-            pools = operator.pools()
+        with reach(redis, folder) as client:
+            warn_if_unattended(client)
+            pools = client.pools()
             wanted = None if platform is None else parse_platform(platform, "--platform", None)
             default = wanted or only_platform(pools)
             if source is None:
@@ -139,7 +139,7 @@ def submit(
             found = sound(found, where)
             if not allow_unrunnable:
                 found = runnable(found, pools, where, "--allow-unrunnable")
-            submission.begin(operator)
+            submission.begin(client)
             if streamed and pace is None:
                 submission.stream(found)
             elif streamed:

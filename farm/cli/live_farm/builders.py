@@ -10,7 +10,7 @@ import typer
 from farm.app.long_running.farm_place import reach
 from farm.core.errors import InputError, not_among
 from farm.core.snapshot import BuilderRecord
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.terminal.console import coloured, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
@@ -46,12 +46,12 @@ def builders(
         offset: Skip this many builders.
         limit: Rows per page; 0: no limit.
     """
-    with reach(redis, folder) as operator:
-        if pool is not None and pool not in (pools := operator.pools()):
+    with reach(redis, folder) as client:
+        if pool is not None and pool not in (pools := client.pools()):
             raise InputError(f"--pool: {not_among(pool, sorted(pools))}")
         rows = [
             row
-            for row in _rows(operator)
+            for row in _rows(client)
             if fnmatchcase(row["builder"], pattern)
             and (state is None or row["state"] == state)
             and (pool is None or row["pool"] == pool)
@@ -66,11 +66,11 @@ def builders(
         typer.echo(f"more: farm builders --offset {offset + limit}", err=True)
 
 
-def _rows(operator: Operator) -> list[dict[str, Any]]:
-    status = operator.status()
-    there = operator.builders()
+def _rows(client: FarmClient) -> list[dict[str, Any]]:
+    status = client.status()
+    there = client.builders()
     rows = [_row(name, record) for name, record in there.items()]
-    for pool, report in operator.pools().items():
+    for pool, report in client.pools().items():
         rows.extend(
             {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
              "remark": f"requested at {format_roughly(at)}"}

@@ -39,12 +39,12 @@ def load(
     stop = stop_on_signals()
     prefix = name or uuid.uuid4().hex[:6]
     silent = quiet or as_json
-    with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:
+    with reach(redis, folder) as client, progress("submitting", silent=silent) as update:
 
         def show(count: int, waiting: int) -> None:
             update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
 
-        count, known = play(wanted, operator, prefix, most_waiting, stop, show)
+        count, known = play(wanted, client, prefix, most_waiting, stop, show)
     if as_json:
         print_json({"submitted": count, "known": known})
     elif not quiet:

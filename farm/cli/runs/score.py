@@ -10,11 +10,11 @@ import typer
 
 from farm.app.forecasts.run_times import rungs_of
 from farm.core.errors import InputError
+from farm.results.estimate_scores import Bin, RungScore, Score
+from farm.results.estimate_scores import score as score_run
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.formatting import readable_span
 from farm.results.run_directory import load_run
-from farm.results.scoring import Bin, RungScore, Score
-from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts

@@ -29,7 +29,7 @@ from farm.live.wire.report_checks import MAX_JOBS
 AT_ONCE = 500
 
 
-class Sender:
+class EnvelopeMaker:
     """Makes envelopes of reports, in order; ``life`` is a name that cannot be guessed."""
 
     def __init__(self, name: str) -> None:
@@ -78,7 +78,7 @@ class Reporter:
     def __init__(self, url: str, keys: Keys, sender: str, stream: Stream = "reports") -> None:
         self._client: Connection = connect(url, f"farm-{sender}")
         self._key = keys.stream(stream)
-        self._sender = Sender(sender)
+        self._sender = EnvelopeMaker(sender)
         #: the first report that could not be sent at all (too large)
         self.refused: MessageError | None = None
         self._queue: deque[Report] = deque()
@@ -111,7 +111,7 @@ class Reporter:
         with self._changed:
             self._queue.clear()
             self._beat_queued = False
-            self._sender = Sender(self._sender.name)
+            self._sender = EnvelopeMaker(self._sender.name)
 
     @property
     def life(self) -> str:
@@ -154,7 +154,7 @@ class Reporter:
                 self._sending = 0
                 self._changed.notify_all()
 
-    def _next_batch(self) -> tuple[Sender, list[Report]] | None:
+    def _next_batch(self) -> tuple[EnvelopeMaker, list[Report]] | None:
         """Return what is to be sent together, and as which life."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closing.is_set())

@@ -20,7 +20,7 @@ from farm.results.comparison.metrics import (
     Verdict,
     verdict_of,
 )
-from farm.results.comparison.statistics import (
+from farm.results.comparison.significance import (
     Interval,
     difference_of,
     inverted_share,
@@ -32,7 +32,7 @@ from farm.results.jobs_table import JobRow
 from farm.results.json_names import json_name
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import Run
-from farm.results.summary.percentiles import Floats
+from farm.results.summary.descriptive_statistics import Floats
 
 
 class MetricComparison(msgspec.Struct, frozen=True):

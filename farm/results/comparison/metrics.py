@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from farm.core.errors import InputError, not_among
-from farm.results.comparison.statistics import Interval
+from farm.results.comparison.significance import Interval
 from farm.results.summary.summary import Summary
 
 Better = Literal["lower", "higher"]

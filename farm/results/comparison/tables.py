@@ -12,7 +12,7 @@ from rich.text import Text
 
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
 from farm.results.comparison.metrics import METRICS, Metric, Unit
-from farm.results.comparison.statistics import Interval
+from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.tables import Listing, folding, numbers, texts

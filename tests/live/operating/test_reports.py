@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from farm.live.operating import control_plane
+from farm.live.operating.client import FRESH
 from farm.live.operating.control_plane import Desk
-from farm.live.operating.operator import FRESH
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.messages import Plan, Watch

@@ -10,10 +10,10 @@ import farm
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, restore_memory, save_memory
 from provisioner.algorithms.arc import Arc
-from provisioner.misinformed import Misinformed
+from provisioner.faulty_observations import WithFaultyObservations
 
 
-def desired(algorithm: Misinformed, waiting: list[int]) -> list[int]:
+def desired(algorithm: WithFaultyObservations, waiting: list[int]) -> list[int]:
     """Return the desired numbers every 10 s, by the number of waiting jobs."""
     memory, found = algorithm.start(), []
     for place, jobs in enumerate(waiting):
@@ -27,7 +27,7 @@ def desired(algorithm: Misinformed, waiting: list[int]) -> list[int]:
 def test_figures_are_delayed() -> None:
     """Nothing before the first look is known; a restart loses none of it."""
     queue = [0, 5, 9, 0, 0, 0]
-    assert desired(Misinformed(Arc(max=50), 20.0, 0.0, "s"), queue) == [0, 0, 0, 5, 9, 0]
+    assert desired(WithFaultyObservations(Arc(max=50), 20.0, 0.0, "s"), queue) == [0, 0, 0, 5, 9, 0]
 
 
 class Watcher(Arc):
@@ -44,7 +44,7 @@ def test_all_figures_of_the_queue_are_delayed_and_wrong_alike(
     wrong: float, idle: int, free: float | None
 ) -> None:
     """Waits and slots agree with the number of jobs: nothing waits, so nothing has waited."""
-    source = Misinformed(Watcher(max=1), 10.0, wrong, "s")
+    source = WithFaultyObservations(Watcher(max=1), 10.0, wrong, "s")
     quiet = PoolSnapshot(pool="p", at=0.0, idle=idle, next_slot_time=free)
     first, memory = source.plan(quiet, source.start())
     busy = PoolSnapshot(
@@ -56,11 +56,13 @@ def test_all_figures_of_the_queue_are_delayed_and_wrong_alike(
 
 def test_wrong_looks_have_the_given_frequency_and_are_reproducible() -> None:
     """A tenth of the looks reports an empty queue; the seed decides which."""
-    first, again = (desired(Misinformed(Arc(max=50), 0.0, 0.1, "s"), [7] * 500) for _ in "ab")
+    first, again = (
+        desired(WithFaultyObservations(Arc(max=50), 0.0, 0.1, "s"), [7] * 500) for _ in "ab"
+    )
     assert first == again
     assert set(first) == {0, 7}
     assert first.count(0) == pytest.approx(50, abs=20)
-    assert desired(Misinformed(Arc(max=50), 0.0, 0.1, "other"), [7] * 500) != first
+    assert desired(WithFaultyObservations(Arc(max=50), 0.0, 0.1, "other"), [7] * 500) != first
 
 
 def week(**pool: Any) -> farm.Result:

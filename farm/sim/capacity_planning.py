@@ -28,12 +28,12 @@ import numpy as np
 from farm.assembly import make_scheduler, run_info
 from farm.core.pools.algorithm import Algorithm
 from farm.processes.shared_work import SharedWork
-from farm.results.comparison.statistics import student_quantile
+from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.fast.choice import try_fast
+from farm.sim.fast.engine_choice import try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.workload import batches, build_jobs
 
@@ -137,7 +137,7 @@ def _simulated(scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]]) -> 
     with no_garbage_collection():
         found = try_fast(scenario, scheduler, jobs, algorithms, runs=RUNS_OF_A_SEARCH)
         if found.played is not None:
-            from farm.sim.fast.story import records  # noqa: PLC0415 - Numba, where it was used
+            from farm.sim.fast.run_records import records  # noqa: PLC0415 - Numba, where it was used
 
             return records(found.played)
     recorder = Recorder()

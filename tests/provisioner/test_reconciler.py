@@ -13,7 +13,7 @@ from farm.live.wire.pool_report import PoolReport
 from provisioner.algorithms.fixed import Fixed
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.taskcluster import Taskcluster
-from provisioner.keeper import (
+from provisioner.reconciler import (
     Instance,
     Keeping,
     Launch,

@@ -12,7 +12,7 @@ import redis
 from farm.core.commands import EndJob
 from farm.core.errors import FarmError
 from farm.core.events import BuilderLost, JobFinished
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.store.store import Store
@@ -38,67 +38,67 @@ EMPTY_TASK = (
 )
 
 
-class Saboteur:
+class ServerFaults:
     """Injects faults into a farm's server or data. Calls raise redis errors if it is away."""
 
-    def __init__(self, operator: Operator) -> None:
-        self._client = connect(operator.url, "farm-chaos")
-        self.operator = operator
-        self._keys: Keys = operator.keys
-        self._store = Store(self._client, self._keys)
+    def __init__(self, client: FarmClient) -> None:
+        self._redis = connect(client.url, "farm-chaos")
+        self.client = client
+        self._keys: Keys = client.keys
+        self._store = Store(self._redis, self._keys)
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._redis.close()
 
     def server_pid(self) -> int:
         """Return the server's process id."""
-        return int(self._client.info("server")["process_id"])
+        return int(self._redis.info("server")["process_id"])
 
     def has_synced(self) -> bool:
         """Whether the server awaits no sync, and has written what it acknowledged before."""
-        info = self._client.info("persistence")
+        info = self._redis.info("persistence")
         return not (info.get("aof_pending_bio_fsync") or info.get("aof_buffer_length"))
 
     def count_ended(self) -> int:
         """Return how many jobs have ended."""
-        return int(self._client.hlen(self._keys.results))
+        return int(self._redis.hlen(self._keys.results))
 
     def stories(self) -> tuple[dict[str, EndJob], set[str]]:
         """Return the ends of all jobs by id, and the ids of those that have not ended."""
-        pairs = self._client.hgetall(self._keys.results).items()
+        pairs = self._redis.hgetall(self._keys.results).items()
         ends = {name.decode(): msgspec.json.decode(end, type=EndJob) for name, end in pairs}
         return ends, set(self._store.jobs())
 
     def cut_connections(self) -> None:
         """Close every connection except this one."""
-        self._client.client_kill_filter(_type="normal", skipme=True)
+        self._redis.client_kill_filter(_type="normal", skipme=True)
 
     def refuse_writes(self, *, on: bool) -> None:
         """Make the server refuse every write (as with a full disk), or accept them again."""
-        self._client.config_set("min-replicas-to-write", int(on))
+        self._redis.config_set("min-replicas-to-write", int(on))
 
     def run_out_of_memory(self, *, on: bool) -> None:
         """Make the server run out of memory, or lift the limit."""
-        self._client.config_set("maxmemory", LITTLE_MEMORY if on else 0)
+        self._redis.config_set("maxmemory", LITTLE_MEMORY if on else 0)
 
     def garbage_reports(self, rng: random.Random) -> None:
         """Write invalid messages to every stream that the scheduler reads."""
         for stream in self._streams():
             for _ in range(AT_ONCE):
                 field = rng.choice([b"m", b"m", b"m", b"x", b""])
-                self._client.xadd(stream, {field: garbage(rng)})
+                self._redis.xadd(stream, {field: garbage(rng)})
 
     def garbage_commands(self, rng: random.Random) -> None:
         """Write invalid messages to every builder host's queue."""
-        for host in self.operator.hosts():
+        for host in self.client.hosts():
             for _ in range(AT_ONCE):
-                self._client.lpush(self._keys.host_list(host), garbage(rng))
+                self._redis.lpush(self._keys.host_list(host), garbage(rng))
 
     def forged_reports(self, rng: random.Random) -> None:
         """Report ends of running jobs, and losses of builders, in the name of other hosts."""
         running = [r for r in self._store.jobs().values() if r.builder is not None]
-        hosts = [*self.operator.hosts(), "stranger"]
+        hosts = [*self.client.hosts(), "stranger"]
         for record in rng.sample(running, min(AT_ONCE, len(running))):
             builder = record.builder or ""
             reports = (
@@ -109,10 +109,10 @@ class Saboteur:
             life, seq = uuid.uuid4().hex[:12], rng.choice([1, 2**62])
             envelope = Envelope(VERSION, rng.choice(hosts), life, seq, reports)
             for stream in self._streams():
-                self._client.xadd(stream, {"m": encode(envelope)})
+                self._redis.xadd(stream, {"m": encode(envelope)})
 
     def _streams(self) -> Iterator[bytes]:
-        for key in self._client.scan_iter(match=self._keys.prefix + "*", _type="stream"):
+        for key in self._redis.scan_iter(match=self._keys.prefix + "*", _type="stream"):
             if key != self._keys.log.encode():
                 yield key
 

@@ -40,7 +40,7 @@ def row_of(job: KnownJob) -> dict[str, Any]:
     return row
 
 
-def story_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
+def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
     """Return all that is known of a job, with the columns of jobs.csv where they are known."""
     story = row_of(job)
     story |= {"attributes": job.job.attributes, "level": job.job.level, "score": job.job.score}

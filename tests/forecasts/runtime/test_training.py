@@ -10,7 +10,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime import make_estimator
-from farm.forecasts.runtime.past_runs import learn_from
+from farm.forecasts.runtime.training import learn_from
 
 ONE = Builder(id="one", pool="p", index=0, speed=2.0)
 JOB = Job(id="j", service_time=1.0, kind="unit")

@@ -16,8 +16,8 @@ import numpy as np
 
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
+from farm.forecasts.dispatch.formula import QueueEstimates
 from farm.forecasts.dispatch.view import JobView
-from farm.forecasts.dispatch.whole_queue import QueueEstimates
 
 
 class PredecessorGroup(msgspec.Struct, frozen=True):

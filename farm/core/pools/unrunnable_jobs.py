@@ -15,7 +15,7 @@ PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which the waiting jobs are given up."""
 
 
-class Hopeless:
+class UnrunnableJobs:
     """Ends waiting jobs that no builder will ever run.
 
     When nothing runs or boots, jobs that neither a present builder nor one that a pool may still

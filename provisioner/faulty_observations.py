@@ -38,7 +38,7 @@ class Hearsay(Memory, frozen=True):
     inner: str = ""
 
 
-class Misinformed:
+class WithFaultyObservations:
     """Passes on an algorithm's plans for what was so ``delay`` seconds ago.
 
     At a share ``wrong`` of its looks the source answers that nothing waits and nothing runs.

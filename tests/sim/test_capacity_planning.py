@@ -9,7 +9,7 @@ import pytest
 from farm.processes.shared_work import SharedWork
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
-from farm.sim.planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
+from farm.sim.capacity_planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
 from provisioner.from_scenario import algorithms_of
 
 

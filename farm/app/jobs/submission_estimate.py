@@ -6,7 +6,7 @@ import msgspec
 
 from farm.core.errors import FarmError, ServerError
 from farm.live.operating.answers import Waiting
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.terminal.console import many
 from farm.units import format_roughly
 
@@ -16,7 +16,7 @@ ANSWERED_WITHIN = 3.0
 MAX_SIMULATED = 10_000
 
 
-class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
+class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """A job's estimates just after its submission, farm seconds from then on."""
 
     job: str
@@ -46,20 +46,20 @@ class ToldEstimate(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
+def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     """Ask the farm for the estimates of a job; None if it has ended, or no scheduler answers."""
-    if not operator.is_attended():
+    if not client.is_attended():
         return None
     try:
-        found = operator.ask("job", job_id, ANSWERED_WITHIN).job
+        found = client.ask("job", job_id, ANSWERED_WITHIN).job
     except ServerError:
         return None
     if found is None:
         return None
-    found = with_provisioner(operator, job_id, found)
+    found = with_provisioner(client, job_id, found)
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
-    return ToldEstimate(
+    return SubmissionEstimate(
         job=job_id,
         dispatch_in_s=start,
         run_time_s=found.estimated_time,
@@ -70,7 +70,7 @@ def estimate_of(operator: Operator, job_id: str) -> ToldEstimate | None:
     )
 
 
-def with_provisioner(operator: Operator, job_id: str, found: Waiting) -> Waiting:
+def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting:
     """Return what the scheduler knows of a job, with an estimate that plays the provisioner.
 
     The scheduler's own estimate counts the builders that are there. Where more may come, the farm
@@ -80,11 +80,11 @@ def with_provisioner(operator: Operator, job_id: str, found: Waiting) -> Waiting
     if not found.may_grow or found.ahead is None:
         return found
     try:
-        if operator.status().waiting > MAX_SIMULATED:
+        if client.status().waiting > MAX_SIMULATED:
             return found
         from farm.app.forecasts.what_if import dispatch_in  # noqa: PLC0415 - the simulator
 
-        at = dispatch_in(operator.image(), job_id)
+        at = dispatch_in(client.image(), job_id)
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
         return found
     return msgspec.structs.replace(found, may_grow=False, dispatch_in_time=at)

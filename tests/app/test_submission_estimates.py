@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import farm.testing
-from farm.app.jobs import told_estimate
-from farm.app.jobs.told_estimate import with_provisioner
+from farm.app.jobs import submission_estimate
+from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.model import Job
 from farm.core.snapshot import snapshot_of
 from farm.live.operating.farm_image import FarmImage
@@ -30,7 +30,7 @@ ELASTIC: dict[str, Any] = {
 
 
 class Asked:
-    """An operator of this farm."""
+    """An client of this farm."""
 
     def __init__(self, built: farm.testing.VirtualFarm, scenario: dict[str, Any]) -> None:
         self.image = lambda: FarmImage(
@@ -46,7 +46,7 @@ def test_the_estimate_equals_the_actual_dispatch(algorithm: str):
     sized = pool | {"provisioner": {"algorithm": algorithm, "max": 3}}
     scenario = ELASTIC | {"pools": [sized]}
     built = farm.testing.VirtualFarm(scenario)
-    operator: Any = Asked(built, scenario)
+    client: Any = Asked(built, scenario)
     built.submit(*(Job(id=f"early-{n}", service_time=200.0) for n in range(2)))
     built.advance("100.5s")
     jobs = [Job(id=f"late-{n}", service_time=60.0 * (1 + n % 4)) for n in range(8)]
@@ -56,7 +56,7 @@ def test_the_estimate_equals_the_actual_dispatch(algorithm: str):
         before = built.explain(job.id).job
         assert before is not None
         assert before.may_grow
-        found = with_provisioner(operator, job.id, before)
+        found = with_provisioner(client, job.id, before)
         assert not found.may_grow
         told[job.id] = built.at + (found.dispatch_in_time or 0.0)
     built.advance_until_idle()
@@ -71,10 +71,10 @@ def test_a_farm_that_cannot_be_simulated_keeps_the_schedulers_estimate(monkeypat
     found = built.explain("a").job
     assert found is not None
     known = {"scheduling": {"policy": "nowhere:at_all"}}
-    for operator, job in (
+    for client, job in (
         (Asked(built, ELASTIC | known), "a"),
         (Asked(built, ELASTIC), "unknown"),
     ):
-        assert with_provisioner(operator, job, found) is found  # type: ignore[arg-type]
-    monkeypatch.setattr(told_estimate, "MAX_SIMULATED", 0)
+        assert with_provisioner(client, job, found) is found  # type: ignore[arg-type]
+    monkeypatch.setattr(submission_estimate, "MAX_SIMULATED", 0)
     assert with_provisioner(Asked(built, ELASTIC), "a", found) is found  # type: ignore[arg-type]

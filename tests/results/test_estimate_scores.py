@@ -7,8 +7,8 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job
+from farm.results.estimate_scores import score
 from farm.results.log.reader import Entry
-from farm.results.scoring import score
 
 
 def told(at, job, dispatch_at, waiting, quantiles=()):

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from farm.results.summary.percentiles import Floats
+from farm.results.summary.descriptive_statistics import Floats
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000

@@ -30,7 +30,7 @@ from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
-from farm.live.wire.reporter import Sender
+from farm.live.wire.reporter import EnvelopeMaker
 
 #: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
@@ -54,7 +54,7 @@ class FullError(ServerError):
     """A farm that accepts no more jobs at the moment."""
 
 
-class Operator(JobReader):
+class FarmClient(JobReader):
     """One connection to one farm; use it in a ``with`` block.
 
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
@@ -68,7 +68,7 @@ class Operator(JobReader):
         client: Connection | None = None,
     ) -> None:
         super().__init__(client or connect(url, name), Keys(prefix), url)
-        self._sender = Sender(name)
+        self._sender = EnvelopeMaker(name)
 
     def __enter__(self) -> Self:
         check_server(self._client, self.url)
