@@ -10,8 +10,9 @@ VENV := .venv
 BIN  := $(VENV)/bin
 # tests that need a Docker Engine or a browser are selected by name: pytest -m docker
 HERE := not docker and not browser
-# live tests mostly wait, for their own processes and on their own ports
-PYTEST = $(BIN)/pytest -n 4 --dist worksteal
+# live tests mostly wait, for their own processes and on their own ports; each process would compile
+# all tests anew where bytecode is not kept
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 # compiling the simulator's kernel takes longer than the fast tests' simulations
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 

@@ -16,7 +16,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from subprocess import PIPE
 from tempfile import TemporaryDirectory
@@ -26,13 +26,15 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
+from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import Desk
-from farm.live.operating.operator import Operator
+from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.run import run_live
 from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
+from farm.metrics.series import Labels, Series
 
 JOBS = 1_000_000
 BUILDERS = 100
@@ -41,26 +43,16 @@ LIMIT = 300.0
 AMD64 = Platform("amd64", True)
 
 
-class Delays:
+class Delays(Series):
     """Keeps the delays from the live world's measurements."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.found: list[float] = []
 
-    def lag(self, seconds: float) -> None:
-        if seconds > 0:
-            self.found.append(seconds)
-
-    def cycle(self, seconds: float) -> None:
-        """Ignore it."""
-
-    commit = aside = cycle
-
-    def lost_writes(self) -> None:
-        """Ignore it."""
-
-    def step(self) -> bool:
-        return False
+    def set(self, name: str, values: Mapping[Labels, float]) -> None:
+        if name == "farm_scheduler_event_lag_seconds" and values[()] > 0:
+            self.found.append(values[()])
 
 
 class Flood:
@@ -93,7 +85,7 @@ class Flood:
 
 
 def submit(jobs: int, url: str) -> None:
-    with Operator(url) as operator:
+    with FarmClient(url) as operator:
         operator.submit(Job(id=f"{n}", service_time=1.0, platform=AMD64) for n in range(jobs))
 
 

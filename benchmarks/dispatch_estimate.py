@@ -13,10 +13,10 @@ import statistics
 import time
 
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.estimate import estimate_at
+from farm.forecasts.dispatch.formula import QueueEstimates, WaitingColumns
+from farm.forecasts.dispatch.job_estimate import estimate_at
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
-from farm.forecasts.dispatch.whole_queue import QueueEstimates, WaitingColumns
 
 SAMPLE = 100
 REPEATS = 3

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from farm.app.recorded.run_audit import audit_run
-from farm.app.simulated_run import simulated_run
+from farm.app.recorded.replays import audit_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.fast.choice import try_fast
+from farm.sim.fast.engine_choice import try_fast
 from farm.sim.fast.event_log import log_of
 from farm.sim.simulation import no_garbage_collection
 from farm.workload import build_jobs

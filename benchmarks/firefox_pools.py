@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import yaml
 
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.scenario import parse_scenario
 
 POOLS = (

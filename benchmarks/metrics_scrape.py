@@ -27,11 +27,11 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.live.gc_tuning import rare_collections
+from farm.live.run import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics
 

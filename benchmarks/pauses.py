@@ -27,17 +27,19 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
+from farm.metrics.series import Series
 from farm.sim.simulation import together
 
 BUILDERS, HOSTS, RATE = 1_000, 2, 50.0
@@ -50,33 +52,21 @@ while True:
 """
 
 
-class Watch:
+class Watch(Series):
     """A meter of the scheduler's thread in processor milliseconds, once the farm is busy."""
 
-    def __init__(self, metrics: FarmMetrics | None) -> None:
+    def __init__(self) -> None:
+        super().__init__()
         self.asides: list[float] = []
         self.batches: list[float] = []
         self.counts = False
         self._began = 0.0
-        self._metrics = metrics
 
-    def cycle(self, _: float) -> None:
-        self._note(self.batches)
-
-    def aside(self, _: float) -> None:
-        self._note(self.asides)
-
-    def lost_writes(self) -> None:
-        """Ignore it."""
-
-    def commit(self, _: float) -> None:
-        """Part of a batch."""
-
-    def lag(self, _: float) -> None:
-        """Ignore it."""
-
-    def step(self) -> bool:
-        return self._metrics is not None and self._metrics.step()
+    def observe(self, name: str, *_: object) -> None:
+        if name == "farm_scheduler_cycle_seconds":
+            self._note(self.batches)
+        elif name == "farm_scheduler_aside_seconds":
+            self._note(self.asides)
 
     def _note(self, times: list[float]) -> None:
         now = time.thread_time()
@@ -112,7 +102,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
     desk = Desk(scheduler, pools, long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
-    watch = Watch(metrics)
+    watch = Watch()
 
     def around(world: LiveWorld) -> World:
         if not watched:
@@ -123,6 +113,8 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         return made
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
+        if metrics is not None:
+            world.background.add(metrics.step)
         threading.Thread(target=times, args=(world,), daemon=True).start()
 
     def times(world: LiveWorld) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.core.model import Job, Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import Connection, connect
 
 JOBS = 1_000_000
@@ -43,14 +43,14 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def await_waiting(operator: Operator, count: int) -> None:
+def await_waiting(operator: FarmClient, count: int) -> None:
     while operator.status().waiting < count:
         time.sleep(0.5)
     time.sleep(2.0)  # what status and metrics requested has ended
 
 
 def measure(url: str, prefix: str, count: int) -> None:
-    with Operator(url, prefix) as operator:
+    with FarmClient(url, prefix) as operator:
         client = connect(url, "benchmark")
         operator.submit(jobs(1001, first=0))
         await_waiting(operator, 1000)

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from farm.core.errors import InputError
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
@@ -44,9 +44,8 @@ from provisioner.backends.prepared import PreparedBackend
 from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import ProcessBackend
 from provisioner.from_scenario import algorithms_of
-from provisioner.keeper import Patience
-from provisioner.main_loop import serve, take_charge
-from provisioner.service import Provisioner
+from provisioner.reconciler import Patience
+from provisioner.service import Provisioner, serve, take_charge
 
 log = logging.getLogger("farm.provisioner")
 
@@ -198,7 +197,7 @@ def provision(
         chosen = KubernetesBackend(scales, names, settle_time=settle_time)
     stop = stop_on_signals()
     with ExitStack() as stack:
-        operator = stack.enter_context(Operator(redis, settings.prefix, "farm-provisioner"))
+        client = stack.enter_context(FarmClient(redis, settings.prefix, "farm-provisioner"))
         lease = take_charge(redis, settings, stack, stop)
         if backend is BackendName.DOCKER:
             inside = _settings_of_containers(settings, builder_metrics_port)
@@ -215,7 +214,7 @@ def provision(
             served = stack.enter_context(place.server(metrics.readings, provisioner_target))
             log.info("metrics at %s", served.url)
         patience = Patience(boot_timeout=boot_timeout)
-        service = Provisioner(operator, algorithms, chosen, patience, metrics=metrics)
+        service = Provisioner(client, algorithms, chosen, patience, metrics=metrics)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         serve(service, lease, stop)
 

@@ -11,7 +11,7 @@ from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import Desk
 from farm.live.wire.messages import GiveUpBuilder, Watch
 from farm.live.world import LiveWorld
-from provisioner.keeper import Keeping, Patience, decide, reconcile
+from provisioner.reconciler import Keeping, Patience, decide, reconcile
 
 #: the provisioner in a pool's reports, so that no other takes charge of it
 EMBEDDED = "embedded"

@@ -14,7 +14,7 @@ from farm.scenario.pools import ProvisionerSettings
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Sizing
-from provisioner.misinformed import Misinformed
+from provisioner.faulty_observations import WithFaultyObservations
 
 
 def algorithms_of(
@@ -43,7 +43,7 @@ def _informed(algorithm: Algorithm[Any], pool: Pool, seed: int) -> Algorithm[Any
     words = pool.signals
     if words is None or not (words.delay or words.wrong):
         return algorithm
-    return Misinformed(algorithm, words.delay, words.wrong, f"{seed} {pool.name}")
+    return WithFaultyObservations(algorithm, words.delay, words.wrong, f"{seed} {pool.name}")
 
 
 class _ByFunction(Memoryless, frozen=True, kw_only=True):

@@ -8,24 +8,30 @@ remembered. The next look starts from what is there.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from typing import Any
 
 import msgspec
 
 from farm.core.errors import RunError
 from farm.core.pools.algorithm import Algorithm
-from farm.live.operating.operator import Operator
-from farm.live.redis.keys import UNREADABLE
+from farm.live.operating.client import FarmClient
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import UNREADABLE, Keys
+from farm.live.redis.lease import Lease
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED
-from provisioner.keeper import (
+from provisioner.reconciler import (
     Instance,
     Keeping,
     Launch,
@@ -54,7 +60,7 @@ class Provisioner:
 
     def __init__(
         self,
-        operator: Operator,
+        client: FarmClient,
         algorithms: Mapping[str, Algorithm[Any]],
         backend: Backend,
         patience: Patience | None = None,
@@ -62,7 +68,7 @@ class Provisioner:
         metrics: ProvisionerMetrics | None = None,
     ) -> None:
         self._metrics = metrics or ProvisionerMetrics()
-        self._operator = operator
+        self._client = client
         self._algorithms = dict(algorithms)
         self._backend = backend
         self._patience = patience or Patience()
@@ -83,7 +89,7 @@ class Provisioner:
 
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
-        for pool, saved in self._operator.remembered().items():
+        for pool, saved in self._client.remembered().items():
             try:
                 self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
             except UNREADABLE:
@@ -100,7 +106,7 @@ class Provisioner:
             self._metrics.cycled(time.monotonic() - began)
 
     def _look(self) -> None:
-        reports, requested = self._operator.pools_and_requested()
+        reports, requested = self._client.pools_and_requested()
         self._pools = tuple(reports)
         self._tend(reports)
         found: list[Instance] | None = None
@@ -122,7 +128,7 @@ class Provisioner:
         now = self._wall()
         if self._pause.over(now):
             try:
-                self._tended = self._backend.tend(reports, self._operator.hosts())
+                self._tended = self._backend.tend(reports, self._client.hosts())
                 self._pause.well()
             except BackendError as error:
                 self._tended = {ALL: str(error)}
@@ -165,7 +171,7 @@ class Provisioner:
             token = self._tokens[pool] = uuid.uuid4().hex
             closely = algorithm is not None and algorithm.looks_closely
             outside = self._backend.outside
-            self._operator.send(Watch(pool, token, closely=closely, outside=outside))
+            self._client.send(Watch(pool, token, closely=closely, outside=outside))
             # decisions are counted from zero; builders may have come and gone
             keeping = self._keepings.get(pool, Keeping())
             self._keepings[pool] = msgspec.structs.replace(
@@ -223,7 +229,7 @@ class Provisioner:
             plan.pool, plan.desired, plan.joined, plan.booting, plan.start, -plan.stop, plan.why,
         )  # fmt: skip
         if self._backend.acts:
-            self._operator.send(plan)
+            self._client.send(plan)
             self._metrics.acted(plan.pool, "requested", plan.start)
             self._metrics.acted(plan.pool, "drained", plan.stop)
 
@@ -251,7 +257,7 @@ class Provisioner:
 
     def _give_up(self, given_up: GiveUpBuilder) -> None:
         if self._backend.acts:
-            self._operator.send(given_up)
+            self._client.send(given_up)
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""
@@ -273,4 +279,37 @@ class Provisioner:
         saved = msgspec.json.encode(keeping)
         if self._backend.acts and saved != self._saved.get(pool):
             self._saved[pool] = saved
-            self._operator.remember(pool, saved)
+            self._client.remember(pool, saved)
+
+
+def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
+    """Wait until no other provisioner is in charge of this farm, then take charge of it."""
+    client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
+    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
+
+    def on_charge(in_charge: bool) -> None:
+        if not in_charge:
+            log.info("another provisioner is in charge, or was killed just now: standing by")
+
+    lease.stand_by(client, stop.wait, on_charge)
+    stack.callback(lease.release)
+    return lease
+
+
+def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
+    """Look at the farm until stopped, waiting during trouble with the server."""
+    call = ServerCalls(None, stop.wait)
+
+    def look() -> None:
+        if lease.lost:
+            raise RunError("another provisioner took this farm over: this one stops")
+        service.look()
+
+    try:
+        call(service.restore)
+        while not stop.wait(LOOK_INTERVAL):
+            call(look)
+    except RunError:
+        if not stop.is_set():
+            raise
+    log.info("stopped")

@@ -29,8 +29,7 @@ from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, BurnSettings
 from workers.journal import AttemptJournal
-from workers.metering import HostMetering
-from workers.ready import ReadyFile
+from workers.monitoring import HostMetering, ReadyFile
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""

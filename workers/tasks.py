@@ -16,7 +16,7 @@ from celery import Celery, Task
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.live.wire.messages import TASK_NAMES, MessageError, Play, Reset, convert_command
-from farm.live.wire.report_checks import flaw_of_command
+from farm.live.wire.report_checks import flaw_of_message
 from workers.host import BuilderHost
 
 
@@ -33,7 +33,7 @@ def register(app: Celery, host: BuilderHost) -> None:
 def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:
     def task(command: object, version: object) -> None:
         found = convert_command(command, version, kind)
-        if (flaw := flaw_of_command(found)) is not None:
+        if (flaw := flaw_of_message(found)) is not None:
             raise MessageError(flaw)
         obey(found)
 

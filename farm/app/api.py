@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex, cast, overload
 
-from farm.app.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
 from farm.app.recorded.result import Result, Results
-from farm.app.simulated_run import Engine, simulated_run
+from farm.app.runs.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
+from farm.app.runs.simulated_run import Engine, simulated_run
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
@@ -184,7 +184,7 @@ def run(
     >>> farm.run("mm1", speed=1000, workload__0__count=50)
     <farm.Result: live mm1 (fifo, seed 1), 50 jobs, 0 lost>
     """
-    from farm.app.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
+    from farm.app.runs.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
 
     said = {"seed": None if seed is None else _whole(seed), "live.speed": speed}
     given = {key: value for key, value in said.items() if value is not None}

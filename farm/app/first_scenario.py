@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unicodedata import normalize
 
-from farm.core.errors import InputError, TraceError
+from farm.core.errors import InputError, TraceError, file_access
 from farm.core.model import Job, Platform
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
@@ -41,10 +41,8 @@ def write_first_scenario(
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
         text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
-    try:
+    with file_access(out):
         out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from None
     return remarks
 
 

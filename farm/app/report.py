@@ -11,7 +11,7 @@ from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.sweep_table import tidy
+from farm.results.comparison.tables import tidy
 from farm.results.figures.page import Section, Table, page, write_page
 from farm.results.formatting import (
     readable_count,

@@ -7,6 +7,7 @@ be written, one clear message; 130 interrupted.
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import re
 import sys
@@ -67,12 +68,23 @@ class LazyCommand(TyperCommand):
         module = import_module(f"farm.cli.{self._folder}.{self._module}")
         gc.freeze()  # imports are cached
         gc.enable()
-        only.command(name=self.name)(getattr(module, self._function))
-        return typer.main.get_command(only)
+        function = getattr(module, self._function)
+        only.command(name=self.name)(function)
+        return with_docstring(typer.main.get_command(only), function.__doc__)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
         return self.load().make_context(*args, **extra)
+
+
+def with_docstring(command: Any, docstring: str) -> Any:
+    """Return the command with the help of its options, from ``Args:`` in its docstring."""
+    command.help, _, arguments = inspect.cleandoc(docstring).partition("\n\nArgs:\n")
+    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE))
+    for parameter in command.params:
+        if parameter.name in texts:
+            parameter.help = " ".join(texts[parameter.name].split())
+    return command
 
 
 class Commands(TyperGroup):

@@ -12,7 +12,8 @@ FarmError                  base of all of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -80,6 +81,23 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the known word that ``word`` was probably meant to be."""
     close = get_close_matches(word[:100], list(known), n=1, cutoff=cutoff)
     return close[0] if close else None
+
+
+@contextmanager
+def file_access(
+    where: object, what: str = "be written", error: type[FarmError] = InputError
+) -> Iterator[None]:
+    """Turn what the system says of a file into a message: ``WHERE: cannot be written: …``."""
+    try:
+        yield
+    except OSError as found:
+        raise error(f"{where}: cannot {what}: {found.strerror or found}") from None
+
+
+def not_among(found: str, allowed: Iterable[str]) -> str:
+    """Return ``found 'X'; did you mean Y? allowed: …``, the end of a message."""
+    names = list(allowed)
+    return f"found {found!r:.60}; {did_you_mean(found, names)}allowed: {', '.join(names)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

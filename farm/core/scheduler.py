@@ -31,13 +31,13 @@ from farm.core.jobs.estimator import Estimator
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause
-from farm.core.pools.hopeless import Hopeless
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
+from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import SchedulingRules
 from farm.core.state import BuilderState, JobState, JobStatus, Slot
 
@@ -73,7 +73,7 @@ class Scheduler:
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
-        self._hopeless = Hopeless(self.canceller, self.builders, self.keeper, self._alarms)
+        self._hopeless = UnrunnableJobs(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
         self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,

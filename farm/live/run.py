@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import redis
 
-from farm.core.driver import Observer, World, drive
-from farm.core.errors import FarmError, InvariantError, ServerError
+from farm.core.driver import World, drive
+from farm.core.errors import FarmError, InvariantError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
-from farm.live.gc_tuning import rare_collections
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
-from farm.live.hosts.registry import Patience
 from farm.live.load_generator import Batches, LoadGenerator
-from farm.live.meter import Meter
-from farm.live.redis.connection import Connection, connect, redacted
+from farm.live.options import LiveOptions, Watchers
+from farm.live.redis.connection import Connection, connect
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
-from farm.live.redis.trouble import trouble_of
-from farm.live.settings import DEFAULT_PREFIX, LiveSettings
+from farm.live.redis.trouble import unusable_server
+from farm.live.settings import LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays, saved_farm, stand_by, take_over
+from farm.live.store.take_over import saved_farm, take_over
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.wire.reporter import Reporter
-from farm.live.world import MAX_WAITING, LiveWorld
+from farm.live.world import LiveWorld
 from farm.processes.signals import StopSignals
 
 #: real seconds for hosts to come up, and for the first builders to join
 START_TIMEOUT = 60.0
+#: middle collections (7,000 new objects each that live on) after which all objects are looked at
+RARELY = 2000
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -54,53 +55,6 @@ class LiveRun(msgspec.Struct, frozen=True):
     wall_time: float
     #: the server that was used, without its password
     engine: str
-
-
-class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a live farm is set up; times here are real seconds."""
-
-    speed: float = 1.0
-    #: None: a new server
-    redis_url: str | None = None
-    prefix: str = DEFAULT_PREFIX
-    #: builder host processes; 0: none (hosts come from elsewhere), None: as many as needed
-    hosts: int | None = None
-    #: where the hosts' logs go; None: a temporary folder
-    log_folder: Path | None = None
-    patience: Patience = Patience()
-    beat_interval: float = 1.0
-    #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
-    work_rates: str = ""
-    #: what burning jobs burn with, as FARM_BURNER has it
-    burner: str = ""
-    #: hosts serve metrics there if they have a folder to say so
-    metrics_address: str = ""
-    metrics_targets: Path | None = None
-    #: while this many jobs wait, no more are accepted
-    max_waiting: int = MAX_WAITING
-    #: the run lasts at least until this farm time (the end of its phases)
-    ends_at: float = 0.0
-    #: names this life of a farm that stays up (``FARM_INCARNATION``)
-    incarnation: str = ""
-    #: None: the run ends with its load, and clears up after itself
-    stays: Stays | None = None
-
-
-class Watchers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks on while a live farm runs, or has a turn."""
-
-    #: sees every event with the commands that it led to
-    observe: Observer
-    #: given the status a few times per second
-    progress: Callable[[LiveStatus], None] | None = None
-    #: called when the farm has started, before the first job (chaos, displays)
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
-    #: called between batches of events, some times per second (a provisioner's turn)
-    on_tick: Callable[[LiveWorld], None] | None = None
-    #: receives the durations of the scheduler's work
-    meter: Meter | None = None
-    #: puts something before the world (estimates of its submissions)
-    around: Callable[[LiveWorld], World] | None = None
 
 
 def run_live(
@@ -130,9 +84,7 @@ def run_live(
             farm = _Farm(stack, server.url, scheduler, pools, options, watchers)
             return farm.run(batches)
     except redis.RedisError as error:
-        trouble = trouble_of(error)
-        what = str(error).partition("\n")[0] if trouble is None else trouble.words
-        raise ServerError(f"Redis at {redacted(server.url)} cannot be used: {what}") from None
+        raise unusable_server(server.url, error) from None
 
 
 class _Opening:
@@ -182,15 +134,10 @@ class _Farm:
             book=scheduler,
             pools=pools,
             clock=self._clock,
-            patience=options.patience,
-            ends_at=options.ends_at,
+            options=options,
             tick=self._tick,
             progress=watchers.progress,
-            stays=options.stays is not None,
             meter=watchers.meter,
-            incarnation=options.incarnation,
-            max_waiting=options.max_waiting,
-            log=None if options.stays is None else options.stays.log,
         )
         self._signals.reach(self._world.stop)
 
@@ -272,7 +219,7 @@ class _Farm:
         stays = self._options.stays
         if stays is None:
             return self._lease.take(self._client, self._url)
-        return stand_by(self._lease, self._client, stays, lambda: self._signals.asked > 0)
+        return self._lease.stand_by(self._client, self._wait_out, stays.on_charge)
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
@@ -292,12 +239,11 @@ class _Farm:
 
     def _patiently(self) -> ServerCalls:
         """Return how the server is called by one that has the farm, but not yet its world."""
-        return ServerCalls(
-            None if self._options.stays else MAX_ABSENCE,
-            gives_up=lambda: self._signals.asked > 0,
-            before_pause=lambda: None,
-            well_again=lambda: None,
-        )
+        return ServerCalls(None if self._options.stays else MAX_ABSENCE, self._wait_out)
+
+    def _wait_out(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return self._signals.asked > 0
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options
@@ -324,6 +270,26 @@ class _Farm:
         load.start()
         self._stack.callback(load.stop)
         return load
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Make the collector examine all objects rarely, and existing ones never.
+
+    A full collection takes about 50 ms for the loaded modules alone, and as much again for every
+    10,000 live jobs; reports wait for it, and by default there is one for every few thousand
+    submissions. A farm's objects are freed without the collector, except for a few cycles
+    (builders that left), which can wait.
+    """
+    gc.collect()
+    gc.freeze()
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, RARELY)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, middle, old)
+        gc.unfreeze()
 
 
 def _clear_quietly(store: Store) -> None:

@@ -35,6 +35,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -43,21 +44,28 @@ from farm.terminal.settings import with_password
 
 DEFAULT_PREFIX = "farm:"
 
+#: what a variable may be that is no text
+ALLOWED = {
+    "FARM_HOST_ROOM": "a number of builders, 0 for any number",
+    "FARM_DRAIN_TIME": "a number of seconds",
+    "FARM_BEAT_INTERVAL": "a number of seconds above 0",
+}
 
-class LiveSettings(msgspec.Struct, frozen=True):
-    """The settings, with defaults."""
+
+class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name.upper()}"):
+    """The settings, with defaults; each is read from the variable of its name."""
 
     redis_url: str | None = None
     prefix: str = DEFAULT_PREFIX
     host: str = ""
     incarnation: str = ""
     #: see ``farm.live.wire.messages.HostUp``
-    room: int = 0
-    pool: str = ""
+    room: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="FARM_HOST_ROOM")
+    pool: str = msgspec.field(default="", name="FARM_HOST_POOL")
     ready_file: str = ""
     journal: str = ""
-    drain_time: float = 0.0
-    beat_interval: float = 1.0
+    drain_time: Annotated[float, msgspec.Meta(ge=0, lt=1e9)] = 0.0
+    beat_interval: Annotated[float, msgspec.Meta(gt=0, lt=1e9)] = 1.0
     play: str = ""
     burner: str = ""
     work_rates: str = ""
@@ -69,47 +77,23 @@ class LiveSettings(msgspec.Struct, frozen=True):
 def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
     """Read the settings from the environment (or from the mapping given, in tests).
 
-    Raises InputError for a FARM_HOST_ROOM that is no number of builders, or a password file that
-    cannot be read.
+    An empty variable counts as absent. Raises InputError for a number that is none, or a password
+    file that cannot be read.
     """
     env = os.environ if environ is None else environ
-    host = env.get("FARM_HOST") or f"{{hostname}}-{os.getpid()}"
-    host = host.replace("{hostname}", socket.gethostname())
-    return LiveSettings(
-        redis_url=with_password(env.get("FARM_REDIS_URL"), environ=env),
-        prefix=env.get("FARM_PREFIX") or DEFAULT_PREFIX,
-        host=host,
-        incarnation=env.get("FARM_INCARNATION") or "",
-        room=_room(env.get("FARM_HOST_ROOM") or "0"),
-        pool=env.get("FARM_HOST_POOL") or "",
-        ready_file=env.get("FARM_READY_FILE") or "",
-        journal=env.get("FARM_JOURNAL") or "",
-        drain_time=_seconds(env, "FARM_DRAIN_TIME", 0.0),
-        beat_interval=_seconds(env, "FARM_BEAT_INTERVAL", 1.0),
-        play=(env.get("FARM_PLAY") or "").replace("{host}", host),
-        burner=env.get("FARM_BURNER") or "",
-        work_rates=env.get("FARM_WORK_RATES") or "",
-        metrics_port=env.get("FARM_METRICS_PORT") or "",
-        metrics_address=env.get("FARM_METRICS_ADDRESS") or "",
-        metrics_targets=env.get("FARM_METRICS_TARGETS") or "",
-    )
-
-
-def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    given = {name: env[name] for name in LiveSettings.__struct_encode_fields__ if env.get(name)}
+    host = given.get("FARM_HOST", f"{{hostname}}-{os.getpid()}")
+    given["FARM_HOST"] = host = host.replace("{hostname}", socket.gethostname())
+    given["FARM_PLAY"] = given.get("FARM_PLAY", "").replace("{host}", host)
     try:
-        value = float(env.get(name) or default)
-    except ValueError:
-        return default
-    return value if 0 <= value < float("inf") else default
-
-
-def _room(text: str) -> int:
-    """Parse the number; an invalid one must not mean an unlimited host."""
-    if not (text.isascii() and text.isdigit()):
-        raise InputError(
-            f"FARM_HOST_ROOM: found {text!r}; allowed: a number of builders, 0 for any number"
-        )
-    return int(text)
+        settings = msgspec.convert(given, LiveSettings, strict=False)
+    except msgspec.ValidationError as error:
+        name = str(error).rpartition("$.")[2].rstrip("`")
+        allowed = ALLOWED[name]
+        raise InputError(f"{name}: found {given[name]!r}; allowed: {allowed}") from None
+    return msgspec.structs.replace(
+        settings, redis_url=with_password(settings.redis_url, environ=env)
+    )
 
 
 def environment_of_another(**more: str) -> dict[str, str]:
@@ -125,26 +109,9 @@ def child_environment(settings: LiveSettings) -> dict[str, str]:
 
 def host_environment(settings: LiveSettings) -> dict[str, str]:
     """Return the settings as the environment of a host that is not our child (a container)."""
-    # what the settings do not say of these, the environment may
-    own = {"FARM_BURNER": settings.burner, "FARM_WORK_RATES": settings.work_rates}
-    return {
-        "FARM_REDIS_URL": settings.redis_url or "",
-        # the URL has the host's; these are the password of the process that starts it
-        "FARM_REDIS_PASSWORD": "",
-        "FARM_REDIS_PASSWORD_FILE": "",
-        "FARM_PREFIX": settings.prefix,
-        "FARM_HOST": settings.host,
-        "FARM_HOST_ROOM": str(settings.room),
-        "FARM_HOST_POOL": settings.pool,
-        "FARM_READY_FILE": settings.ready_file,
-        "FARM_JOURNAL": settings.journal,
-        "FARM_INCARNATION": settings.incarnation,
-        "FARM_DRAIN_TIME": repr(settings.drain_time),
-        "FARM_BEAT_INTERVAL": repr(settings.beat_interval),
-        "FARM_PLAY": settings.play,
-        # never those of the process that starts the host: two cannot have one port
-        "FARM_METRICS_PORT": settings.metrics_port,
-        "FARM_METRICS_ADDRESS": settings.metrics_address,
-        "FARM_METRICS_TARGETS": settings.metrics_targets,
-        **{name: value for name, value in own.items() if value},
-    }
+    told = {name: str(value or "") for name, value in msgspec.to_builtins(settings).items()}
+    for name in ("FARM_BURNER", "FARM_WORK_RATES"):
+        if not told[name]:  # what the settings do not say of these, the environment may
+            del told[name]
+    # the URL has the host's password; these are of the process that starts it
+    return told | {"FARM_REDIS_PASSWORD": "", "FARM_REDIS_PASSWORD_FILE": ""}

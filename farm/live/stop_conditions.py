@@ -1,4 +1,4 @@
-"""When a live run ends: when everything is done, or a stop was requested."""
+"""When a live farm ends: when everything is done, or a stop was requested."""
 
 from __future__ import annotations
 
@@ -12,30 +12,38 @@ LAST_CHANCE = 5.0
 
 
 class Ending:
-    """Detects the end of a run, and carries out stop requests.
+    """Detects the end of a farm, and carries out stop requests.
 
-    The first stop request closes the intake and cancels the jobs that wait: running ones end.
-    The second cancels those too, and waits a bounded time for their builders to answer.
+    In a run the first stop request closes the intake and cancels the jobs that wait: running ones
+    end. The second cancels those too, and waits a bounded time for their builders to answer. A
+    farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
     """
 
-    def __init__(self, book: Scheduler, intake: Intake, ends_at: float) -> None:
+    def __init__(self, book: Scheduler, intake: Intake, ends_at: float | None) -> None:
         self._book = book
         self._intake = intake
-        #: the run lasts at least so long, farm time
+        #: a run lasts at least so long, farm time
         self._ends_at = ends_at
         #: how often a stop was requested (written by signal handlers and other threads)
         self.asked = 0
         self._obeyed = 0
         self._over_at = float("inf")
 
+    @property
+    def is_pressing(self) -> bool:
+        """Whether the end was requested so that nothing is waited for."""
+        return self.asked > (0 if self._ends_at is None else 1)
+
     def is_over(self, at: float, now: float) -> bool:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
+        if self._ends_at is None:
+            return self.asked > 0
         done = self._intake.load_done and not self._book.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
         """Carry out a stop request."""
-        if self.asked > self._obeyed:
+        if self.asked > self._obeyed and self._ends_at is not None:
             self._obeyed += 1
             self._stop(at, now)
 
@@ -50,18 +58,3 @@ class Ending:
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs:
             self._intake.events.append(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
-
-
-class StayingUp:
-    """The end of a long-running farm: when it is requested, leaving everything as it is."""
-
-    def __init__(self) -> None:
-        #: how often a stop was requested (written by signal handlers and other threads)
-        self.asked = 0
-
-    def is_over(self, at: float, now: float) -> bool:  # noqa: ARG002 - the same as Ending's
-        """Return whether a stop was requested."""
-        return self.asked > 0
-
-    def look(self, at: float, now: float) -> None:
-        """Do nothing."""

@@ -10,7 +10,7 @@ import heapq
 import logging
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,25 +26,25 @@ from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
-from farm.live.hosts.registry import Patience, Roster
+from farm.live.hosts.registry import Roster
 from farm.live.hosts.requests import BuilderRequests
 from farm.live.hosts.successor_state import SuccessorState
-from farm.live.meter import Meter
+from farm.live.options import LiveOptions
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
-from farm.live.stop_conditions import Ending, StayingUp
+from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import RecentEnds, told
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import SHOWN
-from farm.live.wire.event_messages import EventMessages
-from farm.live.wire.inbox import Inbox
+from farm.live.wire.inbox import Entry, Inbox
 from farm.live.wire.pool_report import LiveStatus
+from farm.metrics.series import Series
 
 log = logging.getLogger("farm.scheduler")
 
@@ -53,8 +53,6 @@ T = TypeVar("T")
 #: the longest wait for reports, real seconds: how soon a stop request is noticed
 MAX_WAIT = 0.2
 STATUS_INTERVAL = 0.25
-#: jobs that may wait before no more are accepted
-MAX_WAITING = 2_000_000
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
 LOOK_INTERVAL = 2.0
@@ -68,15 +66,10 @@ class LiveWorld:
         book: the scheduler's memory, mirrored in the store.
         pools: the specifications of the pools.
         clock: farm time, started by the caller.
-        patience: the time-outs of silent hosts.
-        ends_at: the run lasts at least until this farm time.
+        options: how the farm is set up; one that stays up ends only on request.
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
-        stays: a long-running farm ends only on request, and its state is kept.
-        meter: receives durations.
-        incarnation: names this life of a long-running farm; hosts of another one are lost.
-        max_waiting: while this many jobs wait, no more are accepted.
-        log: returns the event log's lines made since its last call.
+        meter: receives the durations of the scheduler's work.
     """
 
     def __init__(
@@ -87,23 +80,21 @@ class LiveWorld:
         book: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
-        patience: Patience | None = None,
-        ends_at: float = 0.0,
+        options: LiveOptions,
         tick: Callable[[], None] | None = None,
         progress: Callable[[LiveStatus], None] | None = None,
-        stays: bool = False,
-        meter: Meter | None = None,
-        incarnation: str = "",
-        max_waiting: int = MAX_WAITING,
-        log: Callable[[], bytes] | None = None,
+        meter: Series | None = None,
     ) -> None:
         self.clock = clock
-        self.roster = Roster(patience or Patience(), incarnation)
+        self.roster = Roster(options.patience, options.incarnation)
         self.requests = BuilderRequests(pools, clock.speed)
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
         self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals)
-        self._event_messages = EventMessages(self.intake.events)
+        #: the messages that the events came from, in the same order; None: from none
+        self._messages: deque[Entry | None] = deque()
+        #: the message that is being handled
+        self._current: Entry | None = None
         self.ended: Counter[str] = Counter()
         self._store = store
         #: for what a desk publishes
@@ -111,16 +102,16 @@ class LiveWorld:
         self._inbox = inbox
         self._book = book
         self._state_writer = StateWriter(book)
-        self._stays = stays
+        #: a long-running farm, whose state is kept
+        self._stays = options.stays is not None
         self._successor_state = SuccessorState(book, self.roster, self.requests)
         self._recent = RecentEnds()
-        self._meter = meter
-        self._max_waiting = max_waiting
-        self._log = log
+        self._meter = meter or Series()
+        self._max_waiting = options.max_waiting
+        #: returns the event log's lines made since its last call; None: none is kept
+        self._log = None if options.stays is None else options.stays.log
         #: what is done in small steps between batches of reports
         self.background = Background()
-        if meter is not None:
-            self.background.add(meter.step)
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
         self._batch = Batch()
@@ -133,9 +124,8 @@ class LiveWorld:
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
-            None if stays else MAX_ABSENCE,
-            self._gives_up,
-            before_pause=self._show,
+            None if self._stays else MAX_ABSENCE,
+            self._wait_out,
             well_again=lambda: self.roster.excuse(time.monotonic()),
         )
         self._tick = tick
@@ -143,11 +133,7 @@ class LiveWorld:
         self._next_status = 0.0
         self._next_tick = 0.0
         self._next_look = 0.0
-        self._ending: Ending | StayingUp
-        if stays:
-            self._ending = StayingUp()
-        else:
-            self._ending = Ending(book, self.intake, ends_at)
+        self._ending = Ending(book, self.intake, None if self._stays else options.ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -165,15 +151,14 @@ class LiveWorld:
                 return None
             self._ending.look(self.clock.now(), now)
             pause = self.background.turn(now)
-            if self._meter is not None:
-                self._meter.aside(time.monotonic() - now)
+            self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
             if not events:
                 self.take_in(MAX_WAIT if pause is None else min(pause, MAX_WAIT))
         return self._next()
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
-        self._event_messages.taken()
+        self._current = self._messages.popleft() if self._messages else None
         self._state_writer.touch(event)
         return event
 
@@ -202,7 +187,7 @@ class LiveWorld:
 
     def set_aside(self, error: Exception) -> None:
         """Keep the message that could not be handled, whole, and let no scheduler read it again."""
-        if (entry := self._event_messages.current) is not None:
+        if (entry := self._current) is not None:
             why = "".join(traceback.format_exception(error))
             letter = entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))
             self._calling(lambda: self._store.set_aside(letter))
@@ -267,13 +252,16 @@ class LiveWorld:
         now, at = time.monotonic(), self.clock.now()
         if entries:
             self._cycle_began = now
-        elif self._meter is not None:
-            self._meter.lag(0.0)
+        else:
+            self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
         if now - began > timeout + 1.0:
             self.roster.excuse(now)
         for entry in entries:
-            with self._event_messages.of(entry):
-                self.intake.take_in(entry, at, now)
+            self._note_messages(None)
+            self._current = entry
+            self.intake.take_in(entry, at, now)
+            self._note_messages(entry)
+            self._current = None
         if self.intake.beats:
             self._compare_beats(at)
         if not self._inbox.is_behind and self.roster.silent(now):
@@ -284,6 +272,10 @@ class LiveWorld:
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
+
+    def _note_messages(self, entry: Entry | None) -> None:
+        """Note that the events that were added last came from this message."""
+        self._messages.extend([entry] * (len(self.intake.events) - len(self._messages)))
 
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
@@ -309,14 +301,14 @@ class LiveWorld:
             self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch.ended.values())
         self._committed = cursor
-        if self._meter is not None:
-            ended = time.monotonic()
-            self._meter.commit(ended - began)
-            if self._cycle_began is not None:
-                self._meter.cycle(ended - self._cycle_began)
-                self._cycle_began = None
-                oldest = self._inbox.oldest
-                self._meter.lag(0.0 if oldest is None else time.time() - oldest)
+        ended = time.monotonic()
+        self._meter.observe("farm_scheduler_commit_seconds", ended - began)
+        if self._cycle_began is not None:
+            self._meter.observe("farm_scheduler_cycle_seconds", ended - self._cycle_began)
+            self._cycle_began = None
+            oldest = self._inbox.oldest
+            lag = 0.0 if oldest is None else max(0.0, time.time() - oldest)
+            self._meter.set("farm_scheduler_event_lag_seconds", {(): lag})
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
@@ -343,8 +335,7 @@ class LiveWorld:
         except SpoiltError as spoilt:  # more of them
             self._write_anew(spoilt, batch, cursor)
             return
-        if self._meter is not None:
-            self._meter.lost_writes()
+        self._meter.add("farm_server_losses_total")
 
     def status(self) -> LiveStatus:
         """Return the status of the run."""
@@ -369,9 +360,10 @@ class LiveWorld:
         """What is wrong with the server now, as far as we have met it. Safe from any thread."""
         return self._calling.trouble
 
-    def _gives_up(self) -> bool:
-        """Whether the server is not waited for any longer: a farm that stays has nothing to end."""
-        return self._ending.asked > (0 if self._stays else 1)
+    def _wait_out(self, seconds: float) -> bool:
+        self._show()
+        time.sleep(seconds)
+        return self._ending.is_pressing
 
     def _show(self) -> None:
         if self._progress is not None:

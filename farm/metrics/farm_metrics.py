@@ -14,11 +14,10 @@ from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.metrics.gauges import Gauges
+from farm.metrics.gauges import CloseLook, Gauges
 from farm.metrics.series import Labels, Readings, Series, build_info
 from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
-from farm.metrics.waiting_jobs import CloseLook
 
 NONE: Mapping[str, int] = MappingProxyType({})
 #: real seconds between two publications, at least
@@ -57,7 +56,8 @@ class FarmMetrics:
     ) -> None:
         self._scheduler = scheduler
         self._monotonic = monotonic
-        self._series = series = Series()
+        #: the live world writes its own durations there
+        self.series = series = Series()
         path = scheduler.rules.path
         self._shares = None if path is None else Shares(series, path)
         self._tally = Tally(series, self._shares, self._waits)
@@ -117,7 +117,7 @@ class FarmMetrics:
         if now < self._next_publication and not at_once:
             return
         self._next_publication = now + INTERVAL
-        series, tally = self._series, self._tally
+        series, tally = self.series, self._tally
         self._gauges.look()
         if self._look is None and self._monotonic() >= self._next_close_look:
             self._begin_to_look(at)
@@ -139,32 +139,10 @@ class FarmMetrics:
         series.set("farm_clock_seconds", {(): at})
         self._readings = series.readings()
 
-    # --- what the live world measures -------------------------------------------------------
-
-    def cycle(self, seconds: float) -> None:
-        """Record a batch of reports that was read, decided on and committed (real seconds)."""
-        self._series.observe("farm_scheduler_cycle_seconds", seconds)
-
-    def commit(self, seconds: float) -> None:
-        """One transaction was carried out (real seconds)."""
-        self._series.observe("farm_scheduler_commit_seconds", seconds)
-
-    def lag(self, seconds: float) -> None:
-        """The oldest report not booked yet was this old when it was (real seconds); 0: none is."""
-        self._series.set("farm_scheduler_event_lag_seconds", {(): max(0.0, seconds)})
-
-    def aside(self, seconds: float) -> None:
-        """Something other than reports took this long (real seconds)."""
-        self._series.observe("farm_scheduler_aside_seconds", seconds)
-
-    def lost_writes(self) -> None:
-        """The server had lost what it had acknowledged, and was given it again."""
-        self._series.add("farm_server_losses_total")
-
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
-        self._series.set("farm_scheduler_leader", {(): float(in_charge)})
-        self._readings = self._series.readings()
+        self.series.set("farm_scheduler_leader", {(): float(in_charge)})
+        self._readings = self.series.readings()
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from farm.core.commands import EndJob
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.core.model import Job, Platform
 from farm.results.json_names import json_name
 from farm.results.summary.records import RunRecords
@@ -129,10 +129,8 @@ def _printed(numbers: Sequence[float | None]) -> list[str]:
 def read_jobs(path: Path | str) -> Iterator[JobRow]:
     """Yield the rows of a jobs.csv. Raises InputError with the line number."""
     path = Path(path)
-    try:
+    with file_access(path, "read the jobs"):
         file = path.open(newline="", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
     with file:
         reader = csv.reader(file)
         header = tuple(next(reader, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 
 
 def check_output(path: Path | None, kinds: Sequence[str], option: str) -> None:
@@ -19,10 +19,8 @@ def check_output(path: Path | None, kinds: Sequence[str], option: str) -> None:
         raise InputError(
             f"{option}: found {path.name!r}; allowed: a name that ends in {', '.join(kinds)}"
         )
-    try:
+    with file_access(f"{option}: {path}"):
         there = path.exists()
         path.open("ab").close()
         if not there:
             path.unlink()
-    except OSError as error:
-        raise InputError(f"{option}: {path}: cannot be written: {error.strerror}") from None

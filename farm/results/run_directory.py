@@ -19,12 +19,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from farm.core.errors import InputError, RunError
+from farm.core.errors import InputError, RunError, file_access
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
 from farm.results.json_names import json_name
 from farm.results.log.reader import Entry, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
+from farm.scenario import Scenario, load_scenario
 
 FORMAT = 1
 """Version of the directory's layout; other versions are refused."""
@@ -100,7 +101,7 @@ class RunDirectory:
         ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
         InputError if it cannot be written.
         """
-        try:
+        with file_access(path):
             if anew and path.exists():
                 older = path.with_name(f"{path.name}.1")
                 if older.exists():
@@ -110,8 +111,6 @@ class RunDirectory:
                 (path / SCENARIO).write_text(scenario, encoding="utf-8")
             else:
                 cls.create(path, scenario=scenario, world="live", started=started)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
     @property
     def events_path(self) -> Path:
@@ -148,11 +147,9 @@ class RunDirectory:
     def _writing(self, name: str) -> Iterator[Path]:
         """Provide a temporary file and rename it to its final name when it is complete."""
         part = self.path / (name + ".part")
-        try:
+        with file_access(self.path / name, error=RunError):
             yield part
             part.replace(self.path / name)
-        except OSError as error:
-            raise RunError(f"{self.path / name}: cannot be written: {error.strerror}") from None
 
 
 class Run:
@@ -179,11 +176,6 @@ class Run:
         return self.meta.state
 
     @property
-    def finished(self) -> bool:
-        """Whether the run wrote its results (even if interrupted by its user)."""
-        return self.meta.state != "running"
-
-    @property
     def summary(self) -> Summary:
         """The summary. Raises InputError for a run that did not finish."""
         if self._summary is None:
@@ -194,6 +186,11 @@ class Run:
     def scenario_text(self) -> str:
         """The scenario as it was resolved."""
         return _read(self.path / SCENARIO).decode("utf-8", errors="replace")
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The same, read. Raises ScenarioError."""
+        return load_scenario(self.path / SCENARIO)
 
     @cached_property
     def jobs(self) -> list[JobRow]:
@@ -270,10 +267,8 @@ def _decode(path: Path, kind: type[T]) -> T:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with file_access(path, "be read"):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _unfinished(path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, not_among
 from farm.scenario.file.document import read_document
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
@@ -26,7 +26,7 @@ MAX_BYTES = 1_000_000
 
 def _kernel(name: object) -> str:
     if name not in KERNELS:
-        raise ValueError(f"found {name!r:.60}; allowed: {', '.join(KERNELS)}")
+        raise ValueError(not_among(str(name), KERNELS))
     return str(name)
 
 

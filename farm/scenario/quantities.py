@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -71,14 +72,23 @@ T = TypeVar("T")
 _ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
 
 
-def _choice(convert: Callable[[object], T], what: str) -> tuple[Any, ...]:
-    """Return a validator for one value, a list of values, or ``{value: weight}``."""
+def _choice(
+    kind: Callable[[Any], T], what: str, is_allowed: Callable[[T], bool] = lambda _: True
+) -> tuple[Any, ...]:
+    """Return a validator for one value, a list of values, or ``{value: weight}``.
+
+    A value is a text or number from which ``kind`` makes one; ``what`` names what is allowed.
+    """
 
     def value_of(found: object) -> T:
-        try:
-            return convert(found)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"found {found!r:.60}; allowed: {what}") from None
+        plain = isinstance(found, str | int | float) and not isinstance(found, bool)
+        with contextlib.suppress(ValueError, OverflowError):
+            # whole numbers are not rounded
+            if plain and not (kind is int and isinstance(found, float)):
+                value = kind(found)
+                if is_allowed(value):
+                    return value
+        raise ValueError(f"found {found!r:.60}; allowed: {what}")
 
     def choice(found: object) -> dict[T, Any]:
         if isinstance(found, Mapping):
@@ -93,49 +103,19 @@ def _choice(convert: Callable[[object], T], what: str) -> tuple[Any, ...]:
     return reader, AfterValidator(_some_weight)
 
 
-def _text(found: object) -> str:
-    if isinstance(found, bool) or not isinstance(found, str | int | float) or found == "":
-        raise ValueError
-    return str(found)
-
-
-def _whole(found: object) -> int:
-    if isinstance(found, bool) or not isinstance(found, str | int):
-        raise TypeError
-    return int(found)
-
-
-def _number(found: object) -> float:
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
-        raise TypeError
-    number = float(found)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
 def _some_weight(weights: dict[T, float]) -> dict[T, float]:
     if not weights or sum(weights.values()) <= 0:
         raise ValueError("found no value with a weight above 0; allowed: at least one")
     return weights
 
 
-def _mode(found: object) -> str:
-    if found not in MODES:
-        raise ValueError
-    return str(found)
-
-
-def _thread_count(found: object) -> int:
-    count = _whole(found)
-    if count < 1:
-        raise ValueError
-    return count
-
-
-TextChoice = Annotated[dict[str, NonNegative], *_choice(_text, "text")]
+TextChoice = Annotated[dict[str, NonNegative], *_choice(str, "text", bool)]
 """One text, a list of equally likely ones, or ``{text: weight}``; likewise the others."""
-WholeChoice = Annotated[dict[int, NonNegative], *_choice(_whole, "a whole number")]
-NumberChoice = Annotated[dict[float, NonNegative], *_choice(_number, "a finite number")]
-ModeChoice = Annotated[dict[str, NonNegative], *_choice(_mode, ", ".join(MODES))]
-ThreadChoice = Annotated[dict[int, NonNegative], *_choice(_thread_count, "a whole number from 1")]
+WholeChoice = Annotated[dict[int, NonNegative], *_choice(int, "a whole number")]
+NumberChoice = Annotated[
+    dict[float, NonNegative], *_choice(float, "a finite number", math.isfinite)
+]
+ModeChoice = Annotated[dict[str, NonNegative], *_choice(str, ", ".join(MODES), MODES.__contains__)]
+ThreadChoice = Annotated[
+    dict[int, NonNegative], *_choice(int, "a whole number from 1", lambda n: n >= 1)
+]

@@ -54,14 +54,14 @@ def log_to_stderr() -> None:
 @contextmanager
 def progress(
     what: str, *columns: ProgressColumn, silent: bool = False
-) -> Iterator[Callable[..., None] | None]:
+) -> Iterator[Callable[..., None]]:
     """Show on standard error that work is under way, until the block ends.
 
-    Yields a function of ``description, completed, total`` by which the work may tell more; None if
-    all is to be silent. Without a terminal, a line is written every few seconds.
+    Yields a function of ``description, completed, total`` by which the work may tell more, which
+    does nothing if all is to be silent. Without a terminal, a line is written every few seconds.
     """
     if silent:
-        yield None
+        yield lambda **_: None
     elif sys.stderr.isatty():
         columns = columns or (SpinnerColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
@@ -76,12 +76,7 @@ def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None
     """Show how many runs are done, their total, and the remaining time."""
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress("runs", *columns, silent=silent) as update:
-
-        def show(done: int, of: int) -> None:
-            if update is not None:
-                update(completed=done, total=of)
-
-        yield show
+        yield lambda done, of: update(completed=done, total=of)
 
 
 class _Lines:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from farm.app.api import Source, load_scenario
-from farm.app.own_parts import OwnParts
 from farm.app.recorded.result import Result
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.own_parts import OwnParts
+from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.results.summary.objectives import measure, parse_objective
 from farm.results.summary.records import Recorder, RunRecords

@@ -19,7 +19,7 @@ from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.live.operating.answers import Answer, Questions
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
@@ -55,7 +55,7 @@ class VirtualFarm:
         self._keys = Keys("virtual:")
         self._store = Store(self.redis, self._keys)
         self._store.open(1.0)
-        self.operator = Operator("fakeredis", self._keys.prefix, client=self.redis)
+        self.operator = FarmClient("fakeredis", self._keys.prefix, client=self.redis)
         self._inbox = Inbox(self.redis, self._keys)
         nothing: Iterator[tuple[float, tuple[Job, ...]]] = iter([(_LATER_THAN_ANYTHING, ())])
         self._simulation = Simulation(

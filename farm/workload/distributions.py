@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
+from typing import Any
 
 from farm.scenario.distributions import (
     Distribution,
     Empirical,
+    Exponential,
     Lognormal,
     Normal,
     Pareto,
@@ -28,22 +30,10 @@ def quantile_function(distribution: Distribution) -> Quantile:
 
     Raises ValueError for ``by_kind``.
     """
-    if distribution.constant is not None:
-        plain = _constant(distribution.constant)
-    elif distribution.exponential is not None:
-        plain = _exponential(distribution.exponential.mean)
-    elif distribution.normal is not None:
-        plain = _normal(distribution.normal)
-    elif distribution.lognormal is not None:
-        plain = _lognormal(distribution.lognormal)
-    elif distribution.pareto is not None:
-        plain = _pareto(distribution.pareto)
-    elif distribution.uniform is not None:
-        plain = _uniform(distribution.uniform)
-    elif distribution.empirical is not None:
-        plain = _empirical(distribution.empirical)
-    else:
+    form = distribution.form
+    if form == "by_kind":
         raise ValueError("by_kind has a quantile function for each kind only")
+    plain = _FORMS[form](getattr(distribution, form))
     return _capped(plain, distribution.max)
 
 
@@ -64,7 +54,8 @@ def _constant(value: float) -> Quantile:
     return lambda _: value
 
 
-def _exponential(mean: float) -> Quantile:
+def _exponential(given: Exponential) -> Quantile:
+    mean = given.mean
     return lambda u: -mean * math.log1p(-u)
 
 
@@ -121,3 +112,14 @@ def _interpolated(quantiles: Sequence[float]) -> Quantile:
         return low + (points[index + 1] - low) * (place - index)
 
     return quantile
+
+
+_FORMS: dict[str, Callable[[Any], Quantile]] = {
+    "constant": _constant,
+    "exponential": _exponential,
+    "normal": _normal,
+    "lognormal": _lognormal,
+    "pareto": _pareto,
+    "uniform": _uniform,
+    "empirical": _empirical,
+}

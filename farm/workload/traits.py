@@ -15,8 +15,8 @@ from farm.workload.streams import chooser, stream
 Fields = dict[str, Any]
 """Keyword arguments of a Job; ``id`` and ``service_time`` are always among them."""
 
-Step = Callable[[Fields], None]
-"""Sets one trait in one job's fields."""
+Draw = Callable[[Fields], Any]
+"""From the fields that a job has so far to the value of one more."""
 
 Streams = Callable[[str], random.Random]
 """From the name of a draw to its stream."""
@@ -39,8 +39,8 @@ def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
     steps = trait_steps(traits, streams)
 
     def make(fields: Fields) -> Job:
-        for step in steps:
-            step(fields)
+        for name, draw in steps:
+            fields[name] = draw(fields)
         if "declared_time" not in fields:
             fields["declared_time"] = fields["service_time"]
         return Job(**fields)
@@ -48,47 +48,36 @@ def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
     return make
 
 
-def trait_steps(traits: Traits, streams: Streams) -> list[Step]:
-    """Return what sets each trait that is given, in an order in which they may build on others."""
-    steps: list[Step] = []
-    for name in ("kind", "level", "score", "priority", "mode", "threads"):
-        weights = getattr(traits, name)
-        if weights is not None:
-            steps.append(_choice(name, weights, streams(name)))
+def trait_steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
+    """Return the traits that are given, in an order in which they may build on others."""
+    steps = [
+        (name, _choice(weights, streams(name)))
+        for name in ("kind", "level", "score", "priority", "mode", "threads")
+        if (weights := getattr(traits, name)) is not None
+    ]
     if traits.attributes is not None or traits.invocation is not None:
-        steps.append(_attributes(traits, streams))
+        steps.append(("attributes", _attributes(traits, streams)))
     if traits.fails is not None:
-        steps.append(_fails(traits.fails, streams("fails")))
+        steps.append(("fails", _fails(traits.fails, streams("fails"))))
     for name in ("heavy", "memory_heavy"):
         rule = getattr(traits, name)
         if rule is not None and rule.longest is None:
-            steps.append(_heavy(name, rule, streams(name)))
+            steps.append((name, _heavy(rule, streams(name))))
     if traits.work_size is not None:
-        steps.append(_work_size(traits.work_size, streams("work_size")))
+        steps.append(("size", _work_size(traits.work_size, streams("work_size"))))
     if traits.action is not None:
-        steps.append(_action(traits.action, streams("action")))
+        steps.append(("action", _action(traits.action, streams("action"))))
     if traits.declared is not None:
-        steps.append(_declared(traits.declared, streams("declared")))
+        steps.append(("declared_time", _declared(traits.declared, streams("declared"))))
     return steps
 
 
-def _constant(name: str, value: object) -> Step:
-    def step(fields: Fields) -> None:
-        fields[name] = value
-
-    return step
-
-
-def _choice(name: str, weights: dict[Any, float], rng: random.Random) -> Step:
+def _choice(weights: dict[Any, float], rng: random.Random) -> Draw:
     draw = chooser(weights, rng)
-
-    def step(fields: Fields) -> None:
-        fields[name] = draw()
-
-    return step
+    return lambda _: draw()
 
 
-def _attributes(traits: Traits, streams: Streams) -> Step:
+def _attributes(traits: Traits, streams: Streams) -> Draw:
     """Draw the attributes; jobs with the same ones share one dict, so that they cost little."""
     draws = {
         name: chooser(weights, streams(f"attribute {name}"))
@@ -97,7 +86,7 @@ def _attributes(traits: Traits, streams: Streams) -> Step:
     parts = traits.invocation
     shared: dict[tuple[str, ...], dict[str, str]] = {}
 
-    def step(fields: Fields) -> None:
+    def draw_all(fields: Fields) -> dict[str, str]:
         drawn = tuple([draw() for draw in draws.values()])
         own = fields.get("attributes")
         attributes = None if own else shared.get(drawn)
@@ -107,67 +96,55 @@ def _attributes(traits: Traits, streams: Streams) -> Step:
                 attributes["invocation"] = "/".join(attributes.get(part, part) for part in parts)
             if not own:
                 shared[drawn] = attributes
-        fields["attributes"] = attributes
+        return attributes
 
-    return step
+    return draw_all
 
 
-def _fails(rule: Fails, rng: random.Random) -> Step:
+def _fails(rule: Fails, rng: random.Random) -> Draw:
     by_kind, always = rule.by_kind, rule.probability or 0.0
-
-    def step(fields: Fields) -> None:
-        share = always if by_kind is None else by_kind.get(fields.get("kind", "job"), 0.0)
-        fields["fails"] = rng.random() < share
-
-    return step
+    if by_kind is None:
+        return lambda _: rng.random() < always
+    return lambda fields: rng.random() < by_kind.get(fields.get("kind", "job"), 0.0)
 
 
-def _heavy(name: str, rule: Heavy, rng: random.Random) -> Step:
-    kinds, threshold, share = rule.kind, rule.threshold, rule.probability
+def _heavy(rule: Heavy, rng: random.Random) -> Draw:
+    kinds, threshold, share = rule.kind, rule.threshold, rule.probability or 0.0
     if rule.declared is not None:
-        return _constant(name, rule.declared)
-
-    def step(fields: Fields) -> None:
-        if kinds is not None:
-            fields[name] = fields.get("kind", "job") in kinds
-        elif threshold is not None:
-            fields[name] = fields["service_time"] >= threshold
-        else:
-            fields[name] = rng.random() < (share or 0.0)
-
-    return step
+        return lambda _: rule.declared
+    if kinds is not None:
+        return lambda fields: fields.get("kind", "job") in kinds
+    if threshold is not None:
+        return lambda fields: fields["service_time"] >= threshold
+    return lambda _: rng.random() < share
 
 
-def _work_size(rule: WorkSize, rng: random.Random) -> Step:
-    factor = None if rule.factor is None else quantile_function(rule.factor)
-
-    def step(fields: Fields) -> None:
-        scale = 1.0 if factor is None else factor(rng.random())
-        fields["size"] = fields["service_time"] * rule.per_second * scale
-
-    return step
+def _work_size(rule: WorkSize, rng: random.Random) -> Draw:
+    rate, factor = rule.per_second, rule.factor
+    if factor is None:
+        return lambda fields: fields["service_time"] * rate
+    scale = quantile_function(factor)
+    return lambda fields: fields["service_time"] * rate * scale(rng.random())
 
 
-def _declared(rule: Declared, rng: random.Random) -> Step:
+def _declared(rule: Declared, rng: random.Random) -> Draw:
     factor = quantile_function(rule.factor)
-
-    def step(fields: Fields) -> None:
-        fields["declared_time"] = fields["service_time"] * factor(rng.random())
-
-    return step
+    return lambda fields: fields["service_time"] * factor(rng.random())
 
 
-def _action(rule: Action, rng: random.Random) -> Step:
+def _action(rule: Action, rng: random.Random) -> Draw:
     """With the given probability a job repeats a recent action: the same work, once more."""
     recent: deque[Fields] = deque(maxlen=rule.window)
 
-    def step(fields: Fields) -> None:
+    def repeat_or_begin(fields: Fields) -> str:
         reuse, place = rng.random(), rng.random()
         if recent and reuse < rule.reuse:
-            fields.update(recent[int(place * len(recent))])
-            return
-        fields["action"] = f"action-{fields['id']}"
-        same = {name: fields[name] for name in SAME_WORK if name in fields}
-        recent.append({**same, "action": fields["action"]})
+            work = recent[int(place * len(recent))]
+            fields.update(work)
+        else:
+            work = {name: fields[name] for name in SAME_WORK if name in fields}
+            work["action"] = f"action-{fields['id']}"
+            recent.append(work)
+        return str(work["action"])
 
-    return step
+    return repeat_or_begin

@@ -24,7 +24,7 @@ from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
 from provisioner.backends.interface import Backend, BackendError
-from provisioner.keeper import Instance, Remove
+from provisioner.reconciler import Instance, Remove
 
 T = TypeVar("T")
 

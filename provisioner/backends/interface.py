@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from farm.core.errors import FarmError
 from farm.live.wire.messages import Play
 from farm.live.wire.pool_report import HostRecord, PoolReport
-from provisioner.keeper import Instance, Remove
+from provisioner.reconciler import Instance, Remove
 
 
 class BackendError(FarmError):

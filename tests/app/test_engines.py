@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import farm
-from farm.app.own_parts import OwnParts
-from farm.app.simulated_run import simulated_run
+from farm.app.runs.own_parts import OwnParts
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
-from farm.sim.fast import choice
+from farm.sim.fast import engine_choice
 
 BUSY: dict[str, Any] = {
     "name": "busy",
@@ -128,7 +128,7 @@ def test_what_is_not_covered_says_why(changes, why):
 
 def test_without_numba_everything_works(monkeypatch):
     """Protects installations without the extra."""
-    monkeypatch.setattr(choice, "find_spec", lambda _: None)
+    monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
     assert farm.simulate(BUSY).summary["engine"] == "reference"
     with pytest.raises(InputError, match=r"does not cover a Python without numba \(pip"):
         farm.simulate(BUSY, engine="fast")
@@ -137,8 +137,8 @@ def test_without_numba_everything_works(monkeypatch):
 def test_much_work_is_played_fast_by_itself(monkeypatch):
     """Protects the choice: it is used if the work outweighs the loading, and it covers the run."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(choice, "WORTH_LOADING", 100)
-    monkeypatch.setattr(choice, "WORTH_COMPILING", 100)
+    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 100)
+    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 100)
     assert farm.simulate(BUSY).summary["engine"] == "fast"
 
 
@@ -153,9 +153,9 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
 def test_an_endless_load_is_not_awaited(monkeypatch):
     """Protects the memory from a load that only the end of the run cuts off."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(choice, "MOST_JOBS", 50)
-    monkeypatch.setattr(choice, "WORTH_LOADING", 10)
-    monkeypatch.setattr(choice, "WORTH_COMPILING", 10)
+    monkeypatch.setattr(engine_choice, "MOST_JOBS", 50)
+    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 10)
+    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 10)
     taken: list[float] = []
 
     def endless(rng):

@@ -13,13 +13,13 @@ from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, r
 def test_what_an_earlier_farm_left_is_not_taken_for_this_one():
     """Also where the clock was set back since: its status is of the future then."""
     future, present = 4e9, 1e9
-    operator: Any = SimpleNamespace(status=lambda: SimpleNamespace(written_at=future, hosts=1))
-    assert not is_at_work(operator, before=future)
-    operator.status = lambda: SimpleNamespace(written_at=present, hosts=0)
-    assert not is_at_work(operator, before=future)
-    operator.status = lambda: SimpleNamespace(written_at=present, hosts=1)
-    assert is_at_work(operator, before=future)
-    assert is_at_work(operator, before=None)
+    client: Any = SimpleNamespace(status=lambda: SimpleNamespace(written_at=future, hosts=1))
+    assert not is_at_work(client, before=future)
+    client.status = lambda: SimpleNamespace(written_at=present, hosts=0)
+    assert not is_at_work(client, before=future)
+    client.status = lambda: SimpleNamespace(written_at=present, hosts=1)
+    assert is_at_work(client, before=future)
+    assert is_at_work(client, before=None)
 
 
 def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: Path, caplog):

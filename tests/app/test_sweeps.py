@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 import farm
 from farm.app.sweeps.axes import Grid, axis_of, parse_axis
-from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.app.sweeps.execution import SeededRun, play_all
 from farm.cli.main import app
 from farm.core.errors import InputError
-from farm.results.comparison.statistics import holm_levels, mean_of
+from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
-from farm.sim.fast import choice
+from farm.sim.fast import engine_choice
 
 SMALL = {"workload__0__count": 60}
 
@@ -161,10 +161,10 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     """Which process played a run changes nothing in it."""
     scenario = farm.load_scenario("mm1", **SMALL)
     runs = [SeededRun(scenario, seed) for seed in range(4)]
-    alone = play_all(runs, FinishedRuns(None), lambda _: None)
+    alone = play_all(runs, lambda _: None)
     monkeypatch.setattr("farm.processes.shared_work.WORTH_SHARING", 0.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    shared = play_all(runs, FinishedRuns(None), lambda _: None)
+    shared = play_all(runs, lambda _: None)
     assert [s.response_time for s in shared] == [s.response_time for s in alone]
     assert [s.seed for s in shared] == [0, 1, 2, 3]
 
@@ -172,8 +172,8 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
 def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run too short for it alone is played by it among many, with the same numbers."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(choice, "WORTH_LOADING", 100)
-    monkeypatch.setattr(choice, "WORTH_COMPILING", 100)
+    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 100)
+    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 100)
     run = SeededRun(farm.load_scenario("mm1", **SMALL), 3)
     alone, among_many = run.play(), run.play(runs=2)
     assert (alone.engine, among_many.engine) == ("reference", "fast")

@@ -12,10 +12,10 @@ from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.estimate import estimate_at
+from farm.forecasts.dispatch.formula import estimate_queue
+from farm.forecasts.dispatch.job_estimate import estimate_at
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.forecasts.dispatch.whole_queue import estimate_queue
 from farm.upstream.launchpad.duration import estimate_duration
 from farm.upstream.launchpad.score import score_other_build, score_package_build
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch

@@ -8,9 +8,9 @@ import pytest
 from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.core.pools.hopeless import PATIENCE
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
+from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.core.restore import restored
 from farm.core.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator

@@ -27,9 +27,9 @@ OTHERS = {
     },
     "duration": {
         "farm/app/api.py": "an option of farm run, and its argument",
-        "farm/app/live_run.py": "the same",
+        "farm/app/runs/live_run.py": "the same",
         "farm/cli/runs/run.py": "the same",
-        "farm/results/taskcluster_event_store.py": "the Taskcluster simulator's log",
+        "farm/results/exports/taskcluster.py": "the Taskcluster simulator's log",
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
         "farm/upstream/": "Launchpad's and BOINC's word",

@@ -25,13 +25,13 @@ from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
 from farm.core.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.live.hosts.strangers import Strangers
+from farm.live.hosts.registry import Strangers
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
-from farm.live.wire.report_checks import flaw_of_command, flaw_of_envelope
+from farm.live.wire.report_checks import flaw_of_envelope, flaw_of_message
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time
@@ -127,7 +127,7 @@ def _command(data: bytes) -> None:
     if isinstance(value, list) and len(value) == 2:
         value, number = value
         kind = list(wire.TASK_NAMES)[number % len(wire.TASK_NAMES)] if number else kind
-    flaw_of_command(wire.convert_command(value, version, kind))
+    flaw_of_message(wire.convert_command(value, version, kind))
 
 
 def _scenario(data: bytes) -> None:

@@ -18,10 +18,11 @@ from farm.core.model import Builder, Job, Outcome, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server
-from farm.live.run import LiveOptions, LiveRun, Watchers, run_live
+from farm.live.run import LiveRun, run_live
 from tests.fixtures.wire import Wire
 
 AMD64 = Platform("amd64", True)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from farm.live.hosts.host_processes import HostProcess
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
@@ -168,7 +168,7 @@ def test_a_refusal_is_shown_to_operators_while_it_lasts(cluster: Cluster):
     cluster.provision()
     service.until(lambda: len(service.store.builders()) == 1, "the least pool")
     service.submit(jobs_of(16, 3.0))
-    with Operator(service.url, service.keys.prefix) as operator:
+    with FarmClient(service.url, service.keys.prefix) as operator:
         service.until(
             lambda: (
                 b"we may not patch deployments/scale" in operator.remembered().get("linux", b"")

@@ -17,11 +17,11 @@ from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.rules import LAUNCHPAD
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.server import choose_server
 from farm.live.wire.messages import UNSTAMPED
+from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run
-from farm.results.scoring import score
 from tests.fixtures.estimates import estimate_dispatch
 from tests.fixtures.ports import own_port
 
@@ -67,12 +67,12 @@ def run(tmp_path: Path):
                 process.wait(60)
 
 
-def first_image(operator: Operator, process: subprocess.Popen):
+def first_image(client: FarmClient, process: subprocess.Popen):
     """Wait until some jobs wait."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            image = operator.image(timeout=2.0)
+            image = client.image(timeout=2.0)
         except ServerError:
             time.sleep(0.1)
             continue
@@ -86,8 +86,8 @@ def first_image(operator: Operator, process: subprocess.Popen):
 def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     """Snapshot, formula, commands and metrics agree on a waiting job; afterwards it is scored."""
     url, directory, metrics, process = run
-    with Operator(url) as operator:
-        image = first_image(operator, process)
+    with FarmClient(url) as client:
+        image = first_image(client, process)
     chosen = image.snapshot.waiting[-1]
     found = estimate_dispatch(view_of(image.snapshot), chosen.serial, LAUNCHPAD)
     assert found.estimate_s is not None
@@ -144,11 +144,11 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
         with (tmp_path / "log").open("ab") as log:
             return subprocess.Popen([*farm, *words], cwd=tmp_path, env=environment, stderr=log)
 
-    def learned(operator: Operator, process: subprocess.Popen) -> dict:
+    def learned(client: FarmClient, process: subprocess.Popen) -> dict:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             try:
-                image = operator.image(timeout=2.0)
+                image = client.image(timeout=2.0)
             except ServerError:
                 time.sleep(0.2)
                 continue
@@ -158,28 +158,28 @@ def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
             time.sleep(0.2)
         log = (tmp_path / "log").read_text(encoding="utf-8")
         raise AssertionError(
-            f"nothing was learned (exit {process.poll()}): {operator.status()}\n{log}"
+            f"nothing was learned (exit {process.poll()}): {client.status()}\n{log}"
         )
 
-    with choose_server(None) as server, Operator(server.url) as operator:
+    with choose_server(None) as server, FarmClient(server.url) as client:
         first = scheduler(server.url)
         try:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 try:
-                    operator.status()
+                    client.status()
                     break
                 except ServerError:
                     time.sleep(0.2)
             some = Job(id="one", service_time=30.0, kind="unit", platform=Platform("x", True))
-            operator.send(JobsSubmitted(UNSTAMPED, (some,)))
-            before = learned(operator, first)
+            client.send(JobsSubmitted(UNSTAMPED, (some,)))
+            before = learned(client, first)
         finally:
             first.terminate()
             assert first.wait(60) == 0
         second = scheduler(server.url)
         try:
-            assert learned(operator, second) == before
+            assert learned(client, second) == before
         finally:
             second.terminate()
             second.wait(60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from farm.app.long_running.farm_place import read_place
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.processes.orphans import end_at_once
+from tests.fixtures.stopped import stop
 from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.live
@@ -76,8 +76,8 @@ class Kept:
         """Return whether its builders have joined, and their host is known."""
         place = read_place(self.folder / ".farm")
         assert place is not None
-        with Operator(place.redis_url, place.prefix) as operator:
-            return operator.status().hosts == 1 and len(operator.builders()) == 2
+        with FarmClient(place.redis_url, place.prefix) as client:
+            return client.status().hosts == 1 and len(client.builders()) == 2
 
     def kill_keeper(self) -> None:
         assert self.keeper is not None
@@ -123,7 +123,7 @@ def test_a_new_farm_at_once_takes_over_no_host_of_the_last_one(kept: Kept):
     kept.up()
     until(lambda: kept.processes("workers.app"), "the start of a host")
     (host,) = kept.processes("workers.app")
-    os.kill(host, signal.SIGSTOP)
+    stop(host)
     kept.kill_keeper()
     kept.up()
     until(lambda: kept.is_up, "coming up again")
@@ -139,6 +139,6 @@ def test_stopped_processes_do_not_outlive_a_killed_keeper(kept: Kept):
     stopped = {pid for pid in kept.processes() if pid != kept.keeper.pid}
     assert len(stopped) >= 4
     for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
     kept.kill_keeper()
     until(lambda: not kept.processes(), f"the end of {kept.processes()}", GONE_WITHIN)

@@ -22,8 +22,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
+from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.run import run_live
 from farm.live.store.store import Store
 from farm.live.store.take_over import Stays
 from farm.live.wire import messages as wire

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,7 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer
@@ -56,11 +57,12 @@ class Protocol(RuleBasedStateMachine):
         self.keys = Keys(f"model{os.getpid()}-{next(_serial)}:")
         self.clock = Clock()
         self._patches = contextlib.ExitStack()
-        frozen = SimpleNamespace(monotonic=self.clock.monotonic, time=self.clock.monotonic)
+        now = self.clock.monotonic
+        frozen = SimpleNamespace(monotonic=now, time=now, sleep=time.sleep)
         for module in ("farm.live.world", "farm.live.hosts.outbox", "workers.agenda"):
             self._patches.enter_context(mock.patch(f"{module}.time", frozen))
         self.client = connect(self.url, "model")
-        self.operator = Operator(self.url, self.keys.prefix)
+        self.operator = FarmClient(self.url, self.keys.prefix)
         self.hosts: list[Host] = []
         self.leader: Leader | None = None
         self.deposed: list[Leader] = []

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from farm.app.long_running.chosen_rules import choose
-from farm.app.recorded.run_audit import audit_run
+from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.live.hosts.host_processes import HostProcesses
+from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import MAX_STARTS
-from farm.live.operating.operator import Operator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
@@ -193,7 +193,7 @@ def test_changed_rules_survive_a_scheduler(service: Service):
         ]
     )
     service.until(lambda: len(on_builders(service.store)) == 6, "dispatch")
-    with Operator(service.url, service.keys.prefix) as operator:
+    with FarmClient(service.url, service.keys.prefix) as operator:
         choose(operator, SchedulingChanged(0.0, policy="sjf"))
         in_order = ["j6", "j8", "j7"]
         service.until(lambda: service.store.waiting(str(AMD64), 0, 9) == in_order, "new places")

@@ -18,7 +18,8 @@ from farm.assembly import make_scheduler, pool_specs, run_info
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Cause
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.scenario import load_scenario

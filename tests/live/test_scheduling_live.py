@@ -12,7 +12,8 @@ from farm.assembly import complaints, make_scheduler, pool_specs
 from farm.cli.main import app
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import JobsSubmitted
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.scenario.load import parse_scenario
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs

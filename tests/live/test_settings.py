@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from farm.core.errors import InputError
@@ -27,6 +28,33 @@ def test_a_room_that_is_no_number_is_an_error(text: str):
     """Otherwise the host would accept any number of builders."""
     with pytest.raises(InputError, match=r"FARM_HOST_ROOM: found '.*'; allowed: a number"):
         from_environment({"FARM_HOST_ROOM": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("FARM_DRAIN_TIME", "soon"),
+        ("FARM_DRAIN_TIME", "-1"),
+        ("FARM_DRAIN_TIME", "inf"),
+        ("FARM_DRAIN_TIME", "nan"),
+        ("FARM_BEAT_INTERVAL", "0"),
+    ],
+)
+def test_a_time_that_is_none_is_an_error(name: str, text: str):
+    """It is not replaced by the default in silence, and no host beats without a pause."""
+    with pytest.raises(InputError, match=rf"{name}: found '{text}'; allowed: a number of seconds"):
+        from_environment({name: text})
+
+
+def test_every_setting_reaches_a_host():
+    """What one process knows, the host that it starts reads."""
+    given = LiveSettings(
+        redis_url="redis://h/0", prefix="p:", host="h", incarnation="i", room=2, pool="mac",
+        ready_file="/r", journal="/j", drain_time=1.5, beat_interval=0.25, play="{}", burner="own",
+        work_rates="cpu=1", metrics_port="1", metrics_address="0.0.0.0", metrics_targets="/t",
+    )  # fmt: skip
+    assert from_environment(host_environment(given)) == given
+    assert len({*msgspec.to_builtins(given).values()}) == len(LiveSettings.__struct_fields__)
 
 
 PLACE = "rediss://me@h:1/0?ssl_ca_certs=/ca.crt"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from farm.app.sweeps.playing import SeededRun, SentRun
+from farm.app.sweeps.execution import SeededRun, SentRun
 from farm.core.errors import RunError
 from farm.live import remote_calls
 from farm.live.redis.server import Server

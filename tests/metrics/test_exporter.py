@@ -30,9 +30,9 @@ def busy(play, job):
     farm = play(fair_share=("team",))
     farm.join(0.0, "b1", slots=2)
     farm.tell(JobsSubmitted(1.0, tuple(job(f"j{n}", attributes={"team": "a"}) for n in range(5))))
-    farm.metrics.cycle(0.002)
-    farm.metrics.commit(0.001)
-    farm.metrics.lag(0.0)
+    farm.metrics.series.observe("farm_scheduler_cycle_seconds", 0.002)
+    farm.metrics.series.observe("farm_scheduler_commit_seconds", 0.001)
+    farm.metrics.series.set("farm_scheduler_event_lag_seconds", {(): 0.0})
     farm.metrics.lead(in_charge=True)
     farm.metrics.publish(2.0, at_once=True)
     return farm.metrics

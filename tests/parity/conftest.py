@@ -11,7 +11,8 @@ import pytest
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import Difference, replay
 from farm.results.log.writer import EventLogWriter

@@ -18,7 +18,7 @@ from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, decode_play
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
-from provisioner.keeper import Instance, Remove
+from provisioner.reconciler import Instance, Remove
 
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")

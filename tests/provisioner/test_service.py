@@ -16,7 +16,7 @@ from farm.live.wire.pool_report import PoolReport
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
-from provisioner.keeper import Instance, Keeping, Patience, Remove
+from provisioner.reconciler import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
 
 

@@ -18,14 +18,13 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
-from farm.results.comparison.statistics import (
+from farm.results.comparison.significance import (
     Interval,
     inverted_share,
     paired_interval,
     welch_interval,
 )
-from farm.results.comparison.sweep_table import difference_cells
-from farm.results.comparison.table import render_comparison
+from farm.results.comparison.tables import difference_cells, render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise

@@ -11,7 +11,7 @@ from farm.results.jobs_table import COLUMNS
 from farm.results.log.lines import COMMANDS, EVENTS
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
-from farm.results.summary.percentiles import Spread
+from farm.results.summary.descriptive_statistics import Spread
 from farm.results.summary.summary import JobCounts, Summary
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/results.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause, Job
-from farm.results.comparison.statistics import student_quantile
+from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
 from farm.results.summary.objectives import Term, measure, parse_objective
 from farm.results.summary.records import RunRecords

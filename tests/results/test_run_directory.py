@@ -103,7 +103,7 @@ def test_garbled_jobs_are_refused(tmp_path: Path, text: str, says: str) -> None:
 def test_a_run_reads_back(run: Path, history: Any) -> None:
     """A run can be read back completely from its directory."""
     back = load_run(run)
-    assert back.finished
+    assert back.state == "finished"
     assert back.name == "run"
     assert back.scenario_text == "name: hand-made\n"
     assert back.summary.jobs.submitted == len(back.jobs) == 4
@@ -136,7 +136,7 @@ def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> 
     with pytest.raises(InputError, match="did not finish"):
         load_run(directory.path)
     killed = load_run(directory.path, unfinished=True)
-    assert not killed.finished
+    assert killed.state == "running"
     assert len(list(killed.entries())) == len(history)
     with pytest.raises(InputError, match="did not finish"):
         killed.summary  # noqa: B018

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import farm
 from farm.cli.main import app
 from farm.core.errors import InputError
-from farm.results.taskcluster_event_store import METRICS, EventStore, within_phase
+from farm.results.exports.taskcluster import METRICS, EventStore, within_phase
 
 #: requested, started, shut down, in ms; a phase from 500 to 800
 WORKERS = {

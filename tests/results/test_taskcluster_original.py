@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import farm
-from farm.results.taskcluster_event_store import METRICS
+from farm.results.exports.taskcluster import METRICS
 
 SOURCE = "https://github.com/taskcluster/taskcluster-provisioning-simulator"
 #: read here, because the fixture `farm` hides such names

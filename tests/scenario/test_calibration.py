@@ -75,7 +75,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
         ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: 'farm-calibration'"),
         (
             "slowdown: [1]\nrates: {gpu: 3}",
-            "rates.gpu: found 'gpu'; allowed: cpu, memory, stress_ng",
+            "rates.gpu: found 'gpu'; did you mean cpu? allowed: cpu, memory, stress_ng",
         ),
         ("slowdown: [1]\nrates: {cpu: -3}", ":2: rates.cpu: found -3; allowed: more than 0"),
         ("slowdown: [1]\nmachine: {busy: 1}", ":2: machine.busy: unknown key"),

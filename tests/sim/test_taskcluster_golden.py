@@ -14,9 +14,8 @@ from farm.assembly import make_scheduler, run_info
 from farm.results.summary.columns import Columns
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
-from farm.results.summary.taskcluster import touching
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.fast.choice import try_fast
+from farm.sim.fast.engine_choice import try_fast
 from farm.sim.simulation import simulate
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
@@ -88,7 +87,7 @@ def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Column
     algorithms = algorithms_of(scenario)
     if engine == "fast":
         pytest.importorskip("numba")
-        from farm.sim.fast.story import records as records_of
+        from farm.sim.fast.run_records import records as records_of
 
         scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
         found = try_fast(scenario, scheduler, jobs, algorithms, forced=True)
@@ -99,7 +98,8 @@ def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Column
         simulate(scenario, [recorder], algorithms=algorithms)
         records = recorder.records()
     info = run_info(scenario, "simulated", engine)
-    return summarise(records, info, 0.0), touching(records.columns(), info.window)
+    touching = records.columns().touching(info.window.start, info.window.end)
+    return summarise(records, info, 0.0), touching
 
 
 @pytest.mark.timeout(300)

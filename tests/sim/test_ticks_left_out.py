@@ -107,7 +107,7 @@ def loads(draw: st.DrawFn) -> list[Job]:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 @given(data=st.data())
-@examples(15)
+@examples(8)
 def test_the_same_happens_as_with_every_tick(name: str, data: st.DataObject) -> None:
     """Protects every algorithm's declaration of when its plan cannot differ."""
     other = data.draw(st.sampled_from(sorted(ALGORITHMS)))

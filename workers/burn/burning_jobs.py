@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -90,11 +90,6 @@ def parse_rates(text: str) -> dict[str, float]:
             raise InputError(f"FARM_WORK_RATES: found {name.strip()} twice; allowed: once")
         rates[name.strip()] = rate
     return rates
-
-
-def rates_text(rates: Mapping[str, float]) -> str:
-    """Return rates in the format of FARM_WORK_RATES."""
-    return ",".join(f"{name}={rate!r}" for name, rate in rates.items())
 
 
 class _Job:

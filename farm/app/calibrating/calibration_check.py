@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 
 from farm.app.calibrating.burnt_watch import BurntWatch
+from farm.app.calibrating.calibration import busy_with_others
 from farm.app.calibrating.work_rates import rates_for
+from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
-from farm.core.driver import Observer
 from farm.core.errors import InputError, RunError
-from farm.live.run import LiveOptions, Watchers, run_live
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import run_live
 from farm.live.settings import from_environment
 from farm.results.summary.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
-from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
 from workers.burn.burning_jobs import MODES, parse_rates
-from workers.burn.calibration import busy_with_others
 from workers.burn.limits import usable_cores
 
 Responses = dict[str, float]
@@ -213,10 +213,5 @@ def _times(end: EndJob) -> tuple[float, float]:
 
 
 def _simulated(scenario: Scenario) -> Responses:
-    recorder = Recorder()
-    observers: list[Observer] = [recorder]
-    simulate(scenario, observers)
-    return {
-        end.job.id: end.finished_at - end.job.arrival(end.submitted_at)
-        for end in recorder.records().ends
-    }
+    jobs = simulated_run(scenario).kept.jobs
+    return {row.job_id: row.response_time for row in jobs if row.response_time is not None}

@@ -9,7 +9,7 @@ import msgspec
 
 from farm.live.settings import from_environment
 from farm.scenario import Scenario
-from workers.burn.burning_jobs import MODES, Burners, BurnSettings, rates_text
+from workers.burn.burning_jobs import MODES, Burners, BurnSettings
 
 
 def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:
@@ -47,3 +47,8 @@ def work_rates(settings: BurnSettings, modes: Iterable[str] = MODES) -> dict[str
     """
     with contextlib.closing(Burners(settings)) as burners:
         return burners.rates(modes)
+
+
+def rates_text(rates: Mapping[str, float]) -> str:
+    """Return rates in the format of FARM_WORK_RATES."""
+    return ",".join(f"{name}={rate!r}" for name, rate in rates.items())

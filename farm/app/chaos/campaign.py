@@ -21,8 +21,8 @@ from farm.app.chaos.verdict import Recovery, Verdict, judge
 from farm.core.commands import EndJob
 from farm.core.errors import RunError
 from farm.core.model import Job
-from farm.live.operating.operator import Operator
-from farm.live.operating.sabotage import AWAY, Saboteur
+from farm.live.operating.client import FarmClient
+from farm.live.operating.server_faults import AWAY, ServerFaults
 from farm.scenario import Scenario
 from farm.workload import build_jobs
 
@@ -134,28 +134,28 @@ class Link:
     def __init__(self, farm: ChaosFarm) -> None:
         self._farm = farm
         self._connections = contextlib.ExitStack()
-        self._server: Saboteur | None = None
+        self._server: ServerFaults | None = None
 
     def close(self) -> None:
         """Let go of the server."""
         self._server = None
         self._connections.close()
 
-    def server(self) -> Saboteur:
+    def server(self) -> ServerFaults:
         """Return the way to hurt the farm; raises what ``AWAY`` lists while there is none."""
         place = self._farm.place()
         if place is None:
             raise RunError("the farm is coming up")
-        if self._server is None or place.redis_url != self._server.operator.url:
+        if self._server is None or place.redis_url != self._server.client.url:
             self.close()
-            operator = self._connections.enter_context(Operator(place.redis_url, place.prefix))
-            self._server = self._connections.enter_context(contextlib.closing(Saboteur(operator)))
+            client = self._connections.enter_context(FarmClient(place.redis_url, place.prefix))
+            self._server = self._connections.enter_context(contextlib.closing(ServerFaults(client)))
         return self._server
 
     def has_ended(self, job: str) -> bool:
         """Whether it is known that the job has ended."""
         with contextlib.suppress(*AWAY):
-            return self.server().has_ended(job)
+            return self.server().client.known([job]).get(job, False)
         return False
 
 
@@ -200,7 +200,7 @@ class Feeder:
             while not self._stop.is_set():
                 # jobs submitted by an attempt that failed are known, and skipped
                 with contextlib.suppress(*AWAY):
-                    self._link.server().operator.submit(jobs)
+                    self._link.server().client.submit(jobs)
                     break
                 self._stop.wait(STEP)
             self._queue.task_done()

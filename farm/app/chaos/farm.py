@@ -16,7 +16,7 @@ from pathlib import Path
 from farm.app.chaos.machine import Machine
 from farm.app.long_running.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
-from farm.live.operating.sabotage import Saboteur
+from farm.live.operating.server_faults import ServerFaults
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent
@@ -157,18 +157,18 @@ class ChaosFarm:
                     found[int(path.name)] = (path / "cmdline").read_text().split("\0")
         return found
 
-    def find(self, target: str, server: Saboteur, rng: random.Random) -> Process | None:
+    def find(self, target: str, server: ServerFaults, rng: random.Random) -> Process | None:
         """Return a process of this role; None: there is none just now."""
         if target == "keeper":
             found = [self._keeper.pid] if self._keeper is not None else []
         elif target == "server":
             found = [server.server_pid()]
         else:
-            leader = server.leader_pid()
+            leader = server.client.leader()
             found = [
                 pid
                 for pid, words in self.processes().items()
-                if _role(words, leads=pid == leader) == target
+                if _role(words, leads=leader is not None and pid == leader.pid) == target
             ]
         pid = rng.choice(sorted(found)) if found else 0
         began = began_at(pid) if pid else ""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from farm.app.chaos.farm import ChaosFarm, send, until
 from farm.app.chaos.plan import Fault, FaultKind
-from farm.live.operating.sabotage import Saboteur
+from farm.live.operating.server_faults import ServerFaults
 
-Lift = Callable[[Callable[[], Saboteur]], None]
+Lift = Callable[[Callable[[], ServerFaults]], None]
 """Takes a fault back; given the way to the server, which may be another one by then, or stopped."""
 
 log = logging.getLogger("farm.chaos")
@@ -22,7 +22,7 @@ LONGEST_STEP = 86_400
 SLOWEST_SYNC = 3.0
 
 
-def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
+def inflict(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
     """Hurt the farm; return what takes it back, if that is not up to the farm alone.
 
     Raises redis errors when the server is away.
@@ -62,7 +62,7 @@ def inflict(fault: Fault, farm: ChaosFarm, server: Saboteur) -> Lift | None:
     return None
 
 
-def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], Saboteur]) -> None:
+def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], ServerFaults]) -> None:
     """Wait for the last of them, too: a server that is killed before loses what it put off."""
     farm.machine.set(sync_time=0.0)
     until(lambda: server_now().has_synced(), farm.tend, SLOWEST_SYNC + 1.0)
@@ -71,7 +71,7 @@ def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], Saboteur]) -> None
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "restart": signal.SIGTERM}
 
 
-def _signal(fault: Fault, farm: ChaosFarm, server: Saboteur, rng: random.Random) -> Lift | None:
+def _signal(fault: Fault, farm: ChaosFarm, server: ServerFaults, rng: random.Random) -> Lift | None:
     """Hit one process."""
     process = farm.find(fault.kind.target, server, rng)
     if process is None:

@@ -17,7 +17,7 @@ import msgspec
 
 from farm.app.chaos.farm import PREFIX, ChaosFarm
 from farm.app.chaos.plan import FaultKind
-from farm.app.recorded.run_audit import audit_run
+from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from farm.app.estimates import seed_estimator
 from farm.app.long_running.snapshots import image_from
+from farm.app.runs.estimates import seed_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
@@ -17,10 +17,9 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.live.operating.farm_image import FarmImage
+from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.run_directory import load_run
-from farm.results.run_time_scores import RungScore, score_rungs
-from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.file.document import parse_document
+from farm.scenario import load_scenario
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
 
@@ -173,9 +172,7 @@ def learned_from(
 
 def _of_run(path: Path, name: str | None) -> Learned:
     run = load_run(path, unfinished=True)
-    document = parse_document(run.scenario_text, str(path / "scenario.yaml"))
-    scenario = parse_scenario(document, path)
-    estimator = estimator_named(name or scenario.scheduling.runtime_estimates, scenario)
+    estimator = estimator_named(name or run.scenario.scheduling.runtime_estimates, run.scenario)
     seed_estimator(estimator, path)
     builders: dict[str, Builder] = {}
     jobs: dict[str, Job] = {}
@@ -218,8 +215,7 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
 def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     """Return how right these estimators would have been on a finished run, rung by rung."""
     run = load_run(path, unfinished=True)
-    scenario = parse_scenario(parse_document(run.scenario_text, str(path / "scenario.yaml")), path)
-    found = [score_rungs(run.entries(), estimator_named(name, scenario)) for name in names]
+    found = [score_rungs(run.entries(), estimator_named(name, run.scenario)) for name in names]
     return [score for scores in found for score in scores]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -12,8 +12,8 @@ import msgspec
 
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError
-from farm.live.operating.operator import Operator
+from farm.core.errors import InputError, ServerError, not_among
+from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
 from farm.terminal.console import FarmConsole
 
@@ -62,61 +62,53 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def found(
-        self, operator: Operator, *, stable: bool, after: str | None = None, offset: int = 0
+        self, client: FarmClient, *, stable: bool, after: str | None = None, offset: int = 0
     ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
         ``stable``: in order of submission (``after`` this id), whatever happens in between; else
         waiting ones in dispatch order, then running ones, then ended ones, the newest first.
         """
-        wish = _Wish(self, operator)
+        is_wanted = _check_of(self, client)
         if not stable:
-            found = filter(wish.grants, _by_group(operator, self.state))
+            found = filter(is_wanted, _by_group(client, self.state))
             return islice(_each_once(found), offset, None)
         if self.state is JobState.ALL and not self.names_some:
-            return operator.submitted(offset, after)  # the server can count those
-        return islice(filter(wish.grants, operator.submitted(0, after)), offset, None)
+            return client.submitted(offset, after)  # the server can count those
+        return islice(filter(is_wanted, client.submitted(0, after)), offset, None)
 
 
-class _Wish:
-    """A filter made ready to look at many jobs."""
+def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], bool]:
+    """Return a function that says whether a job is as wanted, ready for many jobs."""
+    attributes = dict(pair_of(text) for text in wanted.attribute)
+    if wanted.user is not None:
+        attributes["user"] = wanted.user
+    platform = wanted.platform
+    if platform is not None:
+        platform = str(parse_platform(platform, "--platform", None))
+    pools: Mapping[str, str] = {}
+    if wanted.pool is not None:
+        if wanted.pool not in (known := client.pools()):
+            raise InputError(f"--pool: {not_among(wanted.pool, sorted(known))}")
+        pools = {n: b.builder.pool for n, b in client.builders().items()}
 
-    def __init__(self, wanted: JobFilter, operator: Operator) -> None:
-        self._wanted = wanted
-        self._attributes = dict(pair_of(text) for text in wanted.attribute)
-        if wanted.user is not None:
-            self._attributes["user"] = wanted.user
-        self._platform = (
-            None
-            if wanted.platform is None
-            else str(parse_platform(wanted.platform, "--platform", None))
-        )
-        self._pools: Mapping[str, str] = {}
-        if wanted.pool is not None:
-            pools = operator.pools()
-            if wanted.pool not in pools:
-                allowed = ", ".join(sorted(pools))
-                raise InputError(f"--pool: found {wanted.pool!r}; allowed: {allowed}")
-            self._pools = {n: b.builder.pool for n, b in operator.builders().items()}
+    def pool_of(builder: str | None) -> str | None:
+        # one that is gone was named after its pool, unless it named itself
+        return builder and pools.get(builder, builder.rpartition("-")[0])
 
-    def grants(self, job: KnownJob) -> bool:
-        wanted, it = self._wanted, job.job
+    def is_wanted(job: KnownJob) -> bool:
+        it = job.job
         return (
             _is_in(job, wanted.state)
             and (wanted.match is None or fnmatchcase(it.id, wanted.match))
             and (wanted.kind is None or it.kind == wanted.kind)
             and (wanted.matrix is None or it.matrix == wanted.matrix)
-            and (self._platform is None or str(it.platform) == self._platform)
-            and all(it.attributes.get(k) == v for k, v in self._attributes.items())
-            and (wanted.pool is None or self._pool_of(job) == wanted.pool)
+            and (platform is None or str(it.platform) == platform)
+            and all(it.attributes.get(k) == v for k, v in attributes.items())
+            and (wanted.pool is None or pool_of(job.builder) == wanted.pool)
         )
 
-    def _pool_of(self, job: KnownJob) -> str | None:
-        builder = job.builder
-        if builder is None:
-            return None
-        # one that is gone was named after its pool, unless it named itself
-        return self._pools.get(builder, builder.rpartition("-")[0])
+    return is_wanted
 
 
 def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
@@ -128,27 +120,27 @@ def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
             yield job
 
 
-def _by_group(operator: Operator, state: JobState) -> Iterator[KnownJob]:
+def _by_group(client: FarmClient, state: JobState) -> Iterator[KnownJob]:
     for group in _groups(state):
-        yield from _in_dispatch_order(operator) if group == "waiting" else operator.jobs(group)
+        yield from _in_dispatch_order(client) if group == "waiting" else client.jobs(group)
 
 
-def _in_dispatch_order(operator: Operator) -> Iterator[KnownJob]:
+def _in_dispatch_order(client: FarmClient) -> Iterator[KnownJob]:
     """Yield the waiting jobs, platform by platform; under fair share the scheduler knows the order.
 
     Those that came since it was asked follow (jobs may be met twice).
     """
-    listed = operator.jobs("waiting")
+    listed = client.jobs("waiting")
     first = next(listed, None)
     if first is None:
         return
-    if not isinstance(first, EndJob) and first.path and operator.is_attended():
+    if not isinstance(first, EndJob) and first.path and client.is_attended():
         try:
-            order = [record.job.id for record in operator.image().snapshot.waiting]
+            order = [record.job.id for record in client.image().snapshot.waiting]
         except ServerError as error:
             FarmConsole(stderr=True).print(f"warning: {error}; waiting jobs are not in order")
             order = []
-        yield from (job for job in operator.jobs_of(order) if state_of(job) == "waiting")
+        yield from (job for job in client.jobs_of(order) if state_of(job) == "waiting")
     yield first
     yield from listed
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from farm.core.errors import InputError, TraceError, did_you_mean
+from farm.core.errors import InputError, TraceError, did_you_mean, file_access
 from farm.core.model import Job, Platform
 from farm.live.wire.report_checks import flaw_of
 
@@ -69,11 +69,8 @@ def _read_lines(descriptor: int) -> Iterator[bytes]:
 
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file; raises TraceError."""
-    try:
-        with path.open("rb") as file:
-            yield from _decoded(file, str(path))
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+    with file_access(path, "be read", TraceError), path.open("rb") as file:
+        yield from _decoded(file, str(path))
 
 
 def _decoded(lines: Iterable[bytes], source: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
-from farm.core.errors import InputError, TraceError
+from farm.core.errors import InputError, TraceError, not_among
 from farm.core.model import Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
@@ -35,7 +35,7 @@ def described(
     """Return the job that options describe; raises InputError."""
     seconds = seconds_of(service_time, "--service-time", least=0.0)
     if mode not in MODES:
-        raise InputError(f"--mode: found {mode!r:.60}; allowed: {', '.join(MODES)}")
+        raise InputError(f"--mode: {not_among(mode, MODES)}")
     given = dict(pair_of(text) for text in attributes or ())
     return Job(
         id=made_up("job") if job_id is None else job_id,

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from farm.app.jobs.sources import runnable
-from farm.app.jobs.told_estimate import ToldEstimate, estimate_of
+from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
 from farm.scenario import Scenario
 from farm.terminal.console import many
@@ -41,7 +41,7 @@ class Submission:
             sync: wait until the jobs are on the server's disk.
     """
 
-    _operator: Operator
+    _client: FarmClient
 
     def __init__(self, source: str, *, skip_known: bool, sync: bool = False) -> None:
         self._source = source
@@ -54,11 +54,11 @@ class Submission:
         self._at_once = False
         self._last = ""
 
-    def begin(self, operator: Operator) -> None:
+    def begin(self, client: FarmClient) -> None:
         """Submit to this operator's farm from now on; raises ServerError if it cannot sync."""
-        self._operator = operator
+        self._client = client
         if self._sync:
-            operator.check_sync()
+            client.check_sync()
 
     def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
@@ -67,7 +67,7 @@ class Submission:
         """
         self._refuse_twins(jobs)
         jobs = self._new(jobs)
-        self._operator.check_room(len(jobs))
+        self._client.check_room(len(jobs))
         if pace is not None:
             self.paced(jobs, pace)
             return
@@ -97,9 +97,9 @@ class Submission:
         """Return the outcome as plain values."""
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
 
-    def estimate(self) -> ToldEstimate | None:
+    def estimate(self) -> SubmissionEstimate | None:
         """Return when the last submitted job will be dispatched and finished, if known."""
-        return estimate_of(self._operator, self._last) if self._last else None
+        return estimate_of(self._client, self._last) if self._last else None
 
     def in_words(self) -> str:
         """Return the outcome as text: the id of a single job, or else the number of jobs."""
@@ -112,9 +112,9 @@ class Submission:
     def _submit(self, jobs: list[Job], *, sync: bool) -> None:
         # the farm's clock says when they arrive, not the file's
         jobs = [msgspec.structs.replace(job, arrived_at=None) for job in jobs]
-        self._operator.check_room(len(jobs))
+        self._client.check_room(len(jobs))
         self._first.extend(job.id for job in jobs[: 1 - len(self._first)])
-        self.submitted += self._operator.submit(jobs, sync=sync)
+        self.submitted += self._client.submit(jobs, sync=sync)
         self._last = jobs[-1].id if jobs else self._last
 
     def _refuse_twins(self, jobs: list[Job]) -> None:
@@ -127,7 +127,7 @@ class Submission:
                 )
 
     def _new(self, jobs: list[Job]) -> list[Job]:
-        known = self._operator.known([job.id for job in jobs])
+        known = self._client.known([job.id for job in jobs])
         if known and not self._skip_known:
             first = next(job.id for job in jobs if job.id in known)
             raise InputError(
@@ -177,7 +177,7 @@ class _End:
 
 def play(
     scenario: Scenario,
-    operator: Operator,
+    client: FarmClient,
     prefix: str,
     most_waiting: int,
     stop: threading.Event,
@@ -189,27 +189,27 @@ def play(
     were not because the farm knows them; ``progress`` is called with how many were so far, and how
     many wait. Raises InputError for a job that no pool could run.
     """
-    status = operator.status()
+    status = client.status()
     began = time.monotonic()
     # farm time now: the status is a moment old
     offset = status.at + max(0.0, time.time() - status.written_at) * status.speed
     count = known = 0
     jobs = build_jobs(scenario)
     if not scenario.allow_unrunnable:
-        jobs = runnable(jobs, operator.pools(), scenario.name, "allow_unrunnable: true")
+        jobs = runnable(jobs, client.pools(), scenario.name, "allow_unrunnable: true")
     for at, together in batches(jobs):
         while (pause := at / status.speed - (time.monotonic() - began)) > 0:
             if stop.wait(min(pause, STEP)):
                 return count, known
-        while (waiting := operator.status().waiting) >= most_waiting:
+        while (waiting := client.status().waiting) >= most_waiting:
             progress(count, waiting)
             if stop.wait(STEP):
                 return count, known
         if stop.is_set():
             return count, known
         renamed = list(_renamed(together, prefix, offset))
-        before = operator.known([job.id for job in renamed])
-        count += operator.submit(job for job in renamed if job.id not in before)
+        before = client.known([job.id for job in renamed])
+        count += client.submit(job for job in renamed if job.id not in before)
         known += len(before)
         progress(count, waiting)
     return count, known

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.app.long_running.farm_place import FarmPlace, place_file, read_place
-from farm.app.metrics import targets_of
+from farm.app.runs.metrics import targets_of
 from farm.core.errors import FarmError, InputError, RunError, ServerError
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.metrics.targets import forget_targets
 from farm.processes.identity import is_alive
@@ -62,9 +62,9 @@ def count_running(place: FarmPlace) -> int:
     """Return how many jobs run; 0 if that is not known."""
     with (
         contextlib.suppress(FarmError),
-        Operator(place.redis_url, place.prefix) as operator,
+        FarmClient(place.redis_url, place.prefix) as client,
     ):
-        return operator.count_running()
+        return client.count_running()
     return 0
 
 

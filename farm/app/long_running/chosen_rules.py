@@ -8,13 +8,13 @@ from farm.core.errors import InputError, ServerError, did_you_mean
 from farm.core.events import SchedulingChanged
 from farm.core.policies import POLICIES
 from farm.core.rules import Choices
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 
 #: real seconds until the scheduler goes by what was sent, and between two looks
 TIMEOUT, INTERVAL = 20.0, 0.1
 
 
-def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
+def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
     """Change the rules of a farm; return its rules after the change.
 
     Raises InputError for a policy that it does not know, or weights of a farm without fair share;
@@ -26,14 +26,14 @@ def choose(operator: Operator, wanted: SchedulingChanged) -> Choices:
             f"found policy {name!r:.60}; {did_you_mean(name, POLICIES)}allowed: "
             f"{', '.join(POLICIES)}, or the module:function of its scenario"
         )
-    if wanted.weights and not operator.image().scenario["scheduling"].get("fair_share"):
+    if wanted.weights and not client.image().scenario["scheduling"].get("fair_share"):
         raise InputError(
             "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
         )
-    goal = operator.status().choices.changed(wanted)
-    operator.send(wanted)
+    goal = client.status().choices.changed(wanted)
+    client.send(wanted)
     deadline = time.monotonic() + TIMEOUT
-    while (found := operator.status().choices) != goal:
+    while (found := client.status().choices) != goal:
         if time.monotonic() > deadline:
             raise ServerError(
                 f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "

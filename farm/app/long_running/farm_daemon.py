@@ -13,10 +13,10 @@ from pathlib import Path
 
 from farm.app.calibrating.work_rates import burn_settings, rates_for
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
-from farm.app.metrics import service_options, targets_of
+from farm.app.runs.metrics import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
 from farm.live.redis.trouble import RedisError
@@ -89,21 +89,21 @@ class _Revival:
         return self._restarts.pause(now)
 
 
-def _written_at(operator: Operator) -> float | None:
+def _written_at(client: FarmClient) -> float | None:
     try:
-        return operator.status().written_at
+        return client.status().written_at
     except ServerError:
         return None
 
 
-def is_at_work(operator: Operator, before: float | None) -> bool:
+def is_at_work(client: FarmClient, before: float | None) -> bool:
     """Whether scheduler and hosts are at work.
 
     ``before``: when the status was written that an earlier farm left. It is told from this farm's
     by that, as the time of day may be set back.
     """
     with contextlib.suppress(ServerError, RedisError):
-        status = operator.status()
+        status = client.status()
         return status.written_at != before and status.hosts > 0
     return False
 
@@ -165,32 +165,32 @@ class FarmKeeper:
             server = choose_server(self._redis, data=self._folder / "redis")
             stack.enter_context(server)
             self._revival = _Revival(server)
-            operator = stack.enter_context(Operator(server.url, self._prefix, "farm-up"))
-            self._await_lease(operator)
+            client = stack.enter_context(FarmClient(server.url, self._prefix, "farm-up"))
+            self._await_lease(client)
             if self._fresh:
-                operator.forget_everything()
+                client.forget_everything()
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)
-            before = _written_at(operator)
+            before = _written_at(client)
             supervisor.start()
-            if self._await(supervisor, server, operator, before):
+            if self._await(supervisor, server, client, before):
                 self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
             self._place.update(state="stopping")
-            self._end(supervisor, operator)
+            self._end(supervisor, client)
         log.info("down")
 
-    def _await_lease(self, operator: Operator) -> None:
+    def _await_lease(self, client: FarmClient) -> None:
         """Make sure that no other scheduler has this farm; one that was killed is waited for."""
         deadline = time.monotonic() + LEASE_TIMEOUT
-        while operator.is_led() and not self._asked:
+        while client.is_led() and not self._asked:
             if time.monotonic() > deadline:
                 raise ServerError(
-                    f"the farm at {redacted(operator.url)} (prefix {self._prefix!r}) has a live "
+                    f"the farm at {redacted(client.url)} (prefix {self._prefix!r}) has a live "
                     "scheduler already: end that one, or use another server or FARM_PREFIX"
                 )
             self._wakeups.wait(LOOK_INTERVAL)
@@ -220,13 +220,13 @@ class FarmKeeper:
         return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
     def _await(
-        self, supervisor: Supervisor, server: Server, operator: Operator, before: float | None
+        self, supervisor: Supervisor, server: Server, client: FarmClient, before: float | None
     ) -> bool:
         """Wait until scheduler and hosts are running; False: stopped before that."""
         deadline = time.monotonic() + UP_TIMEOUT
         while not self._asked:
             self._look_after(supervisor, server)
-            if is_at_work(operator, before):
+            if is_at_work(client, before):
                 return True
             if time.monotonic() > deadline:
                 if not takes_writes(self._folder):
@@ -253,29 +253,29 @@ class FarmKeeper:
         self._end_strays({server.pid, *supervisor.pids()})
         return due
 
-    def _end(self, supervisor: Supervisor, operator: Operator) -> None:
+    def _end(self, supervisor: Supervisor, client: FarmClient) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
         log.info("ending: %s", "running jobs first" if self._asked == 1 else "immediately")
         supervisor.stop_one("provisioner")
         with contextlib.suppress(FarmError, RedisError):
-            while self._asked == 1 and self._drain(operator):
+            while self._asked == 1 and self._drain(client):
                 supervisor.check()
                 self._wakeups.wait(LOOK_INTERVAL)
         log.info("builder hosts leave")
         supervisor.close_cord("provisioner")
         deadline = time.monotonic() + LEAVE_TIMEOUT
         with contextlib.suppress(FarmError, RedisError):
-            while operator.hosts() and time.monotonic() < deadline:
+            while client.hosts() and time.monotonic() < deadline:
                 self._wakeups.wait(LOOK_INTERVAL)
         supervisor.stop()
         self._end_leftover_hosts()
 
-    def _drain(self, operator: Operator) -> bool:
+    def _drain(self, client: FarmClient) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
-        if not all(record.draining for record in operator.builders().values()):
-            operator.send(DrainRequested(UNSTAMPED, "*"))
+        if not all(record.draining for record in client.builders().values()):
+            client.send(DrainRequested(UNSTAMPED, "*"))
             return True
-        return operator.count_running() > 0
+        return client.count_running() > 0
 
     def _end_strays(self, kept: set[int]) -> None:
         """End what a provisioner that was killed had started, but not yet written down.

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import InputError, ServerError
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
 from farm.terminal.console import FarmConsole
@@ -85,13 +85,13 @@ def read_place(folder: Path) -> FarmPlace | None:
         raise InputError(f"{path}: cannot be read ({error}); farm up writes it again") from None
 
 
-def reach(redis: str | None, folder: Path) -> Operator:
+def reach(redis: str | None, folder: Path) -> FarmClient:
     """Return a connection to the farm at the URL, else to the one that farm up started.
 
     Raises InputError if there is neither.
     """
     if redis:
-        return Operator(redis, from_environment().prefix)
+        return FarmClient(redis, from_environment().prefix)
     place = read_place(folder)
     if place is None:
         raise ServerError(
@@ -103,13 +103,13 @@ def reach(redis: str | None, folder: Path) -> Operator:
             f"the farm in {folder} is not running (it ended without saying so; log: "
             f"{folder / 'farm.log'}): farm up SCENARIO continues it"
         )
-    return Operator(place.redis_url, place.prefix)
+    return FarmClient(place.redis_url, place.prefix)
 
 
-def warn_if_unattended(operator: Operator) -> None:
+def warn_if_unattended(client: FarmClient) -> None:
     """Make sure that a farm is there; say so if its scheduler has not been heard of for long."""
-    status = operator.status()
-    if not operator.is_attended(status):
+    status = client.status()
+    if not client.is_attended(status):
         FarmConsole(stderr=True).print(
             "warning: the farm's scheduler has not reported lately; what is sent now is stored "
             "until it is back"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from farm.core.model import Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import UNREADABLE
 from farm.live.wire.pool_report import PoolReport
 from provisioner.embedded import EMBEDDED
+from provisioner.reconciler import Keeping
 
 
-def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str, str]:
+def troubles_of(client: FarmClient, reports: dict[str, PoolReport]) -> dict[str, str]:
     """Return, by pool, why no builders are requested, or why those requested do not come."""
-    memories, provisioned = operator.remembered(), operator.is_provisioned()
+    memories, provisioned = client.remembered(), client.is_provisioned()
     found: dict[str, str] = {}
     for name, report in reports.items():
         found[name] = trouble_of(memories.get(name))
@@ -25,21 +26,13 @@ def troubles_of(operator: Operator, reports: dict[str, PoolReport]) -> dict[str,
 def trouble_of(memory: bytes | None) -> str:
     """Return what a provisioner says of its backend, and of boots that fail."""
     try:
-        found = msgspec.json.decode(memory or b"{}", type=_Memory)
+        found = msgspec.json.decode(memory or b"{}", type=Keeping)
     except UNREADABLE:
         return ""
     failures = found.failures
     count = "a boot failed" if failures == 1 else f"{failures} boots failed in a row"
     boots = f"{count}: {found.trouble}" if failures else ""
     return "; ".join(filter(None, (found.backend, boots)))
-
-
-class _Memory(msgspec.Struct):
-    """What matters here of what a provisioner remembers."""
-
-    failures: int = 0
-    trouble: str = ""
-    backend: str = ""
 
 
 def remarks_on(report: PoolReport) -> list[str]:
@@ -56,12 +49,12 @@ def remarks_on(report: PoolReport) -> list[str]:
     return remarks
 
 
-def hints_for(operator: Operator, platform: Platform) -> list[str]:
+def hints_for(client: FarmClient, platform: Platform) -> list[str]:
     """Return what keeps jobs of a platform from being run, pool by pool."""
-    able = {n: r for n, r in sorted(operator.pools().items()) if r.can_run(platform)}
+    able = {n: r for n, r in sorted(client.pools().items()) if r.can_run(platform)}
     if not able:
         return [f"no pool of the farm could run {platform}"]
-    troubles = troubles_of(operator, able)
+    troubles = troubles_of(client, able)
     said = {name: [troubles[name], *remarks_on(report)] for name, report in able.items()}
     return [
         f"pool {n}: {'; '.join(filter(None, words))}" for n, words in said.items() if any(words)

@@ -6,8 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from farm.app.live_farm import LiveFarm
-from farm.app.recorded.recorded_run import now
+from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
 from farm.core.restore import restore
 from farm.core.snapshot import FarmSnapshot
@@ -19,6 +18,7 @@ from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.results.log.writer import EventLogLines
+from farm.results.recorded_run import now
 from farm.results.run_directory import RunDirectory
 from farm.scenario import Scenario
 

@@ -29,8 +29,8 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
     if source is None:
         from farm.app.long_running.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
 
-        with reach(redis, folder) as operator:
-            return operator.image()
+        with reach(redis, folder) as client:
+            return client.image()
     text, name = _text(source)
     return image_of_text(text, name) or image_of_state(parse_state(text, name))
 

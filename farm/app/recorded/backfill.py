@@ -17,8 +17,7 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, replay
 from farm.metrics.series import Readings
-from farm.results.run_directory import SCENARIO, Run
-from farm.scenario import load_scenario
+from farm.results.run_directory import Run
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -148,7 +147,6 @@ def _collector(run: Run, place: Place) -> Backfill:
 
 
 def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> None:
-    scenario = load_scenario(run.path / SCENARIO)
-    desired = {p.name: p.builders for p in pool_specs(scenario) if not p.provisioned}
+    desired = {p.name: p.builders for p in pool_specs(run.scenario) if not p.provisioned}
     history = ((entry.event, entry.commands) for entry in run.entries())
-    replay(make_scheduler(scenario), history, place.interval, take, desired=desired)
+    replay(make_scheduler(run.scenario), history, place.interval, take, desired=desired)

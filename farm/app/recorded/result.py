@@ -12,20 +12,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.app.recorded.recorded_run import RecordedRun
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
+from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import Run, load_run
 from farm.scenario import Scenario
-from farm.scenario.file.document import parse_document
-from farm.scenario.load import parse_scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
+    from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
     from farm.results.report.run_figures import RunFigures
-    from farm.results.taskcluster_event_store import Analysis, EventStore, Metric, Update
 
 Column = NDArray[Any]
 
@@ -70,9 +68,7 @@ class JobTable:
         try:
             return self._columns[column]
         except KeyError:
-            raise InputError(
-                f"jobs: found no column {column!r}; allowed: {', '.join(self._columns)}"
-            ) from None
+            raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         lists = [column.tolist() for column in self._columns.values()]
@@ -147,10 +143,9 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
-        from farm.results.exports.taskcluster import run_phase  # noqa: PLC0415 - as above
-        from farm.results.taskcluster_event_store import event_store  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster import event_store, run_phase  # noqa: PLC0415 - as above
 
-        return event_store(self.kept.entries(), *run_phase(self.kept.scenario_text))
+        return event_store(self.kept.entries(), *run_phase(self.kept.scenario))
 
     def analyze(
         self,
@@ -162,10 +157,10 @@ class Result:
         """Sample the run every ``interval`` ms in one pass; see ``EventStore.analyze``."""
         return self.event_store.analyze(interval, metrics, initial_state, update)
 
-    @cached_property
+    @property
     def scenario(self) -> Scenario:
         """The resolved scenario."""
-        return parse_scenario(parse_document(self.kept.scenario_text, "scenario.yaml"))
+        return self.kept.scenario
 
     @property
     def path(self) -> Path | None:

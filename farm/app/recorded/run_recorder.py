@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from farm.app.recorded.recorded_run import RecordedRun, now
 from farm.app.recorded.result import Result
 from farm.assembly import run_info
 from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
+from farm.results.recorded_run import RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import WorldName, summarise, too_fast

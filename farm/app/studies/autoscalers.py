@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
+from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
 from farm.results.figures.page import Section, Table, page
@@ -84,7 +84,7 @@ def play(
     """
     names = [(name, troubles) for name in OPTIONS for troubles in (False, True)]
     runs = [SeededRun(one, one.seed) for one in (_scenario(*name, trace) for name in names)]
-    found = play_all(runs, FinishedRuns(None), lambda done: progress(done, len(runs)))
+    found = play_all(runs, lambda done: progress(done, len(runs)))
     return [_outcome(*name, one) for name, one in zip(names, found, strict=True)]
 
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farm.core.errors import InputError, ScenarioError, did_you_mean
+from farm.core.errors import InputError, ScenarioError, not_among
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
@@ -142,13 +142,10 @@ class Grid:
         """Return by axis the value that others are compared with; default: its first value."""
         for key, value in given.items():
             if key not in self.axes:
-                hint = did_you_mean(key, self.axes)
-                allowed = ", ".join(self.axes) or "none, as nothing varies"
-                raise InputError(f"baseline: found {key!r:.60}; {hint}allowed: {allowed}")
+                allowed = self.axes or ["none, as nothing varies"]
+                raise InputError(f"baseline: {not_among(key, allowed)}")
             if value not in self.axes[key]:
-                raise InputError(
-                    f"baseline: {key}: found {value!r:.60}; allowed: {', '.join(self.axes[key])}"
-                )
+                raise InputError(f"baseline: {key}: {not_among(value, self.axes[key])}")
         return dict(given) or {key: values[0] for key, values in self.axes.items()}
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of
-from farm.app.sweeps.playing import FinishedRuns, SeededRun, play_all
-from farm.core.errors import InputError
+from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
+from farm.core.errors import InputError, file_access
 from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
-from farm.results.comparison.sweep_table import as_csv, tidy, tidy_runs
+from farm.results.comparison.tables import as_csv, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
 
@@ -65,15 +65,13 @@ class SweepResult:
     def save(self, folder: str | Path) -> Path:
         """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed."""
         folder = Path(folder)
-        try:
+        with file_access(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / TABLE).write_text(as_csv(self.table), encoding="utf-8")
             (folder / RUNS).write_text(as_csv(self.runs), encoding="utf-8")
             if find_spec("pyarrow") is not None:
                 self._write_parquet(folder)
             (folder / SWEEP).write_bytes(self.sweep.to_json())
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
         return folder
 
     def _write_parquet(self, folder: Path) -> None:
@@ -152,10 +150,10 @@ def play_sweep(
     first = grid.base.seed
     seeds = list(range(first, first + replications))
     runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
-    kept = FinishedRuns(None if folder is None else folder / FINISHED)
+    kept = None if folder is None else FinishedRuns(folder / FINISHED)
     if folder is not None:
         _claim(folder, grid.base.to_yaml())
-    found = play_all(runs, kept, lambda done: progress(done, len(runs)), redis)
+    found = play_all(runs, lambda done: progress(done, len(runs)), kept=kept, redis=redis)
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)
@@ -179,12 +177,10 @@ def _folder(path: Path) -> Path:
 def _claim(folder: Path, scenario: str) -> None:
     """Refuse the directory of another scenario's sweep: its tables would be replaced."""
     path = folder / SCENARIO
-    try:
+    with file_access(path):
         if not path.exists():
             path.write_text(scenario, encoding="utf-8")
         same = path.read_bytes() == scenario.encode()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be kept: {error.strerror}") from None
     if not same:
         raise InputError(
             f"{folder}: has a sweep of another scenario, or of an older version of this one; "
@@ -195,8 +191,7 @@ def _claim(folder: Path, scenario: str) -> None:
 def read_sweep(folder: Path) -> Sweep:
     """Return the sweep that ``--out`` kept in a directory. Raises InputError."""
     try:
-        return msgspec.json.decode((folder / SWEEP).read_bytes(), type=Sweep)
-    except OSError as error:
-        raise InputError(f"{folder / SWEEP}: cannot be read: {error.strerror}") from None
+        with file_access(folder / SWEEP, "be read"):
+            return msgspec.json.decode((folder / SWEEP).read_bytes(), type=Sweep)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"{folder / SWEEP}: garbled: {error}") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.app.sweeps.playing import SentRun
+from farm.app.sweeps.execution import SentRun
 from farm.core.errors import FarmError
 from farm.live.remote_calls import remote_app, serve
 from farm.live.settings import from_environment

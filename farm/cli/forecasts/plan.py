@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
-from farm.sim.planning import Plan, PlanOptions, Point
+from farm.sim.capacity_planning import Plan, PlanOptions, Point
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
@@ -24,42 +24,13 @@ from farm.units import format_roughly
 
 def plan(
     scenario: ScenarioFile,
-    slo: Annotated[
-        str,
-        typer.Option(
-            metavar="OBJECTIVE",
-            help="For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 "
-            "p99 max of waiting_time response_time stretch matrix_response_time.",
-        ),
-    ],
+    slo: Annotated[str, typer.Option(metavar="OBJECTIVE")],
     sets: Overrides = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=V1,V2",
-            help="Try these settings instead of sizes: pools.*.provisioner.max=10,20 "
-            "pools.linux.idle_timeout=5m,15m …; repeatable.",
-        ),
-    ] = None,
-    replications: Annotated[
-        int, typer.Option(min=1, max=1000, help="Simulations per size, with common seeds.")
-    ] = 10,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            help="Confidence level at which the mean over replications meets the objective."
-        ),
-    ] = 0.95,
-    most: Annotated[
-        int, typer.Option(min=1, help="Maximum number of builders in a pool.")
-    ] = 10_000,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[POOL=]PRICE",
-            help="Price of a builder-hour. Default: the pool's. Repeatable.",
-        ),
-    ] = None,
+    vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2")] = None,
+    replications: Annotated[int, typer.Option(min=1, max=1000)] = 10,
+    confidence: float = 0.95,
+    most: Annotated[int, typer.Option(min=1)] = 10_000,
+    price: Annotated[list[str] | None, typer.Option(metavar="[POOL=]PRICE")] = None,
     plot: Plot = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -69,6 +40,16 @@ def plan(
     Exit code 1: no size meets it. Only fixed pools are sized; if all pools have a provisioner,
     they are planned as fixed ones. With --vary the cheapest of the given settings is chosen
     instead, such as min, max, ratio and idle time-out of provisioned pools.
+
+    Args:
+        slo: For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 max
+            of waiting_time response_time stretch matrix_response_time.
+        vary: Try these settings instead of sizes: pools.*.provisioner.max=10,20
+            pools.linux.idle_timeout=5m,15m …; repeatable.
+        replications: Simulations per size, with common seeds.
+        confidence: Confidence level at which the mean over replications meets the objective.
+        most: Maximum number of builders in a pool.
+        price: Price of a builder-hour. Default: the pool's. Repeatable.
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
@@ -81,10 +62,8 @@ def plan(
     with progress("simulating", silent=quiet or as_json) as update:
 
         def show_point(point: Point) -> None:
-            if update is not None:
-                tried = " + ".join(map(str, point.sizes))
-                verdict = "meets it" if point.met else "misses it"
-                update(description=f"{tried}: {verdict}")
+            tried = " + ".join(map(str, point.sizes))
+            update(description=f"{tried}: {'meets it' if point.met else 'misses it'}")
 
         found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:

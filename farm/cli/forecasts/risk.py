@@ -9,8 +9,7 @@ import typer
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
 from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
-from farm.results.figures.lines import write_figures
-from farm.results.figures.risk import risk_figure
+from farm.results.figures.lines import Figure, write_figures
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Listing, numbers
@@ -19,16 +18,9 @@ Lines = dict[float, list[float]]
 
 
 def risk(
-    slots: Annotated[
-        int, typer.Option(help="Maximum number of slots per builder.", min=1, max=1000)
-    ] = 16,
-    heavy: Annotated[
-        str, typer.Option(help="Fractions of heavy jobs, separated by commas.")
-    ] = "0.1,0.2,0.3,0.4,0.5",
-    slowdown: Annotated[
-        str,
-        typer.Option(help="Slowdown by number of heavy jobs, such as 1,1,1.4; or thesis."),
-    ] = "thesis",
+    slots: Annotated[int, typer.Option(min=1, max=1000)] = 16,
+    heavy: str = "0.1,0.2,0.3,0.4,0.5",
+    slowdown: str = "thesis",
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,10 +28,15 @@ def risk(
 
     f(n, p) = Σ x_k · C(n,k) · p^k · (1-p)^(n-k), k = 0 … n: with n slots and a share p of heavy
     jobs, where x_k is the slowdown with k of them on the builder.
+
+    Args:
+        slots: Maximum number of slots per builder.
+        heavy: Fractions of heavy jobs, separated by commas.
+        slowdown: Slowdown by number of heavy jobs, such as 1,1,1.4; or thesis.
     """
     lines = risk_lines(slots, _numbers(heavy, "--heavy"), slowdown)
     if plot is not None:
-        write_figures(plot, [risk_figure(lines)], "--plot")
+        write_figures(plot, [_figure(lines)], "--plot")
     if as_json:
         print_json(_as_json(lines, slowdown))
         return
@@ -66,6 +63,15 @@ def _numbers(text: str, option: str) -> list[float]:
         raise InputError(
             f"{option}: found {text!r}; expected numbers separated by commas"
         ) from None
+
+
+def _figure(lines: Lines) -> Figure:
+    """Return the thesis's figure 4.1: for each share of heavy jobs a line over the slots."""
+    return Figure(
+        "Expected slowdown of a builder filled at random",
+        {f"p = {p:g}": list(enumerate(values, 1)) for p, values in lines.items()},
+        ("slots per builder (n)", "slowdown"),
+    )
 
 
 def _table(lines: Lines) -> Listing:

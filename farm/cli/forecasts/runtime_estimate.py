@@ -27,46 +27,17 @@ _COLUMNS = (
 
 
 def runtime_estimate(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[RUN|FILE]",
-            help="A run directory, snapshot or state file. Default: the live farm.",
-        ),
-    ] = None,
-    job: Annotated[
-        str | None, typer.Option(metavar="ID", help="The id of an existing job.")
-    ] = None,
-    kind: Annotated[str, typer.Option(help="For a hypothetical job: its kind.")] = "job",
-    size: Annotated[float | None, typer.Option(help="For a hypothetical job: its size.")] = None,
-    declared: Annotated[
-        str | None, typer.Option(metavar="TIME", help="For a hypothetical job: its declared time.")
-    ] = None,
-    platform: Annotated[
-        str | None,
-        typer.Option(help="For a hypothetical job: its platform, such as amd64/virtual."),
-    ] = None,
-    builder: Annotated[str | None, typer.Option(help="Only on this builder.")] = None,
-    size_bound: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="For BOINC: the bound on operations after which a client ends a job."
-        ),
-    ] = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Check whether each builder would finish it within this time."
-        ),
-    ] = None,
-    replicas: Annotated[
-        int | None,
-        typer.Option(min=1, help="Estimate when this many replicas sent now are all finished."),
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(help="Use another runtime estimator, trained on the run directory."),
-    ] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="[RUN|FILE]")] = None,
+    job: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    kind: str = "job",
+    size: float | None = None,
+    declared: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    platform: str | None = None,
+    builder: str | None = None,
+    size_bound: Annotated[float | None, typer.Option(min=0)] = None,
+    deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    replicas: Annotated[int | None, typer.Option(min=1)] = None,
+    estimator: str | None = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -76,6 +47,19 @@ def runtime_estimate(
     Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
     it; for a running job, for its builder, with the remaining time. Builders of a pool with equal
     estimates share a row; with --json each has its own.
+
+    Args:
+        source: A run directory, snapshot or state file. Default: the live farm.
+        job: The id of an existing job.
+        kind: For a hypothetical job: its kind.
+        size: For a hypothetical job: its size.
+        declared: For a hypothetical job: its declared time.
+        platform: For a hypothetical job: its platform, such as amd64/virtual.
+        builder: Only on this builder.
+        size_bound: For BOINC: the bound on operations after which a client ends a job.
+        deadline: Check whether each builder would finish it within this time.
+        replicas: Estimate when this many replicas sent now are all finished.
+        estimator: Use another runtime estimator, trained on the run directory.
     """
     bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
     client = ClientSide(size_bound=size_bound, deadline=bound)

@@ -23,27 +23,14 @@ from farm.units import format_roughly
 
 
 def whatif(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="A snapshot or state file; - reads stdin. Default: the live farm.",
-        ),
-    ] = None,
+    source: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     sets: Overrides = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    count: Annotated[
-        int, typer.Option("--rollouts", min=1, max=100_000, help="Number of rollouts of each farm.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the rollouts.")] = 1,
-    arrivals: Annotated[
-        bool,
-        typer.Option(
-            "--arrivals", help="Continue the scenario's workload; otherwise nothing arrives."
-        ),
-    ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Number of slowest jobs shown; 0: all.")] = 10,
+    count: Annotated[int, typer.Option("--rollouts", min=1, max=100_000)] = 100,
+    seed: int = 1,
+    arrivals: Annotated[bool, typer.Option("--arrivals")] = False,
+    limit: Annotated[int, typer.Option(min=0)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a farm from its present state, with and without a change.
@@ -51,6 +38,13 @@ def whatif(
     Shows when each waiting job will be dispatched. Every rollout draws run times from the history
     of the runtime estimator. With --set, the changed farm is simulated too, with the same
     random numbers for each job, and shown beside it.
+
+    Args:
+        source: A snapshot or state file; - reads stdin. Default: the live farm.
+        count: Number of rollouts of each farm.
+        seed: Seed of the rollouts.
+        arrivals: Continue the scenario's workload; otherwise nothing arrives.
+        limit: Number of slowest jobs shown; 0: all.
     """
     image = image_from(source, redis, folder)
     before, after = load_scenario(image.scenario), load_scenario(image.scenario, sets or ())

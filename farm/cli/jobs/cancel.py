@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import typer
@@ -28,14 +28,9 @@ LiveState = Literal["live", "waiting", "running"]
 def cancel(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[
-        LiveState | None, typer.Option(help="Only waiting, or only running, jobs.")
-    ] = None,
-    invocation: Annotated[
-        str | None,
-        typer.Option(help="Every live job charged to this invocation: a path such as team/user."),
-    ] = None,
-    reason: Annotated[str, typer.Option(help="Stored with each job.")] = Cause.REQUESTED.text,
+    state: LiveState | None = None,
+    invocation: str | None = None,
+    reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -46,6 +41,11 @@ def cancel(
     Waiting jobs end immediately; running ones are stopped on their builders. Jobs are given by IDs
     (from standard input, one per line, if the only ID is -), by options that must all match, or
     by --invocation.
+
+    Args:
+        state: Only waiting, or only running, jobs.
+        invocation: Every live job charged to this invocation: a path such as team/user.
+        reason: Stored with each job.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
@@ -56,20 +56,20 @@ def cancel(
         )
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
         if invocation is not None:
             path = tuple(invocation.strip("/").split("/"))
-            operator.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+            client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
-            found = wanted.found(operator, stable=False)
+            found = wanted.found(client, stable=False)
             names, ended = [one.job.id for one in found], 0
         else:
-            names, ended = live_of(operator, ids_given(job_ids or ()))
+            names, ended = live_of(client, ids_given(job_ids or ()))
         for first in range(0, len(names), AT_ONCE):
             chunk = tuple(names[first : first + AT_ONCE])
-            operator.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
+            client.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})

@@ -20,7 +20,7 @@ SHOWN = 300
 
 
 def dead_letters(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete them, and their counts.")] = False,
+    clear: Annotated[bool, typer.Option("--clear")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -28,11 +28,14 @@ def dead_letters(
     """List the messages that the scheduler refused.
 
     With --json, the beginning of each message is included.
+
+    Args:
+        clear: Delete them, and their counts.
     """
-    with reach(redis, folder) as operator:
-        letters, counts = operator.dead_letters()
+    with reach(redis, folder) as client:
+        letters, counts = client.dead_letters()
         if clear:
-            operator.forget_dead_letters()
+            client.forget_dead_letters()
     if as_json:
         print_json(*letters)
         return

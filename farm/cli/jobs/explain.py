@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,15 @@ import msgspec
 import typer
 from rich.text import Text
 
+from farm.app.jobs.job_descriptions import tried
 from farm.app.jobs.lookup import known_of
-from farm.app.jobs.stories import tried
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
-from farm.app.recorded.recorded_decisions import decisions_on
-from farm.cli.jobs.turns import show_turns
+from farm.app.recorded.replays import decisions_on
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
+from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import FarmConsole, many, plain
@@ -27,15 +28,27 @@ from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 _COMPETITORS = (*texts("job"), *folding("charged to", "key"))
+_TURNS = (
+    *texts("level", "invocation"),
+    *numbers("executing", "priority", "waiting", "last start"),
+    *folding("why"),
+)
+
+_WHY = {
+    "alone": "no other job waits here",
+    "level": "by static level",
+    "share": "by share: slots executing",
+    "priority": "by priority",
+    "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
+    "turn": "equal: the least recently started one",
+    "stickiness": "equal: the slot stays where it was",
+    "directly": "a job queued in the node above precedes it",
+}
 
 
 def explain(
-    what: Annotated[
-        str, typer.Argument(metavar="ID|RUN", help="A job of a live farm, or a run directory.")
-    ],
-    job: Annotated[
-        str | None, typer.Option("--job", help="The job, if RUN is a run directory.")
-    ] = None,
+    what: Annotated[str, typer.Argument(metavar="ID|RUN")],
+    job: Annotated[str | None, typer.Option("--job")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -44,6 +57,10 @@ def explain(
 
     For a waiting job of a live farm: why it waits. The decisions of a recorded run are
     reconstructed by replaying its log.
+
+    Args:
+        what: A job of a live farm, or a run directory.
+        job: The job, if RUN is a run directory.
     """
     if job is None:
         _explain_live(what, redis, folder, as_json=as_json)
@@ -60,9 +77,9 @@ def explain(
 def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
     if redis is None and Path(job_id).is_dir():
         raise InputError(f"{job_id} is a run directory: name the job with --job ID")
-    with reach(redis, folder) as operator:
-        found, tries, answer = known_of(operator, job_id)
-        hints = [] if isinstance(found, EndJob) else hints_for(operator, found.job.platform)
+    with reach(redis, folder) as client:
+        found, tries, answer = known_of(client, job_id)
+        hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
     said = _said(found, answer)
     if as_json:
@@ -79,7 +96,7 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
     if decision is not None:
         _show(decision)
     elif answer is not None and answer.job is not None:
-        show_turns(answer.job.turns)
+        _show_turns(answer.job.turns)
     for line in [said, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
@@ -123,7 +140,7 @@ def _show(decision: Decision) -> None:
     if decision.path:
         console.print(plain(f"charged to {' / '.join(decision.path)}"))
     console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
-    show_turns(decision.turns)
+    _show_turns(decision.turns)
     if decision.next:
         rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
         note(Listing(_COMPETITORS, rows, title="competing jobs, the next to go first"))
@@ -133,6 +150,27 @@ def _show(decision: Decision) -> None:
     ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
     columns = (*texts("builder"), *numbers("rank"))
     note(Listing(columns, ranks, title="free builders, best first"))
+
+
+def _show_turns(turns: Sequence[Turn]) -> None:
+    """Print, for each level, the job's own invocation and the competing ones."""
+    if turns:
+        title = "whose turn, level by level"
+        note(Listing(_TURNS, _turn_rows(turns), title=title, first_to_go=("last start",)))
+
+
+def _turn_rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
+    for depth, turn in enumerate(turns, 1):
+        said = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_party(turn.party), said)
+        for rival in turn.rivals:
+            yield ("", *_party(rival), "")
+
+
+def _party(party: Party) -> tuple[str, ...]:
+    last = format_roughly(party.started_at)
+    counts = (party.executing, party.priority, party.waiting)
+    return (party.name, *map(str, counts), last)
 
 
 def _key(key: object) -> str:

@@ -27,27 +27,12 @@ _IDLE = (*texts("idle builder"), *folding("last invocation"))
 
 
 def invocations(
-    path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="An invocation, such as team or team/user.")
-    ] = "",
-    queued: Annotated[
-        bool, typer.Option("--queued", help="Only those with waiting jobs, in order of their turn.")
-    ] = False,
-    active: Annotated[
-        bool, typer.Option("--active", help="Only those with waiting or running jobs.")
-    ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also those with idle builders (the default).")
-    ] = False,
-    snapshot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="A file written by farm snapshot, instead of the live farm."
-        ),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=0, help="Maximum number of rows per table; 0: no limit.")
-    ] = 20,
+    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "",
+    queued: Annotated[bool, typer.Option("--queued")] = False,
+    active: Annotated[bool, typer.Option("--active")] = False,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    snapshot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    limit: Annotated[int, typer.Option(min=0)] = 20,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -57,6 +42,14 @@ def invocations(
     For each platform: the invocations below PATH, the waiting jobs in dispatch order, the running
     jobs, and the idle builders by the invocation that they last served. With --json: one
     object per platform. farm cancel --invocation PATH cancels all jobs of an invocation.
+
+    Args:
+        path: An invocation, such as team or team/user.
+        queued: Only those with waiting jobs, in order of their turn.
+        active: Only those with waiting or running jobs.
+        everything: Also those with idle builders (the default).
+        snapshot: A file written by farm snapshot, instead of the live farm.
+        limit: Maximum number of rows per table; 0: no limit.
     """
     if queued + active + everything > 1:
         raise InputError("found several of --queued, --active, --all; allowed: one of them")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from farm.app.jobs.job_descriptions import description_of, tried
 from farm.app.jobs.lookup import known_of
-from farm.app.jobs.stories import story_of, tried
-from farm.app.jobs.told_estimate import with_provisioner
+from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
@@ -25,13 +25,17 @@ def job(
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show a job's history and state: where it is, why it waits, or how it ended."""
-    with reach(redis, folder) as operator:
-        found, tries, answer = known_of(operator, job_id)
+    """Show a job's history and state: where it is, why it waits, or how it ended.
+
+    Args:
+        job_id: The id of a job.
+    """
+    with reach(redis, folder) as client:
+        found, tries, answer = known_of(client, job_id)
         if answer is not None and answer.job is not None:
-            now = with_provisioner(operator, job_id, answer.job)
+            now = with_provisioner(client, job_id, answer.job)
             answer = msgspec.structs.replace(answer, job=now)
-    told = story_of(found, tries, answer)
+    told = description_of(found, tries, answer)
     if as_json:
         print_json(told)
         return

@@ -15,30 +15,21 @@ Ids = Annotated[
     list[str] | None,
     typer.Argument(metavar="ID", help="Job ids; - reads them from standard input."),
 ]
-_Match = Annotated[
-    str | None,
-    typer.Option(
-        "--match", metavar="PATTERN", help="Only ids that match this shell pattern, such as 'a-*'."
-    ),
-]
-_User = Annotated[str | None, typer.Option(help="Only jobs of this user (attribute user).")]
-_Kind = Annotated[str | None, typer.Option(help="Only jobs of this kind.")]
-_Matrix = Annotated[str | None, typer.Option("--matrix", help="Only jobs of this matrix.")]
-_Platform = Annotated[
-    str | None, typer.Option("--platform", help="Only this platform, such as amd64/virtual.")
-]
-_Pool = Annotated[
-    str | None,
-    typer.Option("--pool", help="Only jobs that run or ended on this pool's builders."),
-]
-_Attribute = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Only with this attribute; repeatable."),
-]
+
+
+def _option(what: str, metavar: str | None = None, kind: Any = str) -> Any:
+    return Annotated[kind | None, typer.Option(metavar=metavar, help=what)]
+
+
 _OPTIONS = {
-    "match": _Match, "pool": _Pool, "user": _User, "kind": _Kind, "matrix": _Matrix,
-    "platform": _Platform, "attribute": _Attribute,
-}  # fmt: skip
+    "match": _option("Only ids that match this shell pattern, such as 'a-*'.", "PATTERN"),
+    "pool": _option("Only jobs that run or ended on this pool's builders."),
+    "user": _option("Only jobs of this user (attribute user)."),
+    "kind": _option("Only jobs of this kind."),
+    "matrix": _option("Only jobs of this matrix."),
+    "platform": _option("Only this platform, such as amd64/virtual."),
+    "attribute": _option("Only with this attribute; repeatable.", "KEY=VALUE", list[str]),
+}
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.stories import row_of
+from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import with_job_options
 from farm.live.store.job_reader import KnownJob, state_of
@@ -30,23 +30,11 @@ FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 @with_job_options
 def jobs(
     wanted: JobFilter,
-    state: Annotated[
-        JobState, typer.Option(help="Which jobs; live: waiting or running.")
-    ] = JobState.LIVE,
-    stable: Annotated[
-        bool,
-        typer.Option(
-            "--in-order",
-            help="Sort by submission: pages then neither skip nor repeat jobs while the farm "
-            "runs. Implied by --state all.",
-        ),
-    ] = False,
-    after: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Only jobs submitted after this one, in that order."),
-    ] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Skip this many jobs.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 50,
+    state: JobState = JobState.LIVE,
+    stable: Annotated[bool, typer.Option("--in-order")] = False,
+    after: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    offset: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=0)] = 50,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -55,12 +43,20 @@ def jobs(
 
     Waiting jobs come first, in dispatch order by platform, then running ones, then ended ones
     (newest first). With --json: one object per line.
+
+    Args:
+        state: Which jobs; live: waiting or running.
+        stable: Sort by submission: pages then neither skip nor repeat jobs while the farm runs.
+            Implied by --state all.
+        after: Only jobs submitted after this one, in that order.
+        offset: Skip this many jobs.
+        limit: Rows per page; 0: no limit.
     """
     wanted = msgspec.structs.replace(wanted, state=state)
     stable = stable or after is not None or state is JobState.ALL
-    with reach(redis, folder) as operator:
-        operator.status()
-        found = wanted.found(operator, stable=stable, after=after, offset=offset)
+    with reach(redis, folder) as client:
+        client.status()
+        found = wanted.found(client, stable=stable, after=after, offset=offset)
         page = islice(found, limit or None)
         if as_json:
             for one in page:

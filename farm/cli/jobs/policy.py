@@ -18,23 +18,9 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
 def policy(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[POLICY]", help="A policy, or the scenario's own module:function."),
-    ] = None,
-    aging_factor: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds of run time that a second of waiting offsets."),
-    ] = None,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--weight",
-            metavar="PATH=WEIGHT",
-            help="Fair-share weight of an invocation among its siblings: web=2 has twice the "
-            "share; repeatable.",
-        ),
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[POLICY]")] = None,
+    aging_factor: Annotated[float | None, typer.Option(min=0)] = None,
+    weights: Annotated[list[str] | None, typer.Option("--weight", metavar="PATH=WEIGHT")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -43,12 +29,18 @@ def policy(
 
     Waiting jobs are sorted again immediately. The change survives restarts of the scheduler, until
     its scenario is changed.
+
+    Args:
+        name: A policy, or the scenario's own module:function.
+        aging_factor: Seconds of run time that a second of waiting offsets.
+        weights: Fair-share weight of an invocation among its siblings: web=2 has twice the share;
+            repeatable.
     """
     wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
         asked = name is not None or aging_factor is not None or weights
-        found = choose(operator, wanted) if asked else operator.status().choices
+        found = choose(client, wanted) if asked else client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
 
 

@@ -18,29 +18,10 @@ from farm.terminal.output import print_json
 
 
 def priority(
-    job_ids: Annotated[
-        list[str], typer.Argument(metavar="ID…", help="Job ids; - reads them from standard input.")
-    ],
-    level: Annotated[
-        int | None,
-        typer.Option(
-            min=-MAX_LEVEL,
-            max=MAX_LEVEL,
-            help="Static level: higher levels go first under every policy.",
-        ),
-    ] = None,
-    score: Annotated[
-        float | None, typer.Option(help="Launchpad's score: higher goes first.")
-    ] = None,
-    weight: Annotated[
-        int | None,
-        typer.Option(
-            "--priority",
-            min=-MAX_LEVEL,
-            max=MAX_LEVEL,
-            help="Fair-share weight as in REv2: smaller is more urgent.",
-        ),
-    ] = None,
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID…")],
+    level: Annotated[int | None, typer.Option(min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
+    score: float | None = None,
+    weight: Annotated[int | None, typer.Option("--priority", min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -49,15 +30,21 @@ def priority(
     """Change the level, score or fair-share priority of waiting jobs on a live farm.
 
     Values that are not given stay the same. Running and ended jobs are not changed.
+
+    Args:
+        job_ids: Job ids; - reads them from standard input.
+        level: Static level: higher levels go first under every policy.
+        score: Launchpad's score: higher goes first.
+        weight: Fair-share weight as in REv2: smaller is more urgent.
     """
     if level is None and score is None and weight is None:
         raise InputError("found nothing to change; allowed: --level, --score, --priority")
     if score is not None and not abs(score) < float("inf"):
         raise InputError(f"--score: found {score:g}; allowed: a finite number")
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
-        names, ended = live_of(operator, ids_given(job_ids))
-        operator.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
+        names, ended = live_of(client, ids_given(job_ids))
+        client.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
     if as_json:
         print_json({"asked": len(names), "ended": ended})
     elif not quiet:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.lookup import ended_of, ids_given, next_tries
+from farm.app.jobs.lookup import ended_of, ids_given
+from farm.app.jobs.retrying import next_tries
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
@@ -23,7 +24,7 @@ EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 def retry(
     wanted: JobFilter,
     job_ids: Ids = None,
-    state: Annotated[EndedState | None, typer.Option(help="Only jobs that ended this way.")] = None,
+    state: EndedState | None = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -34,6 +35,9 @@ def retry(
     New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
     standard input, one per line, if the only ID is -), or by options that must all match, for
     ended jobs that have not been retried yet.
+
+    Args:
+        state: Only jobs that ended this way.
     """
     filtered = state is not None or wanted.names_some
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
@@ -42,15 +46,15 @@ def retry(
             "found no jobs, or two ways to select them; allowed: IDs, or options that say "
             "what the jobs are like (--state failed)"
         )
-    with reach(redis, folder) as operator:
-        warn_if_unattended(operator)
+    with reach(redis, folder) as client:
+        warn_if_unattended(client)
         if filtered:
-            found = list(wanted.found(operator, stable=True))
+            found = list(wanted.found(client, stable=True))
         else:
-            found = ended_of(operator, ids_given(job_ids or ()))
-        again = next_tries(operator, found, once=filtered)
-        operator.check_room(len(again))
-        operator.submit(again)
+            found = ended_of(client, ids_given(job_ids or ()))
+        again = next_tries(client, found, once=filtered)
+        client.check_room(len(again))
+        client.submit(again)
     if as_json:
         print_json({"submitted": [job.id for job in again]})
     elif filtered and not quiet:

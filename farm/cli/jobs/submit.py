@@ -21,7 +21,7 @@ from farm.app.jobs.sources import (
     sound,
 )
 from farm.app.jobs.submission import Submission
-from farm.app.jobs.told_estimate import ToldEstimate
+from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
@@ -40,73 +40,29 @@ OF_A_FILE = ("trace_format", "jobs", "pace")
 
 def submit(
     context: typer.Context,
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin "
-            "(with --format: a trace of that format). Default: one job, described by the options.",
-        ),
-    ] = None,
-    service_time: Annotated[
-        str | None, typer.Option(help="One job: how long it takes alone, such as 90s or 5m.")
-    ] = None,
-    job_id: Annotated[
-        str | None, typer.Option("--id", help="One job: its id. Default: a new one.")
-    ] = None,
-    count: Annotated[
-        int, typer.Option(min=1, help="Submit this many equal jobs (with numbered ids).")
-    ] = 1,
-    platform: Annotated[
-        str | None,
-        typer.Option(
-            help="Platform, such as amd64/virtual or any/native. Default: the only pool's."
-        ),
-    ] = None,
-    kind: Annotated[str, typer.Option(help="One job: its kind.")] = "job",
-    user: Annotated[str | None, typer.Option(help="One job: its user (attribute user).")] = None,
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="One job: further attributes; repeatable."),
-    ] = None,
-    matrix: Annotated[str | None, typer.Option(help="One job: its matrix.")] = None,
-    level: Annotated[int, typer.Option(help="One job: static priority level.")] = 0,
-    score: Annotated[float, typer.Option(help="One job: Launchpad's score.")] = 0.0,
-    priority: Annotated[int, typer.Option(help="One job: fair-share weight, as in REv2.")] = 0,
-    mode: Annotated[str, typer.Option(help="One job: timed, stress, memory or mixed.")] = "timed",
-    threads: Annotated[
-        int, typer.Option(min=1, help="One job: number of processes of a stress job.")
-    ] = 1,
+    source: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
+    service_time: str | None = None,
+    job_id: Annotated[str | None, typer.Option("--id")] = None,
+    count: Annotated[int, typer.Option(min=1)] = 1,
+    platform: str | None = None,
+    kind: str = "job",
+    user: str | None = None,
+    attribute: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
+    matrix: str | None = None,
+    level: int = 0,
+    score: float = 0.0,
+    priority: int = 0,
+    mode: str = "timed",
+    threads: Annotated[int, typer.Option(min=1)] = 1,
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Only the first N jobs of a trace.")
-    ] = None,
-    pace: Annotated[
-        float | None,
-        typer.Option(
-            "--speed",
-            metavar="N",
-            help="Submit jobs at their arrival times, N of their seconds per real second. "
-            "Default: all now.",
-        ),
-    ] = None,
-    prefix: Annotated[
-        str | None, typer.Option(help="Prefix of every id, to submit the same file again.")
-    ] = None,
-    skip_known: Annotated[
-        bool, typer.Option("--skip-known", help="Skip jobs whose ids are known already.")
-    ] = False,
-    allow_unrunnable: Annotated[
-        bool, typer.Option(help="Accept jobs that no pool of the farm could run.")
-    ] = False,
-    sync: Annotated[
-        bool,
-        typer.Option(
-            "--sync", help="Wait until the jobs are on the server's disk, safe from loss of power."
-        ),
-    ] = False,
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
+    pace: Annotated[float | None, typer.Option("--speed", metavar="N")] = None,
+    prefix: str | None = None,
+    skip_known: Annotated[bool, typer.Option("--skip-known")] = False,
+    allow_unrunnable: bool = False,
+    sync: Annotated[bool, typer.Option("--sync")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -118,6 +74,30 @@ def submit(
     --sync). An id can be used only once: if any id is known already, nothing is submitted. An
     estimate of when the job (or the last of several) will be dispatched and finished is printed
     on standard error, or with --json as `estimate`.
+
+    Args:
+        source: Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin (with
+            --format: a trace of that format). Default: one job, described by the options.
+        service_time: One job: how long it takes alone, such as 90s or 5m.
+        job_id: One job: its id. Default: a new one.
+        count: Submit this many equal jobs (with numbered ids).
+        platform: Platform, such as amd64/virtual or any/native. Default: the only pool's.
+        kind: One job: its kind.
+        user: One job: its user (attribute user).
+        attribute: One job: further attributes; repeatable.
+        matrix: One job: its matrix.
+        level: One job: static priority level.
+        score: One job: Launchpad's score.
+        priority: One job: fair-share weight, as in REv2.
+        mode: One job: timed, stress, memory or mixed.
+        threads: One job: number of processes of a stress job.
+        jobs: Only the first N jobs of a trace.
+        pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
+            now.
+        prefix: Prefix of every id, to submit the same file again.
+        skip_known: Skip jobs whose ids are known already.
+        allow_unrunnable: Accept jobs that no pool of the farm could run.
+        sync: Wait until the jobs are on the server's disk, safe from loss of power.
     """
     if (source is None) == (service_time is None):
         raise InputError(
@@ -131,11 +111,11 @@ def submit(
     streamed = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
     submission = Submission(where, skip_known=skip_known, sync=sync)
-    told: ToldEstimate | None = None
+    told: SubmissionEstimate | None = None
     try:
-        with reach(redis, folder) as operator:
-            warn_if_unattended(operator)
-            pools = operator.pools()
+        with reach(redis, folder) as client:
+            warn_if_unattended(client)
+            pools = client.pools()
             wanted = None if platform is None else parse_platform(platform, "--platform", None)
             default = wanted or only_platform(pools)
             if source is None:
@@ -159,7 +139,7 @@ def submit(
             found = sound(found, where)
             if not allow_unrunnable:
                 found = runnable(found, pools, where, "--allow-unrunnable")
-            submission.begin(operator)
+            submission.begin(client)
             if streamed and pace is None:
                 submission.stream(found)
             elif streamed:

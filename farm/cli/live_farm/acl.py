@@ -22,29 +22,10 @@ def acl(
         list[str] | None,
         typer.Argument(metavar="[ROLE]...", help=f"Of {', '.join(ROLES)}; absent: all but admin."),
     ] = None,
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            metavar="NAME",
-            help="A builder's user for this host only (its FARM_HOST); repeatable. Default: one "
-            "user for all hosts.",
-        ),
-    ] = None,
-    passwords: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Directory of the passwords, one file per user; missing ones are generated.",
-        ),
-    ] = PASSWORDS,
-    aclfile: Annotated[
-        bool,
-        typer.Option("--aclfile", help="Print a complete file for the server's aclfile option."),
-    ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Create the users on the server and print nothing.")
-    ] = False,
+    hosts: Annotated[list[str] | None, typer.Option("--host", metavar="NAME")] = None,
+    passwords: Annotated[Path, typer.Option(metavar="DIR")] = PASSWORDS,
+    aclfile: Annotated[bool, typer.Option("--aclfile")] = False,
+    apply: Annotated[bool, typer.Option("--apply")] = False,
     redis: Annotated[
         str | None,
         server_option("The server, with a user that may use ACL."),
@@ -54,6 +35,13 @@ def acl(
     """Print or create the users of a farm's server, with their permissions.
 
     The farm is that of FARM_PREFIX. The output is for redis-cli and contains no passwords.
+
+    Args:
+        hosts: A builder's user for this host only (its FARM_HOST); repeatable. Default: one user
+            for all hosts.
+        passwords: Directory of the passwords, one file per user; missing ones are generated.
+        aclfile: Print a complete file for the server's aclfile option.
+        apply: Create the users on the server and print nothing.
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")

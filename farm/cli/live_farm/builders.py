@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from farm.app.long_running.farm_place import reach
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.core.snapshot import BuilderRecord
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.terminal.console import coloured, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
@@ -28,24 +28,30 @@ State = Literal["idle", "building", "cleaning", "draining", "stopping", "failed"
 
 
 def builders(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Only ids that match this shell pattern.")
-    ] = "*",
-    state: Annotated[State | None, typer.Option(help="Only builders in this state.")] = None,
-    pool: Annotated[str | None, typer.Option(help="Only builders of this pool.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Skip this many builders.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Rows per page; 0: no limit.")] = 100,
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]")] = "*",
+    state: State | None = None,
+    pool: str | None = None,
+    offset: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=0)] = 100,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """List builders: present, booting, and recently lost ones."""
-    with reach(redis, folder) as operator:
-        if pool is not None and pool not in (pools := operator.pools()):
-            raise InputError(f"--pool: found {pool!r}; allowed: {', '.join(sorted(pools))}")
+    """List builders: present, booting, and recently lost ones.
+
+    Args:
+        pattern: Only ids that match this shell pattern.
+        state: Only builders in this state.
+        pool: Only builders of this pool.
+        offset: Skip this many builders.
+        limit: Rows per page; 0: no limit.
+    """
+    with reach(redis, folder) as client:
+        if pool is not None and pool not in (pools := client.pools()):
+            raise InputError(f"--pool: {not_among(pool, sorted(pools))}")
         rows = [
             row
-            for row in _rows(operator)
+            for row in _rows(client)
             if fnmatchcase(row["builder"], pattern)
             and (state is None or row["state"] == state)
             and (pool is None or row["pool"] == pool)
@@ -60,11 +66,11 @@ def builders(
         typer.echo(f"more: farm builders --offset {offset + limit}", err=True)
 
 
-def _rows(operator: Operator) -> list[dict[str, Any]]:
-    status = operator.status()
-    there = operator.builders()
+def _rows(client: FarmClient) -> list[dict[str, Any]]:
+    status = client.status()
+    there = client.builders()
     rows = [_row(name, record) for name, record in there.items()]
-    for pool, report in operator.pools().items():
+    for pool, report in client.pools().items():
         rows.extend(
             {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
              "remark": f"requested at {format_roughly(at)}"}

@@ -14,20 +14,18 @@ from farm.terminal.output import print_json
 
 def down(
     folder: Dir = DEFAULT_DIR,
-    now: Annotated[
-        bool,
-        typer.Option("--now", help="Stop running jobs too (they are requeued for the next time)."),
-    ] = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds to wait for running jobs. Default: no limit."),
-    ] = None,
+    now: Annotated[bool, typer.Option("--now")] = False,
+    timeout: Annotated[float | None, typer.Option(min=0)] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Stop the farm that farm up started, after its running jobs.
 
     Waiting jobs stay in DIR (or on the given server) for the next farm up.
+
+    Args:
+        now: Stop running jobs too (they are requeued for the next time).
+        timeout: Seconds to wait for running jobs. Default: no limit.
     """
     place = place_to_end(folder)
     running = 0 if now or quiet else count_running(place)

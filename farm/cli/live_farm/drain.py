@@ -11,7 +11,7 @@ from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.snapshot import BuilderRecord
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
@@ -28,7 +28,7 @@ Pattern = Annotated[
 
 def drain(
     pattern: Pattern,
-    retire: Annotated[bool, typer.Option("--retire", help="Retire them when empty.")] = False,
+    retire: Annotated[bool, typer.Option("--retire")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -38,11 +38,14 @@ def drain(
 
     They still count in their pool. Builders that are booting, or requested later, are not drained;
     a pool's provisioner may request others, up to the pool's limit.
+
+    Args:
+        retire: Retire them when empty.
     """
-    with reach(redis, folder) as operator:
-        records = _matching(operator, pattern)
-        reports = operator.pools()
-        operator.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
+    with reach(redis, folder) as client:
+        records = _matching(client, pattern)
+        reports = client.pools()
+        client.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
     names = sorted(records, key=natural_order)
     booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
     notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
@@ -64,9 +67,9 @@ def undrain(
     quiet: Quiet = False,
 ) -> None:
     """Let drained and failed builders accept jobs again."""
-    with reach(redis, folder) as operator:
-        records = _matching(operator, pattern)
-        operator.send(UndrainRequested(UNSTAMPED, pattern))
+    with reach(redis, folder) as client:
+        records = _matching(client, pattern)
+        client.send(UndrainRequested(UNSTAMPED, pattern))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
     leaving = len(closed) - len(names)
@@ -74,9 +77,9 @@ def undrain(
     _show("undrain", pattern, names, notes, as_json=as_json, quiet=quiet)
 
 
-def _matching(operator: Operator, pattern: str) -> dict[str, BuilderRecord]:
-    warn_if_unattended(operator)
-    there = operator.builders()
+def _matching(client: FarmClient, pattern: str) -> dict[str, BuilderRecord]:
+    warn_if_unattended(client)
+    there = client.builders()
     found = {name: there[name] for name in there if fnmatchcase(name, pattern)}
     if not found:
         some = ", ".join(sorted(there, key=natural_order)[:5]) + (", …" if len(there) > 5 else "")

@@ -14,27 +14,11 @@ from farm.terminal.options import Quiet, server_option
 
 
 def join(
-    server: Annotated[
-        str,
-        typer.Argument(
-            metavar="SERVER", help="URL of the farm's server, as seen from the other machine."
-        ),
-    ],
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            metavar="NAME",
-            help="Name of a machine, which gets its own user; repeatable. Default: one command "
-            "for all.",
-        ),
-    ] = None,
-    room: Annotated[int, typer.Option(min=0, help="Maximum number of builders; 0: no limit.")] = 0,
-    pool: Annotated[str, typer.Option(help="Run only builders of this pool. Default: any.")] = "",
-    passwords: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Directory of the users' passwords, one file per user."),
-    ] = PASSWORDS,
+    server: Annotated[str, typer.Argument(metavar="SERVER")],
+    hosts: Annotated[list[str] | None, typer.Option("--host", metavar="NAME")] = None,
+    room: Annotated[int, typer.Option(min=0)] = 0,
+    pool: str = "",
+    passwords: Annotated[Path, typer.Option(metavar="DIR")] = PASSWORDS,
     redis: Annotated[
         str | None,
         server_option(
@@ -47,6 +31,13 @@ def join(
     """Print the command with which another machine runs builders of this farm.
 
     It contains no password, only the name of the file that contains it.
+
+    Args:
+        server: URL of the farm's server, as seen from the other machine.
+        hosts: Name of a machine, which gets its own user; repeatable. Default: one command for all.
+        room: Maximum number of builders; 0: no limit.
+        pool: Run only builders of this pool. Default: any.
+        passwords: Directory of the users' passwords, one file per user.
     """
     for line in join_commands(server, hosts or (), passwords, redis, room, pool):
         typer.echo(line)

@@ -21,17 +21,8 @@ def load(
     sets: Overrides = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Prefix of the jobs' ids. Default: a new one each time."),
-    ] = None,
-    most_waiting: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Pause while this many jobs are waiting.",
-        ),
-    ] = 10_000,
+    name: str | None = None,
+    most_waiting: Annotated[int, typer.Option(min=1)] = 10_000,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -39,18 +30,21 @@ def load(
 
     Sources without count and duration never end. Only the workload and the seed are taken from the
     scenario; pools and scheduling are the farm's own.
+
+    Args:
+        name: Prefix of the jobs' ids. Default: a new one each time.
+        most_waiting: Pause while this many jobs are waiting.
     """
     wanted = load_scenario(scenario, sets or ())
     stop = stop_on_signals()
     prefix = name or uuid.uuid4().hex[:6]
     silent = quiet or as_json
-    with reach(redis, folder) as operator, progress("submitting", silent=silent) as update:
+    with reach(redis, folder) as client, progress("submitting", silent=silent) as update:
 
         def show(count: int, waiting: int) -> None:
-            if update is not None:
-                update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
+            update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
 
-        count, known = play(wanted, operator, prefix, most_waiting, stop, show)
+        count, known = play(wanted, client, prefix, most_waiting, stop, show)
     if as_json:
         print_json({"submitted": count, "known": known})
     elif not quiet:

@@ -25,10 +25,10 @@ def pools(
     as_json: AsJson = False,
 ) -> None:
     """List pools: their demand, desired and present builders, and why they differ."""
-    with reach(redis, folder) as operator:
-        lost = operator.status().lost
-        reports = operator.pools()
-        troubles = troubles_of(operator, reports)
+    with reach(redis, folder) as client:
+        lost = client.status().lost
+        reports = client.pools()
+        troubles = troubles_of(client, reports)
     rows: list[dict[str, Any]] = []
     for name, report in sorted(reports.items()):
         snapshot = report.snapshot

@@ -32,22 +32,10 @@ def scheduler(
         str | None,
         server_option("The farm's server; it must outlive the scheduler."),
     ] = None,
-    hosts: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Number of builder hosts to start here; 0: they are started elsewhere."
-        ),
-    ] = 0,
-    keep_ended: Annotated[
-        int, typer.Option(min=1, help="Number of ended jobs to keep.")
-    ] = KEEP_ENDED,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Discard the farm's state in Redis.")
-    ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="Directory for the farm's event log, in the form of a run."),
-    ] = None,
+    hosts: Annotated[int, typer.Option(min=0)] = 0,
+    keep_ended: Annotated[int, typer.Option(min=1)] = KEEP_ENDED,
+    fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    log: Path | None = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
@@ -57,6 +45,12 @@ def scheduler(
     Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
     load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
     scheduler of the same farm is on standby until the first one has ended.
+
+    Args:
+        hosts: Number of builder hosts to start here; 0: they are started elsewhere.
+        keep_ended: Number of ended jobs to keep.
+        fresh: Discard the farm's state in Redis.
+        log: Directory for the farm's event log, in the form of a run.
     """
     log_to_stderr()
     wanted = load_scenario(scenario, sets or ())

@@ -14,13 +14,8 @@ from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
 
 def snapshot(
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.")
-    ] = None,
-    state: Annotated[
-        bool,
-        typer.Option("--state", help="Only builders and jobs, as in farm estimate's state files."),
-    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE")] = None,
+    state: Annotated[bool, typer.Option("--state")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
@@ -28,6 +23,10 @@ def snapshot(
 
     A full snapshot has jobs, builders, fair-share trees, the scenario, and the history of run
     times. The scheduler makes it in one pass and continues.
+
+    Args:
+        out: Write to this file.
+        state: Only builders and jobs, as in farm estimate's state files.
     """
     image = image_from(None, redis, folder)
     if state:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
-from farm.live.operating.operator import FRESH, Operator
+from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
 from farm.terminal.console import FarmConsole, counted, many
@@ -26,8 +26,8 @@ QUEUES = (*texts("platform"), *numbers("waiting"))
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w")] = False,
+    interval: Annotated[float, typer.Option(min=0.1)] = 1.0,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -36,17 +36,21 @@ def status(
 
     Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
     --json: one object (with --watch: one per line).
+
+    Args:
+        watch: Update until Ctrl-C.
+        interval: Seconds between updates.
     """
-    with reach(redis, folder) as operator:
-        now = operator.status()
-        trouble = operator.trouble()
+    with reach(redis, folder) as client:
+        now = client.status()
+        trouble = client.trouble()
         if watch:
-            _watch(operator, interval, as_json=as_json)
+            _watch(client, interval, as_json=as_json)
         elif as_json:
-            typer.echo(_json(operator, now))
+            typer.echo(_json(client, now))
         else:
             console = FarmConsole()
-            console.print(_view(now, operator.pools(), trouble))
+            console.print(_view(now, client.pools(), trouble))
             place = None if redis else read_place(folder)
             if place is not None and place.state != "up":
                 console.print(Text(f"the farm is {place.state}", style="yellow"))
@@ -54,7 +58,7 @@ def status(
         raise typer.Exit(1)
 
 
-def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
+def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
     """Show the status repeatedly; wait for a server that is temporarily unreachable."""
     console = FarmConsole()
     with contextlib.ExitStack() as stack:
@@ -63,10 +67,10 @@ def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
             live = stack.enter_context(Live(console=console, auto_refresh=False))
         while True:
             try:
-                now = operator.status()
-                trouble = operator.trouble()
-                seen: RenderableType = _view(now, operator.pools(), trouble)
-                line = _json(operator, now) if as_json else ""
+                now = client.status()
+                trouble = client.trouble()
+                seen: RenderableType = _view(now, client.pools(), trouble)
+                line = _json(client, now) if as_json else ""
             except RedisError as error:
                 met = trouble_of(error)
                 seen, line = _trouble(met or Trouble("gone", str(error))), ""
@@ -79,14 +83,14 @@ def _watch(operator: Operator, interval: float, *, as_json: bool) -> None:
             time.sleep(interval)
 
 
-def _json(operator: Operator, now: FarmStatus) -> str:
+def _json(client: FarmClient, now: FarmStatus) -> str:
     said: dict[str, Any] = msgspec.to_builtins(now)
     said["attended"] = _is_fresh(now)
-    trouble = operator.trouble()
+    trouble = client.trouble()
     said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
     said["pools"] = {
         name: {"desired": report.desired, "states": report.states, "why": report.why}
-        for name, report in sorted(operator.pools().items())
+        for name, report in sorted(client.pools().items())
     }
     return msgspec.json.encode(said).decode()
 

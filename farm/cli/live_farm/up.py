@@ -9,7 +9,7 @@ import typer
 
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
-from farm.app.metrics import metrics_place, own_options
+from farm.app.runs.metrics import metrics_place, own_options
 from farm.cli.runs.run_summary import this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
@@ -40,13 +40,8 @@ def up(
         server_option("Use this server. Default: a new one, with its data in DIR."),
     ] = None,
     folder: Dir = DEFAULT_DIR,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Discard the state of an earlier farm.")
-    ] = False,
-    foreground: Annotated[
-        bool,
-        typer.Option("--foreground", help="Stay in this terminal; Ctrl-C drains, twice stops."),
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground")] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     as_json: AsJson = False,
@@ -56,6 +51,10 @@ def up(
 
     Jobs are submitted with farm submit. Jobs that were waiting when it was last stopped (or killed)
     are resumed.
+
+    Args:
+        fresh: Discard the state of an earlier farm.
+        foreground: Stay in this terminal; Ctrl-C drains, twice stops.
     """
     overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)

@@ -24,22 +24,11 @@ from farm.units import format_roughly
 def chaos(
     scenario: ScenarioFile,
     sets: Overrides = None,
-    faults: Annotated[int, typer.Option(min=1, help="Number of faults.")] = 60,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the plan: which faults, in which order, against what.")
-    ] = 1,
-    jobs: Annotated[
-        int,
-        typer.Option(min=1, help="Number of jobs, spread over the faults (at least one each)."),
-    ] = 2000,
-    only: Annotated[
-        list[FaultKind] | None,
-        typer.Option(metavar="KIND", help="Faults of this kind; repeatable. Default: all."),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the farm's files in this new directory."),
-    ] = None,
+    faults: Annotated[int, typer.Option(min=1)] = 60,
+    seed: int = 1,
+    jobs: Annotated[int, typer.Option(min=1)] = 2000,
+    only: Annotated[list[FaultKind] | None, typer.Option(metavar="KIND")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,6 +37,13 @@ def chaos(
     Processes are killed, stopped and restarted, connections are cut, writes refused, and
     invalid and forged messages sent. Exit code 1 if a job was lost, ended twice, ran twice at
     the same time or is stuck, if a process was left behind, or if the farm did not recover.
+
+    Args:
+        faults: Number of faults.
+        seed: Seed of the plan: which faults, in which order, against what.
+        jobs: Number of jobs, spread over the faults (at least one each).
+        only: Faults of this kind; repeatable. Default: all.
+        keep: Keep the farm's files in this new directory.
     """
     loaded = load_scenario(scenario, sets or ())
     kinds = kinds_here(only or ())

@@ -8,23 +8,21 @@ from typing import Annotated
 import typer
 
 from farm.app.recorded.result import compare as compare_runs
-from farm.results.comparison.table import render_comparison
+from farm.results.comparison.tables import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
 from farm.terminal.output import note, progress
 
 
 def compare(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN RUN …",
-            help="Run directories; the first is the base. Seeds of one setting are pooled.",
-        ),
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN …")],
     relevant: Relevant = "1%",
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first one: what differs, and whether it is significant and relevant."""
+    """Compare runs with the first one: what differs, and whether it is significant and relevant.
+
+    Args:
+        runs: Run directories; the first is the base. Seeds of one setting are pooled.
+    """
     least = share_of(relevant)
     with progress("comparing", silent=as_json):
         comparison = compare_runs(*runs, relevant=least)

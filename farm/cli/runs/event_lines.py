@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
@@ -16,16 +16,15 @@ from farm.results.log.writer import EventLogLines
 class EventLines:
     """Observer that prints the event log in readable form: farm time, event, ``key=value``."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self) -> None:
         self._lines = EventLogLines()
-        self._stream = stream or sys.stderr
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode_lines
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Print one event and its commands."""
         self._lines(event, commands)
         for line in self._decode(self._lines.take()):
-            print(_readable(**line), file=self._stream)
+            sys.stderr.write(f"{_readable(**line)}\n")
 
 
 def _readable(at_s: float, event: str, **values: Any) -> str:

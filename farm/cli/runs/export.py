@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from farm.app.recorded.backfill import Place, write_blocks, write_text
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
 from farm.terminal.options import Quiet, RunPath, seconds_of
@@ -26,35 +26,10 @@ STDOUT = Path("-")
 def export(
     run: RunPath,
     wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT",
-            help="A new file (batsim: a new directory); - is standard output.",
-        ),
-    ] = None,
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="openmetrics, instead of -o: Prometheus's data directory (promtool fills it).",
-        ),
-    ] = None,
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            help="openmetrics: farm time between samples. Default: 5s up to two hours, else 1m."
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a "
-            "midnight such that the run ended at least 3 hours before it was made."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
+    into: Annotated[Path | None, typer.Option(metavar="DATA")] = None,
+    interval: str | None = None,
+    start: str | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a finished run as csv, swf, batsim, taskcluster or openmetrics.
@@ -62,7 +37,14 @@ def export(
     OpenMetrics is for back-filling into Prometheus. A back-filled run has the label
     instance=<the run directory's name>, and is shown by the same dashboards as the live farm
     (docs/reference/metrics.md).
-    """  # fmt: skip
+
+    Args:
+        out: A new file (batsim: a new directory); - is standard output.
+        into: openmetrics, instead of -o: Prometheus's data directory (promtool fills it).
+        interval: openmetrics: farm time between samples. Default: 5s up to two hours, else 1m.
+        start: openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a
+            midnight such that the run ended at least 3 hours before it was made.
+    """
     _check(wanted, out, into)
     found = load_run(run)
     target = into or out or STDOUT
@@ -84,7 +66,7 @@ def export(
 
 def _check(wanted: str, out: Path | None, into: Path | None) -> None:
     if wanted not in FORMATS:
-        raise InputError(f"--format: found {wanted!r}; allowed: {', '.join(FORMATS)}")
+        raise InputError(f"--format: {not_among(wanted, FORMATS)}")
     if (out is None) == (into is None):
         found = "neither" if out is None else "both"
         raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")

@@ -15,27 +15,22 @@ from farm.terminal.output import note, progress
 
 
 def report(
-    what: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN …", help="Run directories, or the directory of one sweep."),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The page, or figure, to write.")
-    ] = Path("report.html"),
-    figure: Annotated[
-        str | None,
-        typer.Option(help="Instead: one figure of a run, such as queue, as .svg, .png or .pdf."),
-    ] = None,
+    what: Annotated[list[Path], typer.Argument(metavar="RUN …")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("report.html"),
+    figure: str | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a page with the figures of a run, of several, or of a sweep."""
+    """Write a page with the figures of a run, of several, or of a sweep.
+
+    Args:
+        what: Run directories, or the directory of one sweep.
+        out: The page, or figure, to write.
+        figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
+    """
     if figure is None:
         with progress("writing", silent=quiet) as update:
-            written = [
-                write_report(
-                    *what, out=out, on_step=lambda step: update and update(description=step)
-                )
-            ]
+            page = write_report(*what, out=out, on_step=lambda step: update(description=step))
+        written = [page]
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")
     else:

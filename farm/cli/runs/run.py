@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.app.live_run import live_run
+from farm.app.runs.live_run import live_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.live.wire.pool_report import LiveStatus
@@ -39,10 +39,7 @@ def run(
     out: Out = None,
     learn_from: LearnFrom = None,
     speed: Speed = None,
-    duration: Annotated[
-        str | None,
-        typer.Option(help="Stop the load after this farm time, such as 2h, and drain."),
-    ] = None,
+    duration: str | None = None,
     redis: Annotated[
         str | None,
         server_option("Use this server. Default: a new one, stopped at the end."),
@@ -58,6 +55,9 @@ def run(
 
     Ctrl-C stops the load and lets running jobs end; twice stops them immediately. Either way the
     run is reported.
+
+    Args:
+        duration: Stop the load after this farm time, such as 2h, and drain.
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
@@ -68,7 +68,7 @@ def run(
             redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
-            show=None if update is None else lambda now: update(description=_words(now)),
+            show=lambda now: update(description=_words(now)),
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)

@@ -10,12 +10,11 @@ import typer
 
 from farm.app.forecasts.run_times import rungs_of
 from farm.core.errors import InputError
+from farm.results.estimate_scores import Bin, RungScore, Score
+from farm.results.estimate_scores import score as score_run
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.formatting import readable_span
 from farm.results.run_directory import load_run
-from farm.results.run_time_scores import RungScore
-from farm.results.scoring import Bin, Score
-from farm.results.scoring import score as score_run
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
@@ -24,14 +23,7 @@ from farm.units import format_roughly
 
 def score(
     run: RunPath,
-    run_times: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ESTIMATOR",
-            help="Show the accuracy of this estimator's run times instead, rung by rung; "
-            "repeatable.",
-        ),
-    ] = None,
+    run_times: Annotated[list[str] | None, typer.Option(metavar="ESTIMATOR")] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +31,10 @@ def score(
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
     estimated.
+
+    Args:
+        run_times: Show the accuracy of this estimator's run times instead, rung by rung;
+            repeatable.
     """
     if run_times:
         with progress("replaying", silent=as_json):

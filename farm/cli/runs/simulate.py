@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated
 
 import typer
 
-from farm.app.simulated_run import Engine, simulated_run
+from farm.app.runs.simulated_run import Engine, simulated_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
@@ -35,13 +34,7 @@ def simulate(
     sets: Overrides = None,
     out: Out = None,
     learn_from: LearnFrom = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(
-            help="reference: the scheduler itself; fast: a compiled loop (same results, not for "
-            "every scenario); auto: whichever finishes sooner."
-        ),
-    ] = "auto",
+    engine: Engine = "auto",
     log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -49,13 +42,18 @@ def simulate(
     """Run a scenario in virtual time and print its summary.
 
     Deterministic: the same scenario and seed give the same event log, byte for byte.
+
+    Args:
+        engine: reference: the scheduler itself; fast: a compiled loop (same results, not for every
+            scenario); auto: whichever finishes sooner.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
+    silent = quiet or as_json or log
     try:
-        with progress("starting", silent=quiet or as_json or log) as update:
-            observers: list[Observer] = [] if update is None else [_Ticker(update)]
+        with progress("starting", silent=silent) as update:
+            observers: list[Observer] = [] if silent else [_Ticker(update)]
             if log:
                 observers, engine = [EventLines()], "reference"
             result = simulated_run(wanted, out=out, observers=observers, engine=engine)

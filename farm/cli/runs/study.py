@@ -30,34 +30,12 @@ class Published(StrEnum):
 
 
 def study(
-    which: Annotated[Published, typer.Argument(help="The study.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PAGE",
-            help="The page to write. Default: thesis.html or autoscalers.html.",
-        ),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_SETS,
-            help="Thesis: number of job sets, of which it has 1000. Default: 20.",
-        ),
-    ] = None,
-    part: Annotated[
-        list[Part] | None, typer.Option(help="Thesis: only this part; repeatable.")
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Thesis: also run a part of section 5.1 on a live farm.")
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Trace for the thesis's future work, or for the week."),
-    ] = None,
+    which: Published,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="PAGE")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, max=MAX_SETS)] = None,
+    part: list[Part] | None = None,
+    live: Annotated[bool, typer.Option("--live")] = False,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -70,6 +48,14 @@ def study(
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand sets take
     about ten seconds on two cores; --live takes about five minutes more.
+
+    Args:
+        which: The study.
+        out: The page to write. Default: thesis.html or autoscalers.html.
+        runs: Thesis: number of job sets, of which it has 1000. Default: 20.
+        part: Thesis: only this part; repeatable.
+        live: Thesis: also run a part of section 5.1 on a live farm.
+        trace: Trace for the thesis's future work, or for the week.
     """
     out = out or Path(f"{which}.html")
     check_output(out, [".html"], "--out")
@@ -82,12 +68,13 @@ def study(
     if trace is not None and Part.FUTURE_WORK not in parts:
         raise InputError("--trace: found without the future work; allowed: with --part future-work")
     with progress("playing", silent=quiet or as_json) as update:
-
-        def show(step: str) -> None:
-            if update is not None:
-                update(description=f"playing {step}")
-
-        found = thesis(runs, parts, live=live, trace=trace, on_step=show)
+        found = thesis(
+            runs,
+            parts,
+            live=live,
+            trace=trace,
+            on_step=lambda step: update(description=f"playing {step}"),
+        )
     shown = {"tables": tables(found)}
     write_page(out, page(TITLE, found, shown))
     if as_json:

@@ -11,7 +11,7 @@ from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import play_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.sweep_table import render_sweep
+from farm.results.comparison.tables import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
@@ -29,33 +29,10 @@ SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
 def sweep(
     scenario: ScenarioFile,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=V1,V2",
-            help="A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m "
-            "sets it in every pool, scheduling=@a.yaml,@b.yaml a section; repeatable.",
-        ),
-    ] = None,
-    replications: Annotated[
-        int,
-        typer.Option("--replications", "-n", help="Number of seeds, the same for every setting."),
-    ] = 10,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Keep tables and finished runs; a stopped sweep is continued.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="The baseline for comparisons. Default: the first values."
-        ),
-    ] = None,
+    vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2")] = None,
+    replications: Annotated[int, typer.Option("--replications", "-n")] = 10,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR")] = None,
+    baseline: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC", help=f"Metric to show. Default: {', '.join(SHOWN)}."),
@@ -73,7 +50,15 @@ def sweep(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario with many settings, each with the same seeds, and compare them."""
+    """Run a scenario with many settings, each with the same seeds, and compare them.
+
+    Args:
+        vary: A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m sets it
+            in every pool, scheduling=@a.yaml,@b.yaml a section; repeatable.
+        replications: Number of seeds, the same for every setting.
+        out: Keep tables and finished runs; a stopped sweep is continued.
+        baseline: The baseline for comparisons. Default: the first values.
+    """
     shown = metrics_named(metric or SHOWN, "--metric")
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])

@@ -14,15 +14,14 @@ from farm.terminal.tables import Listing, folding, texts
 
 
 def examples(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Print this example, as a start for your own scenario."
-        ),
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the packaged examples, which can be used by name in every command."""
+    """List the packaged examples, which can be used by name in every command.
+
+    Args:
+        name: Print this example, as a start for your own scenario.
+    """
     if name is not None:
         typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)
         return

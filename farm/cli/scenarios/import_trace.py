@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.core.model import Job
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
@@ -27,25 +27,23 @@ def import_trace(
     trace_format: Annotated[
         str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
     ],
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The trace.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="OUT", help="A new csv file.")
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="IN")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
-    show: Annotated[
-        bool,
-        typer.Option("--show", help="Show the first jobs, the platforms, and what is left out."),
-    ] = False,
-    parallel: Annotated[
-        Literal["one", "split", "refuse"],
-        typer.Option(
-            help="Treat jobs of several processors as one slot, split them, or refuse them."
-        ),
-    ] = "one",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
+    show: Annotated[bool, typer.Option("--show")] = False,
+    parallel: Literal["one", "split", "refuse"] = "one",
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a trace and write it as csv, for scenarios."""
+    """Read a trace and write it as csv, for scenarios.
+
+    Args:
+        source: The trace.
+        out: A new csv file.
+        show: Show the first jobs, the platforms, and what is left out.
+        parallel: Treat jobs of several processors as one slot, split them, or refuse them.
+        jobs: Only the first N jobs.
+    """
     if out is None and not show:
         raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
     if out is not None and out.exists():
@@ -60,10 +58,8 @@ def import_trace(
     if show:
         _show(found)
     if out is not None:
-        try:
+        with file_access(out):
             write_csv(found, out)
-        except OSError as error:
-            raise InputError(f"{out}: cannot write: {error.strerror}") from None
         if not quiet:
             note(f"{out}: {len(found):,} jobs", err=True)
 

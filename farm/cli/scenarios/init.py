@@ -14,17 +14,17 @@ from farm.terminal.output import progress
 
 
 def init(
-    trace: Annotated[
-        Path | None,
-        typer.Argument(metavar="[TRACE]", help="Recorded jobs. Default: those of the quickstart."),
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The new file.")] = Path(
-        "scenario.yaml"
-    ),
+    trace: Annotated[Path | None, typer.Argument(metavar="[TRACE]")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("scenario.yaml"),
     column: Columns = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented, runnable scenario, with a pool for each platform of a trace."""
+    """Write a commented, runnable scenario, with a pool for each platform of a trace.
+
+    Args:
+        trace: Recorded jobs. Default: those of the quickstart.
+        out: The new file.
+    """
     fields = columns_of(column)
     with progress("reading", silent=quiet):
         remarks = write_first_scenario(out, trace, fields)

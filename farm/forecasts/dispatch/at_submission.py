@@ -21,7 +21,7 @@ from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state import JobState
-from farm.forecasts.runtime.past_runs import Learner
+from farm.forecasts.runtime.training import Learner
 
 AddEvent = Callable[[Callable[[float], Event]], None]
 """Inserts an event into a world; the event is made from the farm time of its insertion."""

@@ -7,6 +7,7 @@ given; all others are refused.
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
 
@@ -26,15 +27,13 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.hosts.registry import HostState, Roster
+from farm.live.hosts.registry import HostState, Roster, Strangers
 from farm.live.hosts.requests import BuilderRequests
-from farm.live.hosts.strangers import Strangers
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
-from farm.live.wire.report_checks import flaw_of, flaw_of_report, readable
-from farm.live.wire.shared_parts import share_parts
+from farm.live.wire.report_checks import flaw_of, flaw_of_message, readable
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +43,8 @@ OtherReport = wire.PlannerReport | wire.Ask
 MAX_PLATFORMS = 1000
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
+#: of every job without attributes, which are never modified
+NO_ATTRIBUTES: dict[str, str] = {}
 
 
 class Intake:
@@ -51,9 +52,9 @@ class Intake:
 
     Args:
         requests: the requested builders.
-            roster: the known hosts.
-            send: adds a command for a host to the current batch.
-            refusals: collects refused messages.
+        roster: the known hosts.
+        send: adds a command for a host to the current batch.
+        refusals: collects refused messages.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Intake:
             if host is None:
                 return
         for report in entry.envelope.reports:
-            if (flaw := flaw_of_report(report)) is not None:
+            if (flaw := flaw_of_message(report)) is not None:
                 self._refuse(entry, "out-of-bounds", flaw, report)
             elif host is None:
                 self._from_elsewhere(entry, report, at)
@@ -192,7 +193,7 @@ class Intake:
             return f"{MAX_HOSTS} hosts are there: no more are allowed"
         if self._roster.is_alien(up.incarnation):
             return "it belongs to an earlier life of the farm"
-        return flaw_of_report(up)
+        return flaw_of_message(up)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         self._roster.hear_beat(host)
@@ -346,7 +347,7 @@ class Intake:
                 else:
                     flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
             if flaw is None:
-                share_parts(job, self._platforms[platform])
+                _share_parts(job, self._platforms[platform])
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)
@@ -362,6 +363,17 @@ class Intake:
                 self._just_now.add(job.id)
                 new.append(job)
         return tuple(new)
+
+
+def _share_parts(job: Job, platform: Platform) -> None:
+    """Let a job that was decoded just now have the very objects that a million others have."""
+    force = msgspec.structs.force_setattr
+    force(job, "platform", platform)
+    force(job, "kind", sys.intern(job.kind))
+    if job.matrix is not None:
+        force(job, "matrix", sys.intern(job.matrix))
+    if not job.attributes:
+        force(job, "attributes", NO_ATTRIBUTES)
 
 
 def _is_about_own(report: BuilderEvent, host: HostState) -> bool:

@@ -15,6 +15,9 @@ from farm.live.wire.messages import Beat, HostCommand, HostUp, Play
 
 Token = tuple[str, int]
 
+#: unknown senders that are told to restart within the grace
+MAX_TOLD = 100
+
 
 class Patience(msgspec.Struct, frozen=True):
     """How long the scheduler waits before it does something about silence (real seconds)."""
@@ -60,6 +63,28 @@ class HostState(HostLife, kw_only=True):
         if self.own or self.leaving or self.pool not in ("", pool):
             return False
         return not self.room or len(self.plays) < self.room
+
+
+class Strangers:
+    """Senders with unknown lives: which of them is reset now, none twice within the grace.
+
+    A host that was given up for lost, or was up before this scheduler, comes back that way. One
+    that merely claims to be a host costs no more than a few messages that expire.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        #: when each was told, the longest ago first
+        self._told_at: dict[str, float] = {}
+
+    def is_told(self, sender: str, now: float) -> bool:
+        """Whether this one is to be told to begin anew; it counts as told then."""
+        recent = {name: at for name, at in self._told_at.items() if at > now - self._grace}
+        self._told_at = recent
+        if sender in recent or len(recent) >= MAX_TOLD:
+            return False
+        recent[sender] = now
+        return True
 
 
 class Roster:

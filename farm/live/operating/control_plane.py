@@ -32,6 +32,7 @@ from farm.live.wire.pool_report import (
     LostBuilder,
     PoolReport,
 )
+from farm.live.wire.report_checks import readable
 from farm.live.world import LiveWorld
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
@@ -54,12 +55,12 @@ class Desk:
 
     Args:
         scheduler: the farm's scheduler.
-            pools: the specifications of the pools.
-            long_lived: operators submit jobs: an id can be used only once, and a limited number of
-                ended jobs is kept.
-            keep_ended: that number.
-            scenario: the resolved scenario, for images of the whole farm.
-            wall: real time, for people and other machines (Unix seconds).
+        pools: the specifications of the pools.
+        long_lived: operators submit jobs: an id can be used only once, and a limited number of
+            ended jobs is kept.
+        keep_ended: that number.
+        scenario: the resolved scenario, for images of the whole farm.
+        wall: real time, for people and other machines (Unix seconds).
     """
 
     def __init__(
@@ -282,7 +283,7 @@ class Desk:
             most=self._most.get(name),
             unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
-            why=plan.why if plan else "",
+            why=readable(plan.why) if plan else "",
         )
 
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:

@@ -60,7 +60,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from farm.core.model import Platform
 from farm.live.settings import DEFAULT_PREFIX
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -113,7 +112,7 @@ class Keys:
         return f"{self.prefix}{name}"
 
     def pending(self, platform: str) -> str:
-        """Return the sorted set of the jobs that wait for this platform."""
+        """Return the sorted set of the jobs that wait for this platform (``amd64/virtual``)."""
         return f"{self.prefix}pending:{platform}"
 
     def tries(self, job: str) -> str:
@@ -137,11 +136,6 @@ def written_at(entry: str) -> float:
 def queue_name(host: str) -> str:
     """Return the name of the Celery queue that only this builder host consumes."""
     return f"host.{host}"
-
-
-def platform_name(platform: Platform) -> str:
-    """Return how a platform is written in keys: ``amd64/virtual``, ``any/native``."""
-    return str(platform)
 
 
 def literal(text: str) -> str:

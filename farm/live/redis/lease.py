@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 
 import msgspec
 import redis
@@ -24,6 +25,8 @@ from farm.processes.identity import began_at, is_alive, process_space
 LEASE_TIME = 2.0
 #: lease times that a holder has, once trouble with the server is over, to take its lease again
 GRACE = 3
+#: real seconds between two tries to take it
+STANDBY_INTERVAL = 0.1
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -83,6 +86,28 @@ class Lease:
             )
         return fence
 
+    def stand_by(
+        self,
+        client: Connection,
+        wait: Callable[[float], bool],
+        on_charge: Callable[[bool], object],
+    ) -> Fence:
+        """Wait until the farm is free, and take charge of it.
+
+        ``wait`` pauses for real seconds, and returns whether a stop was requested: SystemExit is
+        raised then. ``on_charge`` is called with whether this process is in charge.
+        """
+        fence = self.try_to_take(client)
+        if fence is None:
+            on_charge(False)
+        while fence is None:
+            if wait(STANDBY_INTERVAL):
+                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+            with contextlib.suppress(redis.RedisError):
+                fence = self.try_to_take(client)
+        on_charge(True)
+        return fence
+
     def try_to_take(self, client: Connection) -> Fence | None:
         """Take charge of the farm if it is free; None if it is not.
 
@@ -101,6 +126,7 @@ class Lease:
     def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
+            self._meet_trouble(pipe)
             value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
             if epoch < self._read:
                 self._not_before = time.monotonic() + GRACE * self._time
@@ -115,6 +141,15 @@ class Lease:
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
         return Fence(client, self._keys, self._epoch, commits)
+
+    def _meet_trouble(self, pipe: Connection) -> None:
+        """Raise the error that now keeps the holder from refreshing its lease.
+
+        The write of nothing changes nothing, but a server that refuses writes refuses it too.
+        Reads alone would show a valid lease for as long as the trouble lasts.
+        """
+        with PassOverSpoilt():
+            pipe.setrange(self._key, 0, "")
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""

@@ -1,4 +1,4 @@
-"""The scheduler's calls to its server, which wait until its troubles are over."""
+"""Calls to the farm's server, repeated until its troubles are over."""
 
 from __future__ import annotations
 
@@ -8,69 +8,79 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from farm.core.errors import RunError
-from farm.live.redis.trouble import RedisError, Retrying, Trouble
+from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 
-log = logging.getLogger("farm.scheduler")
+log = logging.getLogger("farm.server")
 
 T = TypeVar("T")
 
 #: real seconds that the server may be gone from a single run
 MAX_ABSENCE = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
 class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.
 
     Args:
-        limit: real seconds that the server may be gone; None: forever. Whatever else is wrong
-            with it is waited out.
-        gives_up: returns whether a stop was requested, so that waiting is useless.
-        before_pause: called before each pause.
+        limit: real seconds that the server may be gone; None: forever. All other troubles are
+            waited out: an operator has to end them.
+        wait: pauses for these seconds; returns True if a stop was requested.
         well_again: called when a trouble is over.
+        monotonic: real seconds.
     """
 
     def __init__(
         self,
         limit: float | None,
-        gives_up: Callable[[], bool],
-        before_pause: Callable[[], None],
-        well_again: Callable[[], None],
+        wait: Callable[[float], bool],
+        well_again: Callable[[], object] = lambda: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._retrying = Retrying(limit, self._wait_out, self._on_change)
-        self._gives_up = gives_up
-        self._before_pause = before_pause
+        #: what is wrong with the server now, as far as a call has met it; safe from any thread
+        self.trouble: Trouble | None = None
+        self._limit = limit
+        self._wait = wait
         self._well_again = well_again
-
-    @property
-    def trouble(self) -> Trouble | None:
-        """What is wrong with the server now, as far as a call has met it. Safe from any thread."""
-        return self._retrying.trouble
+        self._monotonic = monotonic
+        self._began = 0.0
 
     def __call__(self, action: Callable[[], T]) -> T:
         """Return what the action returns; raises RunError if it cannot be waited for."""
-        try:
-            return self._retrying.call(action)
-        except RedisError as error:
-            trouble = self.trouble
-            if trouble is None:
-                raise RunError(f"the Redis server refuses calls: {error}") from None
-            if self._gives_up():
-                raise RunError(
-                    f"stopped while there was trouble with the Redis server: {trouble.words}"
-                ) from None
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                done = action()
+            except RedisError as error:
+                self._meet(error)
+                if self._wait(pause):
+                    what = "stopped while there was trouble with the Redis server"
+                    raise RunError(f"{what}: {self.trouble and self.trouble.words}") from None
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                self._end_trouble()
+                return done
+
+    def _meet(self, error: RedisError) -> None:
+        """Note a trouble; raises RunError for one that is none, or lasts too long."""
+        trouble = trouble_of(error)
+        if trouble is None:
+            raise RunError(f"the Redis server refuses calls: {error}") from None
+        if self.trouble is None:
+            self._began = self._monotonic()
+        if self.trouble is None or self.trouble.kind != trouble.kind:
+            log.error("trouble with the Redis server, work pauses: %s", trouble.words)
+        self.trouble = trouble
+        lasted = self._monotonic() - self._began
+        if trouble.kind == "gone" and self._limit is not None and lasted > self._limit:
             raise RunError(
-                f"the Redis server has been gone for {self._retrying.limit:g}s "
-                f"({trouble.details}): the run cannot continue"
+                f"the Redis server has been gone for {self._limit:g}s ({trouble.details}): "
+                "the run cannot continue"
             ) from None
 
-    def _wait_out(self, seconds: float) -> bool:
-        self._before_pause()
-        time.sleep(seconds)
-        return self._gives_up()
-
-    def _on_change(self, trouble: Trouble | None, lasted: float) -> None:
-        if trouble is not None:
-            log.error("trouble with the Redis server, dispatching pauses: %s", trouble.words)
-            return
-        log.warning("the Redis server is well again after %.1fs: work continues", lasted)
-        self._well_again()
+    def _end_trouble(self) -> None:
+        if self.trouble is not None:
+            lasted = self._monotonic() - self._began
+            log.warning("the Redis server is well again after %.1fs: work continues", lasted)
+            self.trouble = None
+            self._well_again()

@@ -1,22 +1,19 @@
-"""Temporary troubles of the farm's Redis server, and calls that are retried until they end.
+"""Temporary troubles of the farm's Redis server: none of them ends a long-running farm.
 
-None of them ends a long-running farm: it logs the trouble, pauses, and continues when
-it is over. What is wrong with a command itself is no trouble of the server's, and never retried.
+What is wrong with a command itself is no trouble of the server's.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import redis
 from redis import RedisError as RedisError  # noqa: PLC0414 - for rooms that may not see redis
 
-from farm.live.redis.connection import Connection
-
-T = TypeVar("T")
+from farm.core.errors import ServerError
+from farm.live.redis.connection import Connection, redacted
 
 KINDS: dict[str, str] = {
     "gone": "it does not answer",
@@ -75,6 +72,13 @@ def trouble_of(error: redis.RedisError) -> Trouble | None:
     return None if kind is None else Trouble(kind, said)
 
 
+def unusable_server(url: str, error: redis.RedisError) -> ServerError:
+    """Return the error of a command whose server cannot be used."""
+    trouble = trouble_of(error)
+    what = str(error).partition("\n")[0] if trouble is None else trouble.words
+    return ServerError(f"Redis at {redacted(url)} cannot be used: {what}")
+
+
 class PassOverSpoilt:
     """Leaves its block where the server refuses a command for what a key holds: not ours, then."""
 
@@ -109,64 +113,3 @@ def diagnose(client: Connection) -> Trouble | None:
         return trouble_in(client.info())
     except redis.RedisError as error:
         return trouble_of(error) or Trouble("gone", str(error).partition("\n")[0])
-
-
-def _sleep(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
-
-
-class Retrying:
-    """Repeats a call while the server is in trouble, waiting a little longer each time.
-
-    Args:
-        limit: real seconds that a server may be gone, after which the last error is raised; None:
-            forever. All other troubles are waited out: an operator has to end them.
-        wait: how to pause (a stoppable wait returns True to give up at once).
-        on_change: called with the trouble when it begins or changes, and with None when it
-            is over, with the real seconds that it has lasted.
-    """
-
-    def __init__(
-        self,
-        limit: float | None,
-        wait: Callable[[float], bool] = _sleep,
-        on_change: Callable[[Trouble | None, float], None] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.limit = limit
-        #: what is wrong now, as far as our calls have met it
-        self.trouble: Trouble | None = None
-        self._wait = wait
-        self._on_change = on_change
-        self._monotonic = monotonic
-        self._began = 0.0
-
-    def call(self, action: Callable[[], T]) -> T:
-        """Return the action's result, retrying it while the server is in trouble."""
-        pause = 0.02
-        while True:
-            try:
-                done = action()
-            except redis.RedisError as error:
-                trouble = trouble_of(error)
-                if trouble is None or self._is_too_long(trouble) or self._wait(pause):
-                    raise
-                pause = min(2 * pause, 0.5)
-            else:
-                if self.trouble is not None:
-                    self._changed(None)
-                return done
-
-    def _is_too_long(self, trouble: Trouble) -> bool:
-        if self.trouble is None:
-            self._began = self._monotonic()
-        if self.trouble is None or self.trouble.kind != trouble.kind:
-            self._changed(trouble)
-        lasted = self._monotonic() - self._began
-        return trouble.kind == "gone" and self.limit is not None and lasted > self.limit
-
-    def _changed(self, trouble: Trouble | None) -> None:
-        self.trouble = trouble
-        if self._on_change is not None:
-            self._on_change(trouble, self._monotonic() - self._began)

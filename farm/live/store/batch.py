@@ -7,7 +7,6 @@ from collections import defaultdict
 from farm.core.commands import EndJob
 from farm.core.model import Platform
 from farm.core.snapshot import BuilderRecord, JobRecord
-from farm.live.redis.keys import platform_name
 from farm.live.store.saved import Counts, HostLife, Try
 from farm.live.wire.dead_letters import DeadLetter, Reason
 from farm.live.wire.messages import Play
@@ -54,8 +53,8 @@ class Batch:
 
     def waits(self, platform: Platform, member: str) -> None:
         """A job waits for this platform, at the place that the member says."""
-        self.waiting[platform_name(platform)][member] = 0.0
+        self.waiting[str(platform)][member] = 0.0
 
     def waits_no_more(self, platform: Platform, member: str) -> None:
         """No job is at that place any more."""
-        self.not_waiting[platform_name(platform)].append(member)
+        self.not_waiting[str(platform)].append(member)

@@ -1,12 +1,20 @@
-"""Restores writes that a server has lost, from the scheduler's state."""
+"""Writes that a server has lost: how that is found, what it means, what of it is remembered.
+
+A part of a farm may be lost by itself (keys that were evicted, expired, deleted or renamed). No
+commit is missing then, and only a successor would miss what is gone: so its keys have sizes.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
+
 from farm.core.commands import EndJob
-from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.connection import Connection
+from farm.live.redis.fence import LostWritesError, SpoiltError, carry_out
+from farm.live.redis.keys import Keys
 
 #: jobs whose stories are kept for that; who ended earlier is on the disk of any server that saves
 REMEMBERED = 20_000
@@ -46,3 +54,39 @@ def told(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) 
     if isinstance(error, SpoiltError):
         return what
     return f"{what}; submissions since its last save that had not been read are lost, too"
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """The numbers of live and running jobs, builders, hosts, and waiting jobs by platform."""
+
+    jobs: int
+    running: int
+    builders: int
+    #: of a long-running farm
+    hosts: int
+    waiting: dict[str, int]
+
+
+def incomplete_keys(client: Connection, keys: Keys, sizes: Sizes, meta: int) -> list[str]:
+    """Return the keys with missing entries; ``meta`` is the expected number of fields there.
+
+    Raises SpoiltError for keys of another type.
+    """
+    waiting = {keys.pending(name): count for name, count in sizes.waiting.items() if count}
+    hashes = {keys.jobs: sizes.jobs, keys.builders: sizes.builders, keys.meta: meta}
+    hashes[keys.lives] = sizes.hosts
+    hashes |= dict.fromkeys((keys.results, keys.wanted, keys.requested, keys.refused), 0)
+    sets = waiting | {keys.running: sizes.running, keys.submitted: min(1, sizes.jobs)}
+    pipe = client.pipeline(transaction=False)
+    for key in hashes:
+        pipe.hlen(key)
+    for key in sets:
+        pipe.zcard(key)
+    pipe.scard(keys.platforms).llen(keys.ended).llen(keys.dead_letters).xlen(keys.log)
+    names = [str(args[1]) for args, _ in pipe.command_stack]
+    found = dict(zip(names, carry_out(pipe), strict=True))
+    least = hashes | sets | {keys.platforms: len(waiting)}
+    less = [key for key, count in least.items() if found[key] < count]
+    return less + (
+        [keys.results, keys.ended] if found[keys.ended] and not found[keys.results] else []
+    )

@@ -21,10 +21,9 @@ from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.snapshot import builder_record, job_record
 from farm.core.state import JobState, JobStatus
-from farm.live.redis.keys import platform_name
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
-from farm.live.store.key_sizes import Sizes
+from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Try
 
 
@@ -56,7 +55,7 @@ class StateWriter:
             running=self.running,
             builders=len(self._book.builders),
             hosts=hosts,
-            waiting={platform_name(where): len(ids) for where, ids in self._places.items()},
+            waiting={str(where): len(ids) for where, ids in self._places.items()},
         )
 
     def touch(self, event: Event) -> None:

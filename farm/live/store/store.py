@@ -33,7 +33,7 @@ from farm.live.redis.keys import (
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
-from farm.live.store.key_sizes import Sizes, incomplete_keys
+from farm.live.store.lost_writes import Sizes, incomplete_keys
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside

@@ -1,27 +1,18 @@
-"""How a scheduler takes charge of a farm that stays up, stands by, and restores its state."""
+"""How a scheduler takes over a farm that stays up, and restores its state."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import redis
 
 from farm.core.errors import ServerError
 from farm.core.snapshot import FarmSnapshot
-from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence
-from farm.live.redis.lease import Lease
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
-
-#: real seconds between two tries of a scheduler that stands by
-STANDBY_INTERVAL = 0.1
 
 
 class Stays(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,23 +30,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     #: makes the folder of the log, told whether the farm begins anew
     log_folder: Callable[[bool], Path] = lambda _: Path()
     #: called with whether this scheduler is in charge (False: it stands by)
-    on_charge: Callable[[bool], None] | None = None
-
-
-def stand_by(lease: Lease, client: Connection, stays: Stays, gives_up: Callable[[], bool]) -> Fence:
-    """Wait until the farm is free, and take charge of it; raises SystemExit if the end is asked."""
-    report = stays.on_charge or (lambda _: None)
-    fence = lease.try_to_take(client)
-    if fence is None:
-        report(False)
-    while fence is None:
-        if gives_up():
-            raise SystemExit(0)  # nothing was begun, so nothing is to be ended
-        time.sleep(STANDBY_INTERVAL)
-        with contextlib.suppress(redis.RedisError):
-            fence = lease.try_to_take(client)
-    report(True)
-    return fence
+    on_charge: Callable[[bool], object] = lambda _: None
 
 
 def saved_farm(store: Store, call: ServerCalls, speed: float, stays: Stays) -> SavedFarm | None:

@@ -1,18 +1,21 @@
-"""Limits of reports: sizes of numbers and texts that the whole farm can handle.
+"""Limits of messages: sizes of numbers and texts that the whole farm can handle.
 
-Submitters check them for an immediate error; the scheduler checks them again.
+Submitters check jobs for an immediate error; the scheduler checks what it receives, and builder
+hosts their commands. What is checked follows from a value's type, so a new field is bounded too;
+``LIMITS`` names the fields with limits of their own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sized
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from farm.core import commands, events
-from farm.core.model import Builder, Cause, Job
-from farm.live.wire import messages as wire
+from farm.core.model import Cause, Job
+from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
 #: characters of an id: of a job, a builder, a host
 MAX_ID = 256
@@ -33,6 +36,9 @@ MAX_HELD = 100_000
 #: a counter on the wire: no more than a float holds exactly
 MAX_COUNT = 2**53
 
+Check = Callable[[str, Any], None]
+"""Given a value (not None) and what it is called; raises _FlawError."""
+
 
 class _FlawError(Exception):
     """An unacceptable value."""
@@ -40,45 +46,20 @@ class _FlawError(Exception):
 
 def flaw_of(job: Job) -> str | None:
     """Return what makes a submitted job unacceptable; None if it is acceptable."""
-    try:
-        _check_id("job id", job.id)
-    except _FlawError as flaw:
-        return str(flaw)
-    try:
-        _check_job(job)
-    except _FlawError as flaw:
-        return f"job {job.id}: {flaw}"
-    return None
+    return _flaw(_id, "job id", job.id) or _flaw(_value, f"job {job.id}:", job)
 
 
-def flaw_of_envelope(envelope: wire.Envelope[wire.Report]) -> str | None:
+def flaw_of_envelope(envelope: Envelope[Report]) -> str | None:
     """Return what makes an envelope unacceptable, apart from its reports, or None."""
-    try:
-        _check_id("sender", envelope.sender)
-        _check_id("life", envelope.life)
-        _check_whole("seq", envelope.seq, 1, MAX_COUNT)
-        _check_count("reports", envelope.reports, wire.MAX_REPORTS)
-    except _FlawError as flaw:
-        return str(flaw)
-    return None
+    return _flaw(_value, "message:", envelope)
 
 
-def flaw_of_report(report: wire.Report) -> str | None:
-    """Return what makes a report unacceptable, or None (jobs are checked one by one)."""
-    try:
-        _check_report(report)
-    except _FlawError as flaw:
-        return f"{type(report).__name__}: {flaw}"
-    return None
+def flaw_of_message(message: Report | HostCommand) -> str | None:
+    """Return what makes a report or command unacceptable, or None.
 
-
-def flaw_of_command(command: wire.HostCommand) -> str | None:
-    """Return what makes a command unacceptable to a host, or None."""
-    try:
-        _check_command(command)
-    except _FlawError as flaw:
-        return f"{type(command).__name__}: {flaw}"
-    return None
+    The jobs of a submission are not checked: they are accepted one by one.
+    """
+    return _flaw(_value, f"{type(message).__name__}:", message)
 
 
 def readable(text: str) -> str:
@@ -86,189 +67,151 @@ def readable(text: str) -> str:
     return text if text.isprintable() and len(text) <= MAX_TEXT else ascii(text[:MAX_TEXT])[1:-1]
 
 
-def _check_report(report: wire.Report) -> None:
-    match report:
-        case events.JobsSubmitted():
-            _check_count("jobs", report.jobs, MAX_JOBS)
-        case events.CancelRequested():
-            _check_cancellation(report)
-        case events.PriorityChanged():
-            _check_priority(report)
-        case events.SchedulingChanged():
-            _check_scheduling(report)
-        case events.DrainRequested() | events.UndrainRequested():
-            _check_id("pattern", report.pattern)
-        case events.BuilderJoined():
-            _check_builder(report.builder)
-        case events.JobStarted() | events.JobFinished():
-            _check_id("job", report.job)
-            _check_id("builder", report.builder)
-            _check_whole("attempt", report.attempt, 1, MAX_LEVEL)
-        case events.BuilderRetired() | events.BuilderLost():
-            _check_id("builder", report.builder)
-        case events.SlotCleaned():
-            _check_id("builder", report.builder)
-            _check_whole("slot", report.slot, 0, MAX_SLOTS)
-        case events.LoadReported():
-            _check_id("builder", report.builder)
-            _check_number("load", report.load)
-        case wire.HostUp():
-            _check_whole("room", report.room, 0, MAX_BUILDERS)
-            _check_text("pool", report.pool)
-        case wire.Beat():
-            for name in ("held", "builders", "retiring"):
-                _check_count(name, getattr(report, name), MAX_HELD)
-        case wire.Watch():
-            _check_text("pool", report.pool)
-            _check_id("token", report.token)
-        case wire.Plan():
-            _check_plan(report)
-        case wire.GiveUpBuilder():
-            _check_id("builder", report.builder)
-        case wire.Ask():
-            _check_text("job", report.job)
-            _check_id("reply_to", report.reply_to)
-        case _:  # LoadDone and HostLeft say nothing more
-            pass
+def _flaw(check: Check, name: str, value: Any) -> str | None:
+    try:
+        check(name, value)
+    except _FlawError as flaw:
+        return str(flaw)
+    return None
 
 
-def _check_command(command: wire.HostCommand) -> None:
-    match command:
-        case commands.StartJob():
-            _check_id("job id", command.job.id)
-            _check_job(command.job)
-            _check_whole("attempt", command.attempt, 1, MAX_LEVEL)
-            _check_whole("slot", command.slot, 0, MAX_SLOTS)
-        case wire.Play():
-            _check_builder(command.builder)
-            _check_finite(msgspec.to_builtins(command))
-            if not (command.speed > 0 and command.boot_time >= 0):
-                raise _FlawError("speed is not > 0, or boot_time not >= 0")
-        case _:  # the others have no such text
-            pass
+def _value(name: str, value: Any) -> None:
+    """Check a value by its type; booleans and enumerations need no limits."""
+    if (check := _BY_TYPE.get(type(value))) is not None:
+        check(name, value)
+    elif isinstance(value, msgspec.Struct):
+        try:
+            for field, check, default in _fields(type(value)):
+                if (part := getattr(value, field)) is not default and part is not None:
+                    check(field, part)
+        except _FlawError as flaw:
+            raise _FlawError(f"{name} {flaw}") from None
 
 
-def _check_finite(value: Any) -> None:
-    if isinstance(value, float):
-        _check_number("a number", value)
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            _check_finite(part)
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check, object], ...]:
+    """Return the fields of a struct, each with its check, and its default, which needs none."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    checks = (LIMITS.get(f"{kind.__name__}.{n}") or LIMITS.get(n, _value) for n in names)
+    required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    return tuple(zip(names, checks, (*required, *defaults), strict=True))
 
 
-def _check_job(job: Job) -> None:
-    for name in ("service_time", "declared_time", "size"):
-        value = getattr(job, name)
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise _FlawError(f"{name} {value} is not a finite number >= 0")
-    for name in ("score", "arrived_at"):
-        if (value := getattr(job, name)) is not None:
-            _check_number(name, value)
-    for name in ("level", "priority"):
-        _check_whole(name, getattr(job, name), -MAX_LEVEL, MAX_LEVEL)
-    _check_whole("threads", job.threads, 1, MAX_LEVEL)
-    texts = {"kind": job.kind, "matrix": job.matrix, "action": job.action, "mode": job.mode}
-    for name, text in texts.items():
-        _check_text(name, text)
-    _check_text("processor", job.platform.processor)
-    _check_pairs("attribute", job.attributes)
+def _whole(least: int, most: int) -> Check:
+    def check(name: str, value: int) -> None:
+        if not least <= value <= most:
+            shown = str(value) if abs(value) < 10**40 else "of very many digits"
+            raise _FlawError(f"{name} {shown} is not between {least} and {most}")
+
+    return check
 
 
-def _check_builder(builder: Builder) -> None:
-    _check_id("builder", builder.id)
-    _check_text("pool", builder.pool)
-    _check_text("host", builder.host)
-    _check_whole("index", builder.index, -1, MAX_LEVEL)
-    _check_whole("slots", builder.slots, 1, MAX_SLOTS)
-    if builder.cores is not None:
-        _check_whole("cores", builder.cores, 1, MAX_LEVEL)
-    if not (math.isfinite(builder.speed) and builder.speed > 0):
-        raise _FlawError(f"speed {builder.speed} is not a finite number > 0")
-    if not (math.isfinite(builder.boot_delay) and builder.boot_delay >= 0):
-        raise _FlawError(f"boot_delay {builder.boot_delay} is not a finite number >= 0")
-    if builder.lifetime is not None and not (builder.lifetime >= 0):
-        raise _FlawError(f"lifetime {builder.lifetime} is not a number >= 0")
-    _check_texts("processors", builder.processors)
-    _check_pairs("label", builder.labels)
+def _at_most(most: int, each: Check | None = None) -> Check:
+    def check(name: str, items: Sized) -> None:
+        if len(items) > most:
+            raise _FlawError(f"{len(items)} {name}: up to {most} are allowed")
+        if each is not None and isinstance(items, tuple):
+            for item in items:
+                each(name, item)
+
+    return check
 
 
-def _check_cancellation(report: events.CancelRequested) -> None:
-    if report.cause is not Cause.REQUESTED:
-        raise _FlawError(f"cause {report.cause.value}: only {Cause.REQUESTED.value} is allowed")
-    _check_count("jobs", report.jobs, MAX_JOBS)
-    for name in report.jobs:
-        _check_id("job", name)
-    _check_text("matrix", report.matrix)
-    _check_text("reason", report.reason)
-    _check_texts("invocation", report.invocation or ())
-
-
-def _check_scheduling(report: events.SchedulingChanged) -> None:
-    weights = report.weights or {}
-    _check_text("policy", report.policy)
-    _check_texts("weight", tuple(weights))
-    if (factor := report.aging_factor) is not None and not 0 <= factor < MAX_LEVEL:
-        raise _FlawError(f"aging_factor {factor}: from 0, below {MAX_LEVEL} is allowed")
-    for name, weight in weights.items():
-        if not 0 < weight < MAX_LEVEL:
-            raise _FlawError(f"{name} {weight}: above 0, below {MAX_LEVEL} is allowed")
-
-
-def _check_priority(report: events.PriorityChanged) -> None:
-    _check_id("job", report.job)
-    for name in ("level", "priority"):
-        if (value := getattr(report, name)) is not None:
-            _check_whole(name, value, -MAX_LEVEL, MAX_LEVEL)
-    if report.score is not None:
-        _check_number("score", report.score)
-
-
-def _check_plan(report: wire.Plan) -> None:
-    _check_text("pool", report.pool)
-    _check_whole("serial", report.serial, 0, MAX_COUNT)
-    for name in ("desired", "start", "stop", "booting", "joined"):
-        _check_whole(name, getattr(report, name), 0, MAX_BUILDERS)
-    _check_whole("waiting", report.waiting, 0, MAX_COUNT)
-
-
-def _check_id(name: str, text: str) -> None:
-    if not text or len(text) > MAX_ID:
-        raise _FlawError(f"{name} of {len(text)} characters: 1 to {MAX_ID} are allowed")
-    if not text.isprintable():
-        raise _FlawError(f"{name} {text!r} has control characters")
-
-
-def _check_text(name: str, text: str | None) -> None:
-    if text is not None and len(text) > MAX_TEXT:
-        raise _FlawError(f"{name} of {len(text)} characters: up to {MAX_TEXT} are allowed")
-    if text is not None and not text.isprintable():
-        raise _FlawError(f"{name} {text!r:.100} has control characters")
-
-
-def _check_texts(name: str, texts: tuple[str, ...]) -> None:
-    _check_count(name, texts, MAX_ITEMS)
-    for text in texts:
-        _check_text(name, text)
-
-
-def _check_pairs(name: str, pairs: dict[str, str]) -> None:
-    _check_count(f"{name}s", pairs, MAX_ITEMS)
-    for key, value in pairs.items():
-        _check_text(f"{name} name", key)
-        _check_text(f"{name} {key:.50}", value)
-
-
-def _check_count(name: str, items: tuple[object, ...] | dict[str, str], most: int) -> None:
-    if len(items) > most:
-        raise _FlawError(f"{len(items)} {name}: up to {most} are allowed")
-
-
-def _check_number(name: str, value: float) -> None:
+def _number(name: str, value: float) -> None:
     if not math.isfinite(value):
         raise _FlawError(f"{name} {value} is not a finite number")
 
 
-def _check_whole(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        shown = str(value) if abs(value) < 10**40 else "of very many digits"
-        raise _FlawError(f"{name} {shown} is not between {least} and {most}")
+def _span(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise _FlawError(f"{name} {value} is not a finite number >= 0")
+
+
+def _speed(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise _FlawError(f"{name} {value} is not a finite number > 0")
+
+
+def _id(name: str, text: str) -> None:
+    if not text or len(text) > MAX_ID:
+        raise _FlawError(f"{name} of {len(text)} characters: 1 to {MAX_ID} are allowed")
+    _text(name, text)
+
+
+def _id_or_struct(name: str, value: Any) -> None:
+    (_id if isinstance(value, str) else _value)(name, value)
+
+
+def _text(name: str, text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise _FlawError(f"{name} of {len(text)} characters: up to {MAX_TEXT} are allowed")
+    if not text.isprintable():
+        raise _FlawError(f"{name} {text!r:.100} has control characters")
+
+
+def _pairs(name: str, pairs: dict[str, Any]) -> None:
+    _items(name, pairs)
+    one = name.removesuffix("s")
+    for key, value in pairs.items():
+        _text(f"{one} name", key)
+        _value(f"{one} {key:.50}", value)
+
+
+def _weights(name: str, weights: dict[str, float]) -> None:
+    _pairs(name, weights)
+    for key, weight in weights.items():
+        if not 0 < weight < MAX_LEVEL:
+            raise _FlawError(f"weight {key} {weight}: above 0, below {MAX_LEVEL} is allowed")
+
+
+def _aging_factor(name: str, factor: float) -> None:
+    if not 0 <= factor < MAX_LEVEL:
+        raise _FlawError(f"{name} {factor}: from 0, below {MAX_LEVEL} is allowed")
+
+
+def _requested(name: str, cause: Cause) -> None:
+    if cause is not Cause.REQUESTED:
+        raise _FlawError(f"{name} {cause.value}: only {Cause.REQUESTED.value} is allowed")
+
+
+def _unlimited(_: str, __: object) -> None:
+    """Accept what people read: it is made ``readable`` where it is shown."""
+
+
+_items = _at_most(MAX_ITEMS, _value)
+_BY_TYPE: dict[type, Check] = {
+    str: _text,
+    int: _whole(-MAX_LEVEL, MAX_LEVEL),
+    float: _number,
+    tuple: _items,
+    dict: _pairs,
+}
+LIMITS: dict[str, Check] = {
+    **dict.fromkeys(("id", "sender", "life", "pattern", "reply_to"), _id),
+    **dict.fromkeys(("job", "builder"), _id_or_struct),
+    **dict.fromkeys(("service_time", "declared_time", "size"), _span),
+    **dict.fromkeys(("boot_delay", "boot_time", "lifetime"), _span),
+    **dict.fromkeys(("attempt", "threads", "Builder.cores"), _whole(1, MAX_LEVEL)),
+    **dict.fromkeys(("desired", "start", "stop", "booting", "joined"), _whole(0, MAX_BUILDERS)),
+    **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
+    "Watch.token": _id,
+    "Ask.job": _text,
+    "room": _whole(0, MAX_BUILDERS),
+    "slot": _whole(0, MAX_SLOTS),
+    "slots": _whole(1, MAX_SLOTS),
+    "index": _whole(-1, MAX_LEVEL),
+    "seq": _whole(1, MAX_COUNT),
+    "serial": _whole(0, MAX_COUNT),
+    "waiting": _whole(0, MAX_COUNT),
+    "speed": _speed,
+    "factors": _at_most(MAX_HELD, _number),
+    "weights": _weights,
+    "aging_factor": _aging_factor,
+    "cause": _requested,
+    "reports": _at_most(MAX_REPORTS),
+    "JobsSubmitted.jobs": _at_most(MAX_JOBS),
+    "CancelRequested.jobs": _at_most(MAX_JOBS, _id),
+    "CancelRequested.reason": _text,
+    **dict.fromkeys(("reason", "why"), _unlimited),
+}
+"""The limits of fields, by their names or those of their messages and theirs."""

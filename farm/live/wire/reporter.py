@@ -3,19 +3,69 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from collections import deque
+from collections.abc import Iterator
 
 import redis
 
 from farm.core.events import JobsSubmitted
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys, Stream
-from farm.live.wire.messages import Beat, MessageError, Report
-from farm.live.wire.sender import Sender
+from farm.live.wire.messages import (
+    UNSTAMPED,
+    VERSION,
+    Beat,
+    Envelope,
+    MessageError,
+    Report,
+    TooLargeError,
+    encode,
+)
+from farm.live.wire.report_checks import MAX_JOBS
 
 #: reports in one envelope
 AT_ONCE = 500
+
+
+class EnvelopeMaker:
+    """Makes envelopes of reports, in order; ``life`` is a name that cannot be guessed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.life = secrets.token_hex(16)
+        self._seq = 0
+
+    def envelopes(self, *reports: Report) -> Iterator[bytes]:
+        """Yield these reports in as few envelopes as the bounds allow.
+
+        Jobs submitted together stay together if there are no more than MAX_JOBS of them. Raises
+        TooLargeError for a single report, or job, that no envelope holds.
+        """
+        if len(reports) == 1 and _jobs_of(reports[0]) > MAX_JOBS:
+            yield from self._halved(reports)
+            return
+        self._seq += 1
+        try:
+            data = encode(Envelope(VERSION, self.name, self.life, self._seq, reports))
+        except TooLargeError:
+            if len(reports) == 1 and _jobs_of(reports[0]) < 2:
+                raise
+            yield from self._halved(reports)
+        else:
+            yield data
+
+    def _halved(self, reports: tuple[Report, ...]) -> Iterator[bytes]:
+        half = len(reports) // 2
+        if half:
+            yield from self.envelopes(*reports[:half])
+            yield from self.envelopes(*reports[half:])
+        elif isinstance(one := reports[0], JobsSubmitted):
+            # as many full ones as there are, then the rest
+            half = MAX_JOBS if len(one.jobs) > MAX_JOBS else len(one.jobs) // 2
+            yield from self.envelopes(JobsSubmitted(UNSTAMPED, one.jobs[:half]))
+            yield from self.envelopes(JobsSubmitted(UNSTAMPED, one.jobs[half:]))
 
 
 class Reporter:
@@ -28,7 +78,7 @@ class Reporter:
     def __init__(self, url: str, keys: Keys, sender: str, stream: Stream = "reports") -> None:
         self._client: Connection = connect(url, f"farm-{sender}")
         self._key = keys.stream(stream)
-        self._sender = Sender(sender)
+        self._sender = EnvelopeMaker(sender)
         #: the first report that could not be sent at all (too large)
         self.refused: MessageError | None = None
         self._queue: deque[Report] = deque()
@@ -61,7 +111,7 @@ class Reporter:
         with self._changed:
             self._queue.clear()
             self._beat_queued = False
-            self._sender = Sender(self._sender.name)
+            self._sender = EnvelopeMaker(self._sender.name)
 
     @property
     def life(self) -> str:
@@ -104,7 +154,7 @@ class Reporter:
                 self._sending = 0
                 self._changed.notify_all()
 
-    def _next_batch(self) -> tuple[Sender, list[Report]] | None:
+    def _next_batch(self) -> tuple[EnvelopeMaker, list[Report]] | None:
         """Return what is to be sent together, and as which life."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closing.is_set())
@@ -137,3 +187,7 @@ class Reporter:
                     self._client.connection_pool.disconnect()
             else:
                 return
+
+
+def _jobs_of(report: Report) -> int:
+    return len(report.jobs) if isinstance(report, JobsSubmitted) else 0

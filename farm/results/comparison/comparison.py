@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -21,7 +20,7 @@ from farm.results.comparison.metrics import (
     Verdict,
     verdict_of,
 )
-from farm.results.comparison.statistics import (
+from farm.results.comparison.significance import (
     Interval,
     difference_of,
     inverted_share,
@@ -31,8 +30,9 @@ from farm.results.comparison.statistics import (
 )
 from farm.results.jobs_table import JobRow
 from farm.results.json_names import json_name
-from farm.results.summary.percentiles import Floats
-from farm.results.summary.summary import Summary
+from farm.results.recorded_run import RecordedRun
+from farm.results.run_directory import Run
+from farm.results.summary.descriptive_statistics import Floats
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -95,24 +95,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-class ComparedRun(Protocol):
-    """A run that can be compared."""
-
-    @property
-    def label(self) -> str:
-        """The name of the run."""
-
-    @property
-    def summary(self) -> Summary:
-        """The summary of the run."""
-
-    @property
-    def scenario_text(self) -> str:
-        """The resolved scenario."""
-
-    @property
-    def jobs(self) -> Sequence[JobRow]:
-        """The rows of its jobs.csv."""
+ComparedRun = Run | RecordedRun
 
 
 class Setting:

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.errors import InputError, did_you_mean
-from farm.results.comparison.statistics import Interval
+from farm.core.errors import InputError, not_among
+from farm.results.comparison.significance import Interval
 from farm.results.summary.summary import Summary
 
 Better = Literal["lower", "higher"]
@@ -69,10 +69,7 @@ def metrics_named(names: Sequence[str], option: str) -> tuple[Metric, ...]:
     for name in names:
         if name.replace(".", " ") not in known:
             dotted = [one.replace(" ", ".") for one in known]
-            raise InputError(
-                f"{option}: found {name!r:.60}; {did_you_mean(name, dotted)}"
-                f"allowed: {', '.join(dotted)}"
-            )
+            raise InputError(f"{option}: {not_among(name, dotted)}")
     return tuple(known[name.replace(".", " ")] for name in names)
 
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
-from farm.results.comparison.statistics import Interval, Mean, holm_levels, mean_of
+from farm.results.comparison.significance import Interval, Mean, holm_levels, mean_of
 from farm.results.summary.summary import Summary
 
 Settings = tuple[str, ...]

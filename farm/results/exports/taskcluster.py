@@ -1,26 +1,273 @@
-"""``taskcluster``: a datastore.json for the pages of the Taskcluster simulator."""
+"""``taskcluster``: a datastore.json, as the pages of the Taskcluster simulator read it.
+
+Six kinds of events, analysed in one pass.
+
+Times are milliseconds since the beginning of the run phase, negative before it, as upstream.
+Jobs and builders that ended before the phase, or began after it, are left out.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from statistics import fmean, median
+from typing import Any
 
+import msgspec
+
+from farm.core.commands import EndJob, RequestBuilder
+from farm.core.errors import InputError, not_among
+from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired, JobsSubmitted
+from farm.results.log.reader import Entry
 from farm.results.run_directory import Run
-from farm.results.taskcluster_event_store import event_store
-from farm.scenario import parse_scenario
-from farm.scenario.file.document import parse_document
+from farm.scenario import Scenario
+
+Event = list[Any]
+"""``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
+worker-requested (worker, {capacity, utility}), worker-started, worker-shutdown."""
+State = dict[str, Any]
+Metric = Callable[[State], Any]
+Update = Callable[[State, Event], None]
+
+#: order of simultaneous events: nothing happens on a worker before it has started
+_ORDER = (
+    "worker-requested", "worker-started", "task-created", "task-started", "task-resolved",
+    "worker-shutdown",
+)  # fmt: skip
+#: from which map to which each event moves its subject
+_MOVES = {
+    "task-started": ("pendingTasks", "runningTasks", "startedTime"),
+    "task-resolved": ("runningTasks", "resolvedTasks", "resolvedTime"),
+    "worker-started": ("requestedWorkers", "runningWorkers", "startedTime"),
+    "worker-shutdown": ("runningWorkers", "shutdownWorkers", "shutdownTime"),
+}
+MAPS = (
+    "pendingTasks", "runningTasks", "resolvedTasks", "requestedWorkers", "runningWorkers",
+    "shutdownWorkers",
+)  # fmt: skip
+
+
+def _size_of(name: str) -> Metric:
+    return lambda state: len(state[name])
+
+
+METRICS: dict[str, Metric] = {name: _size_of(name) for name in MAPS}
+"""The built-in metrics: how many tasks or workers are in each state."""
 
 
 def export(run: Run, out: Path) -> int:
     """Write the file; return the number of jobs."""
-    begin, end = run_phase(run.scenario_text)
+    begin, end = run_phase(run.scenario)
     store = event_store(run.entries(), begin, end)
     out.write_text(store.to_json(), encoding="utf-8")
     return sum(event[1] == "task-created" for event in store.events)
 
 
-def run_phase(scenario_text: str) -> tuple[float, float]:
+def run_phase(scenario: Scenario) -> tuple[float, float]:
     """Return the begin and end of a scenario's run phase, farm seconds (without phases: all)."""
-    phases = parse_scenario(parse_document(scenario_text, "scenario.yaml")).phases
+    phases = scenario.phases
     if phases is None:
         return 0.0, float("inf")
     return phases.ramp_up, phases.ramp_up + phases.run
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    """Samples, each with its ``time``, and the state after the last event of the phase."""
+
+    metrics: list[dict[str, Any]]
+    state: State
+
+
+class EventStore(msgspec.Struct):
+    """Events in order of time, and the length of the run phase in ms."""
+
+    duration: float
+    events: list[Event]
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> EventStore:
+        """Read a ``datastore.json``; raises InputError if it is not one."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise InputError(f"datastore: {error}") from None
+
+    def to_json(self) -> str:
+        """Return JSON that ``from_json``, and the original's ``fromSerializable``, can read."""
+        return json.dumps({"duration": self.duration, "events": self.events})
+
+    def analyze(
+        self,
+        interval: float = math.inf,
+        metrics: Mapping[str, Metric] | None = None,
+        initial_state: State | None = None,
+        update: Update | None = None,
+    ) -> Analysis:
+        """Go through the events once, sampling ``metrics`` of the state at 0, interval, 2 · ….
+
+        A sample includes all events up to and at its time. It is taken when a later event comes,
+        so samples end with the events; none is after ``duration``, and events after it are ignored.
+        ``update(state, event)`` may keep more in the state than the maps of ``MAPS`` (by id); it is
+        called when these are up to date. Without ``metrics`` all six are sampled. Raises InputError
+        for inconsistent events.
+        """
+        if not interval > 0:
+            raise InputError(f"interval: found {interval}; allowed: milliseconds above 0")
+        wanted = METRICS if metrics is None else metrics
+        state: State = {**(initial_state or {}), **{name: {} for name in MAPS}}
+        samples: list[dict[str, Any]] = []
+        following = 0.0
+        for event in self.events:
+            when = event[0]
+            while when > following:
+                sampled = {name: metric(state) for name, metric in wanted.items()}
+                samples.append({"time": following, **sampled})
+                following += interval
+                if following > self.duration:
+                    following = math.inf
+            if when > self.duration:
+                break
+            _apply(state, event)
+            if update is not None:
+                update(state, event)
+        return Analysis(samples, state)
+
+    def statistics(self) -> dict[str, float | None]:
+        """Return the fifteen numbers of the original's summary page; None where data is missing."""
+        state = self.analyze(metrics={}).state
+        idle = [w for w in state["shutdownWorkers"].values() if not w["resolvedTasks"]]
+        waits = [t["startedTime"] - t["createdTime"] for t in state["resolvedTasks"].values()]
+        workers = [*state["runningWorkers"].values(), *state["shutdownWorkers"].values()]
+        return {
+            "Number of Events": len(self.events),
+            "Simulation Duration": self.duration,
+            "Requested Workers": len(state["requestedWorkers"]),
+            "Running Workers": len(state["runningWorkers"]),
+            "Shutdown Workers": len(state["shutdownWorkers"]),
+            "Overprovisioned Workers": len(idle),
+            "Overprovisioned Worker Time": math.fsum(
+                w["shutdownTime"] - w["startedTime"] for w in idle
+            ),
+            **_four("wait time", waits),
+            **_four("tasks per worker", [len(w["resolvedTasks"]) for w in workers]),
+        }
+
+
+def event_store(entries: Iterable[Entry], begin: float, end: float) -> EventStore:
+    """Return a run's events with the run phase from ``begin`` to ``end`` (farm seconds).
+
+    A job is represented by its last attempt; one that was cancelled before any is left out. ``end``
+    may be infinite: then the phase ends with the last event.
+    """
+    events: list[tuple[float, str, str, list[Any]]] = []
+    created: dict[str, float] = {}
+    requested: set[str] = set()
+    last = begin
+    for entry in entries:
+        event, last = entry.event, max(last, entry.event.at)
+        if isinstance(event, JobsSubmitted):
+            created.update((job.id, event.at) for job in event.jobs)
+        elif isinstance(event, BuilderJoined):
+            builder = event.builder
+            if builder.id not in requested:
+                events.append((event.at, "worker-requested", builder.id, [_size(builder)]))
+            requested.add(builder.id)
+            events.append((event.at, "worker-started", builder.id, []))
+        elif isinstance(event, BuilderRetired | BuilderLost):
+            events.append((event.at, "worker-shutdown", event.builder, []))
+        for command in entry.commands:
+            if isinstance(command, RequestBuilder):
+                requested.add(command.builder.id)
+                size = [_size(command.builder)]
+                events.append((event.at, "worker-requested", command.builder.id, size))
+            elif isinstance(command, EndJob):
+                events += _life(command, created.pop(command.job.id, command.submitted_at))
+    events += [(at, "task-created", job, []) for job, at in created.items()]
+    return within_phase(events, begin, min(end, last))
+
+
+def _size(builder: Any) -> dict[str, Any]:
+    return {"capacity": builder.slots, "utility": builder.speed}
+
+
+def _life(end: EndJob, created_at: float) -> list[tuple[float, str, str, list[Any]]]:
+    if end.started_at is None or end.builder is None:
+        return []
+    name = end.job.id
+    return [
+        (created_at, "task-created", name, []),
+        (max(created_at, end.started_at), "task-started", name, [end.builder]),
+        (max(created_at, end.finished_at), "task-resolved", name, []),
+    ]
+
+
+def within_phase(
+    events: list[tuple[float, str, str, list[Any]]], begin: float, end: float
+) -> EventStore:
+    """Leave out everything outside the phase, and count time from its beginning."""
+    joined = {name for _, what, name, _ in events if what == "worker-started"}
+    over, early = ("task-resolved", "worker-shutdown"), ("task-created", "worker-requested")
+    gone = {
+        (what[:4], name)
+        for at, what, name, _ in events
+        if (at < begin and what in over) or (at > end and what in early)
+    }
+    kept = [
+        one
+        for one in events
+        if (one[1][:4], one[2]) not in gone
+        and not (one[1] == "worker-shutdown" and one[2] not in joined)
+    ]
+    kept.sort(key=lambda one: (one[0], _ORDER.index(one[1])))
+    return EventStore(
+        _ms(end - begin), [[_ms(at - begin), what, name, *rest] for at, what, name, rest in kept]
+    )
+
+
+def _ms(seconds: float) -> float:
+    """Return milliseconds, as an integer if whole: 0.1 s is 100 ms despite binary rounding."""
+    return round(seconds * 1000, 6)
+
+
+def _apply(state: State, event: Event) -> None:
+    when, name, subject, *rest = event
+    if name == "task-created":
+        state["pendingTasks"][subject] = {"createdTime": when}
+        return
+    if name == "worker-requested":
+        state["requestedWorkers"][subject] = {
+            **(rest[0] if rest else {}),
+            "requestedTime": when,
+            "runningTasks": {},
+            "resolvedTasks": {},
+        }
+        return
+    if name not in _MOVES:
+        raise InputError(f"datastore: event: {not_among(name, _ORDER)}")
+    source, target, field = _MOVES[name]
+    if (moved := state[source].pop(subject, None)) is None:
+        raise InputError(f"datastore: {name} of {subject!r:.60} at {when:g}: it is not in {source}")
+    state[target][subject] = moved
+    moved[field] = when
+    if name == "task-started":
+        moved["workerId"] = rest[0]
+        _worker(state, rest[0], name)["runningTasks"][subject] = moved
+    elif name == "task-resolved":
+        worker = _worker(state, moved["workerId"], name)
+        worker["resolvedTasks"][subject] = worker["runningTasks"].pop(subject)
+
+
+def _worker(state: State, name: str, event: str) -> Any:
+    found = state["runningWorkers"].get(name)
+    if found is None:
+        raise InputError(f"datastore: {event} on {name!r:.60}, which does not run")
+    return found
+
+
+def _four(what: str, values: list[float]) -> dict[str, float | None]:
+    measures: dict[str, Callable[[list[float]], float]] = {
+        "Minimum": min, "Maximum": max, "Mean": fmean, "Median": median,
+    }  # fmt: skip
+    return {f"{k} {what}": measure(values) if values else None for k, measure in measures.items()}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,10 +110,8 @@ class Chart:
         path = Path(path)
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: allowed: a name that ends in {', '.join(SUFFIXES)}")
-        try:
+        with file_access(path):
             path.write_bytes(self._drawn(path.suffix[1:], facecolor="white"))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
         return path
 
     def _drawn(self, kind: str, **looks: Any) -> bytes:

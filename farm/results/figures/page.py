@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from farm.core.errors import InputError
+from farm.core.errors import file_access
 from farm.results.figures.chart import Chart, page_colours
 
 _CSS = """
@@ -78,10 +78,8 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
 
 def write_page(path: Path, text: str) -> None:
     """Write a page. Raises InputError on failure."""
-    try:
+    with file_access(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _row(cell: str, texts: Sequence[str]) -> str:

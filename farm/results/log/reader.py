@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 
 from farm.core.commands import IGNORED, Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
 from farm.results.log.lines import (
@@ -88,10 +88,8 @@ def read_log(path: Path | str) -> Iterator[Entry]:
     number, for a file that is missing or invalid.
     """
     path = Path(path)
-    try:
+    with file_access(path, "read the event log"):
         file = path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the event log: {error.strerror}") from None
     with file:
         yield from entries_of(_pieces(file), str(path))
 

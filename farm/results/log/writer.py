@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
-from farm.core.errors import InputError, RunError
+from farm.core.errors import InputError, RunError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log.lines import (
@@ -210,11 +210,9 @@ class EventLogWriter(EventLogLines):
 
     def write(self, lines: bytes) -> None:
         """Hand lines to the operating system. Raises RunError if it cannot."""
-        try:
+        with file_access(self._path, "write the event log", RunError):
             self._file.write(lines)
             self._file.flush()
-        except OSError as error:
-            raise RunError(f"{self._path}: cannot write the event log: {error.strerror}") from None
 
     def close(self) -> None:
         """Write the remaining lines and close the file; may be called twice."""

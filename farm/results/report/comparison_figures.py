@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.metrics import Metric, Unit
-from farm.results.comparison.statistics import Interval
+from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.sweep_table import readable
+from farm.results.comparison.tables import readable
 from farm.results.figures.chart import COLOURS, Chart, time_unit
 
 ROW = 0.34

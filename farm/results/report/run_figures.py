@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from farm.core.errors import InputError, did_you_mean
+from farm.core.errors import InputError, not_among
 from farm.results.figures.chart import COLOURS, HATCHES, Chart, Floats, colour, label, time_unit
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.jobs_table import JobRow
@@ -51,8 +51,7 @@ class RunFigures:
     def draw(self, name: str) -> list[Chart]:
         """Return the charts of this name; empty if the run has no data for them."""
         if name not in self._drawn:
-            hint = did_you_mean(name, self._drawn)
-            raise InputError(f"figure: found {name!r}; {hint}allowed: {', '.join(self._drawn)}")
+            raise InputError(f"figure: {not_among(name, self._drawn)}")
         return self._drawn[name]() if self._rows else []
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.sweep_table import readable, remarks
+from farm.results.comparison.tables import readable, remarks
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.summary.summary import Summary
 

@@ -7,7 +7,8 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from farm.results.summary.ends import Ends, Flags, Numbers
+from farm.core.model import Cause
+from farm.results.summary.ends import CAUSES, Ends, Numbers, total
 from farm.results.summary.spans import Attempts, Spans
 
 
@@ -35,8 +36,29 @@ class Columns:
         pools[self.spans.builder] = self.spans.pool
         return pools
 
-    def only(self, ends: Flags, spans: Flags) -> Columns:
-        """Return some jobs and some lives of builders, with all void attempts."""
-        rows = np.append(np.where(ends, np.cumsum(ends) - 1, -1), -1)
+    def touching(self, start: float, end: float) -> Columns:
+        """Return the jobs and builders that the Taskcluster simulator counts in a run phase.
+
+        Its recorder drops those that ended before the phase or came after it; the others count with
+        their whole lives. So a builder whose jobs all ended before the phase, but which was still
+        present when it began, counts as over-provisioned, from the instant it joined.
+        """
+        ends, spans = self.ends, self.spans
+        some = ~(ends.finished_at < start) & (ends.arrived_at <= end)
+        there = ~(spans.gone_at < start) & ~(spans.requested_at > end)
+        rows = np.append(np.where(some, np.cumsum(some) - 1, -1), -1)
         void = msgspec.structs.replace(self.void, row=rows[self.void.row])
-        return Columns(self.ends.taken(ends), self.spans.taken(spans), void, self.last_at)
+        return Columns(ends.taken(some), spans.taken(there), void, self.last_at)
+
+    def saved_time(self, ends: Ends) -> float:
+        """Return the slot time that fail-fast saved among these jobs, seconds.
+
+        For a job cancelled while waiting, its whole service time; for one stopped while running,
+        what was left of it on its builder, without contention.
+        """
+        spared = ends.taken(ends.cause == CAUSES[Cause.FAIL_FAST])
+        speeds = np.ones(len(self.pool_of))
+        speeds[self.spans.builder] = self.spans.speed
+        ran = spared.finished_at - spared.started_at
+        left = np.maximum(0.0, spared.service_time / speeds[spared.builder] - ran)
+        return total(np.where(np.isnan(ran), spared.service_time, left))

@@ -17,8 +17,8 @@ from farm.core.model import Job, Platform
 from farm.results.json_names import json_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
+from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
 from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total, which
-from farm.results.summary.percentiles import Floats, Spread, spread_of
 
 MOST_PARTS = 200
 """How many invocations are listed: those with the most jobs; the others share one line."""

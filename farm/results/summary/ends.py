@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from farm.core.commands import EndJob
 from farm.core.model import Cause, Job, Outcome, Platform
-from farm.results.summary.percentiles import Floats
+from farm.results.summary.descriptive_statistics import Floats
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

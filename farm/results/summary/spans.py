@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from farm.core.commands import EndJob
+from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered, which
-from farm.results.summary.percentiles import Floats
 
 BuilderEnd = Literal["retired", "lost"]
 STAYED, RETIRED, LOST = range(3)

@@ -25,12 +25,10 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.columns import Columns
 from farm.results.summary.costs import Bill, Costs, Part, Parts
+from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
 from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
-from farm.results.summary.failing_fast import time_saved
-from farm.results.summary.percentiles import Floats, Spread, spread_of
 from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
-from farm.results.summary.taskcluster import touching
 
 WorldName = Literal["simulated", "live"]
 
@@ -40,7 +38,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
     first: the first is the party of the fairness index. ``as_taskcluster``: count what the
-    Taskcluster simulator counts (``farm.results.summary.taskcluster``).
+    Taskcluster simulator counts (``Columns.touching``).
     """
 
     name: str
@@ -163,7 +161,7 @@ def summarise(
     arrivals = window
     if info.as_taskcluster:
         arrivals = Window(end=math.nextafter(window.end, math.inf))
-        columns, window = touching(columns, info.window), Window()
+        columns, window = columns.touching(window.start, window.end), Window()
     ends, lost = counted(records, columns, arrivals)
     times = builder_times(columns, info.window)
     makespan = ends.makespan()
@@ -186,7 +184,7 @@ def summarise(
         stretch=spread_of(ends.stretches()),
         matrix_response_time=spread_of(ends.matrix_response_times({job.matrix for job in lost})),
         first_failure_time=spread_of(ends.times_to_first_failure()),
-        saved_time=time_saved(ends, columns),
+        saved_time=columns.saved_time(ends),
         builders=builder_counts(columns, window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,

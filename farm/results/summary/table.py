@@ -14,7 +14,7 @@ from farm.results.formatting import (
     readable_span,
 )
 from farm.results.summary.costs import Part
-from farm.results.summary.percentiles import Spread
+from farm.results.summary.descriptive_statistics import Spread
 from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.summary import Summary
 from farm.terminal.console import many

@@ -16,7 +16,7 @@ from farm.results.log.lines import LINES, builder_values, values_of
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
-from farm.sim.fast.story import builders_of, ends_of, outcome_of, reasons_of
+from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_of
 
 AT_ONCE = 1 << 13
 """Notes that are turned into lines together: more would not stay in a processor's cache."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.core.errors import TraceError, did_you_mean
+from farm.core.errors import TraceError, not_among
 from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.alike import AlikeJobs
@@ -74,10 +74,7 @@ def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenar
                 return name
         raise TraceError(f"{path}: format: cannot be guessed; allowed: {', '.join(FORMATS)}")
     if format not in FORMATS:
-        hint = did_you_mean(format, FORMATS)
-        raise TraceError(
-            f"{path}: format: found {format!r:.60}; {hint}allowed: {', '.join(FORMATS)}"
-        )
+        raise TraceError(f"{path}: format: {not_among(format, FORMATS)}")
     return format
 
 

@@ -28,11 +28,6 @@ from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
 
-COLUMNS = (
-    "job_id", "submitted_at_s", "service_time_s", "declared_time_s", "platform", "kind", "matrix",
-    "level", "score", "priority", "size", "action", "heavy", "memory_heavy", "fails", "mode",
-    "threads", "attributes",
-)  # fmt: skip
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -221,3 +216,4 @@ CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "threads": ("threads", _number("a whole number, 1 or more", 1, whole=True)),
     "attributes": ("attributes", _attributes),
 }
+COLUMNS = tuple(CONVERSIONS)

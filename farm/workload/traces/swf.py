@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farm.core.errors import TraceError, did_you_mean
+from farm.core.errors import TraceError, not_among
 from farm.core.model import Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
@@ -175,10 +175,7 @@ def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
         if field == "none":
             continue
         if field not in FIELDS:
-            raise TraceError(
-                f"{path}: fields.{part}: found {field!r:.40}; {did_you_mean(field, FIELDS)}"
-                f"allowed: none, {', '.join(FIELDS)}"
-            )
+            raise TraceError(f"{path}: fields.{part}: {not_among(field, ('none', *FIELDS))}")
         mapping[part] = FIELDS.index(field)
     return mapping
 

@@ -16,7 +16,7 @@ import redis
 from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, _wheel_binary
 from tests.fixtures.still_farm import StillFarm
@@ -144,15 +144,15 @@ def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
 def test_a_server_that_goes_away_in_the_middle(still: StillFarm, monkeypatch):
     """The message says how far it came, so that the rest can be submitted again."""
     (still.folder / "a.jsonl").write_text("".join(f"{LINE % n}\n" for n in range(1200)))
-    real, calls = Operator.submit, []
+    real, calls = FarmClient.submit, []
 
-    def submit(operator: Operator, jobs: list[Job], **how: bool) -> int:
+    def submit(operator: FarmClient, jobs: list[Job], **how: bool) -> int:
         calls.append(len(jobs))
         if len(calls) == 2:
             raise redis.ConnectionError("Connection closed by server.")
         return real(operator, jobs, **how)
 
-    monkeypatch.setattr(Operator, "submit", submit)
+    monkeypatch.setattr(FarmClient, "submit", submit)
     told = still.says("submit", str(still.folder / "a.jsonl"), code=2)
     assert "Connection closed by server." in told
     assert "(500 jobs were submitted before that; --skip-known skips them)" in told

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from farm.app import live_farm
+from farm.app.runs import live_farm
 from farm.cli.main import app
 from farm.core.errors import RunError
 from farm.core.events import DrainRequested
-from farm.live.run import LiveOptions
+from farm.live.options import LiveOptions
 from provisioner.embedded import EmbeddedProvisioner
 
 SCENARIO = """

@@ -21,7 +21,7 @@ from farm.core.errors import FarmError, ServerError
 from farm.core.events import PriorityChanged
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
 from tests.fixtures.still_farm import StillFarm
@@ -252,15 +252,15 @@ def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):
     def silence(*_: object, **__: Any) -> None:
         raise ServerError("the farm's scheduler did not answer")
 
-    monkeypatch.setattr(Operator, "ask", silence)
-    monkeypatch.setattr(Operator, "is_attended", lambda *_: True)
+    monkeypatch.setattr(FarmClient, "ask", silence)
+    monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
     still.run("r")
     done = still.farm("job", "r", "--json")
     assert json.loads(done.stdout)["state"] == "running"
     assert "warning: the farm's scheduler did not answer" in done.stderr
     assert "not known to the farm" in still.says("cancel", "unknown", code=2)
     # a job that was submitted but not yet read is neither known nor unknown
-    monkeypatch.setattr("farm.live.operating.operator.ANSWER_TIMEOUT", 0.1)
+    monkeypatch.setattr("farm.live.operating.client.ANSWER_TIMEOUT", 0.1)
     still.says("submit", "--service-time", "5s", "--id", "new", "--platform", "amd64/virtual")
     assert "has not read" in still.says("cancel", "new", code=2)
 

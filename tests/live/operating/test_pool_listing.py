@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from farm.cli.main import app
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.fence import Fence
 from farm.live.redis.lease import Lease
 from farm.live.store.published import Notices
 from farm.live.wire.pool_report import FarmStatus, PoolReport
 from provisioner.embedded import EMBEDDED
-from provisioner.keeper import Keeping
+from provisioner.reconciler import Keeping
 
 pytestmark = pytest.mark.live
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 class Farm:
     """What a scheduler publishes of one pool, and a provisioner stores."""
 
-    def __init__(self, url: str, client: Any, keys: Any, operator: Operator) -> None:
+    def __init__(self, url: str, client: Any, keys: Any, operator: FarmClient) -> None:
         self._url, self._client, self._keys, self._operator = url, client, keys, operator
 
     def publish(self, watcher: str = "") -> None:
@@ -54,7 +54,7 @@ class Farm:
 @pytest.fixture
 def farm(server, client, keys) -> Iterator[Farm]:
     """A farm with a provisioned pool, without processes."""
-    with Operator(server.url, keys.prefix) as operator:
+    with FarmClient(server.url, keys.prefix) as operator:
         yield Farm(server.url, client, keys, operator)
 
 

@@ -1,4 +1,4 @@
-"""How often the scheduler's process publishes the farm's status."""
+"""What the scheduler's process publishes, and how often."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from farm.live.operating import control_plane
+from farm.live.operating.client import FRESH
 from farm.live.operating.control_plane import Desk
-from farm.live.operating.operator import FRESH
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
+from farm.live.wire.messages import Plan, Watch
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 
@@ -39,3 +40,17 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
+
+
+@pytest.mark.live
+def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
+    """It is shown by ``farm pools``: a terminal must not obey it."""
+    leader = Leader(server.url, keys, Clock())
+    desk, pool = Desk(leader.scheduler, POOLS, long_lived=True), POOLS[0].name
+    plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
+    leader.world.intake.others = [Watch(pool, "t"), plan]
+    desk.tick(leader.world)
+    why = desk.report(pool, leader.world).why
+    assert why.startswith("\\x1b[2Jxxx")
+    assert why.isprintable()
+    assert len(why) < 2000

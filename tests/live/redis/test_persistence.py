@@ -14,7 +14,7 @@ import pytest
 from farm.app.chaos.machine import Machine, can_be_faked
 from farm.core.errors import ServerError
 from farm.core.model import Job, Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, _wheel_binary, choose_server
@@ -62,7 +62,7 @@ def _job(number: int) -> Job:
 def _acknowledged_and_kept(program: Path, data: Path, *, sync: bool) -> tuple[set[str], set[str]]:
     """Submit jobs until the server is killed; return those acknowledged, and those it kept."""
     acknowledged: set[str] = set()
-    with EmbeddedServer(program, data=data) as server, Operator(server.url) as operator:
+    with EmbeddedServer(program, data=data) as server, FarmClient(server.url) as operator:
         deadline = time.monotonic() + WRITING
         while time.monotonic() < deadline:
             job = _job(len(acknowledged))
@@ -99,7 +99,7 @@ def test_a_server_that_cannot_sync_is_reported_before_anything_is_submitted():
     """One without an append-only file, or older than 7.2."""
     with (
         choose_server(None) as server,
-        Operator(server.url) as operator,
+        FarmClient(server.url) as operator,
         pytest.raises(ServerError, match=r"needs Redis 7\.2 or Valkey, with appendonly on"),
     ):
         operator.check_sync()

@@ -207,15 +207,18 @@ class TestRealServer:
         lease.release()
 
     def test_a_holder_retakes_its_lease_after_trouble_with_the_server(self, client, keys):
-        """It has the farm in memory; a standby knows only what a server has, or has lost."""
+        """It has the farm in memory; a standby knows only what a server has, or has lost.
+
+        The standby sees the trouble while the lease is still valid: it may expire with its end.
+        """
         holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
         assert holder.try_to_take(client) is not None
         assert standby.try_to_take(client) is None
         client.config_set("maxmemory", "1")
         try:
-            client.delete(keys.lease)  # it could not be renewed
             with pytest.raises(redis.OutOfMemoryError):
                 standby.try_to_take(client)
+            client.delete(keys.lease)  # it could not be renewed
         finally:
             client.config_set("maxmemory", "0")
         assert standby.try_to_take(client) is None

@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
+from farm.core.errors import RunError
 from farm.live.redis.connection import connect
-from farm.live.redis.trouble import KINDS, Retrying, Trouble, trouble_in, trouble_of
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.redis.trouble import KINDS, trouble_in, trouble_of
 from tests.fixtures.farm_up import Up
+from tests.fixtures.stopped import stop
 from tests.fixtures.troubled_farm import SCENARIO, Troubled
 
 #: real seconds that a trouble lasts: long enough for silent hosts to be lost
@@ -83,27 +86,50 @@ class Clock:
         return False
 
 
-def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never():
+def test_a_gone_server_is_given_up_after_the_limit_and_a_full_one_never(caplog):
     """A run may end without a server; a full server needs an operator."""
-    clock, heard = Clock(), list[tuple[Trouble | None, float]]()
-    retrying = Retrying(30.0, clock.wait, lambda *what: heard.append(what), lambda: clock.now)
+    clock, well_at = Clock(), list[float]()
+    call = ServerCalls(30.0, clock.wait, lambda: well_at.append(clock.now), lambda: clock.now)
 
     def full_for_an_hour() -> str:
         if clock.now < 3600:
             raise redis.OutOfMemoryError("command not allowed")
         return "done"
 
-    assert retrying.call(full_for_an_hour) == "done"
-    assert [what and what.kind for what, _ in heard] == ["memory", None]
-    assert heard[-1][1] >= 3600
+    assert call(full_for_an_hour) == "done"
+    assert [line for line in caplog.messages if KINDS["memory"] in line] == caplog.messages[:-1]
+    assert "well again after 36" in caplog.messages[1]
+    assert well_at == [clock.now]
+    assert clock.now >= 3600
+    assert call.trouble is None
 
     def gone() -> None:
         raise redis.ConnectionError("refused")
 
     began = clock.now
-    with pytest.raises(redis.ConnectionError):
-        retrying.call(gone)
+    with pytest.raises(RunError, match=r"gone for 30s \(refused\)"):
+        call(gone)
     assert 30 < clock.now - began < 32
+
+
+def test_a_stop_request_ends_the_wait_and_a_wrong_command_is_not_repeated():
+    """Who asks for the end is not kept waiting; a defect is not hidden by retries."""
+    calls = list[int]()
+
+    def failing(error: redis.RedisError) -> None:
+        calls.append(1)
+        raise error
+
+    with pytest.raises(RunError, match=r"stopped while there was trouble .*maxmemory"):
+        ServerCalls(None, lambda _: len(calls) == 3)(
+            lambda: failing(redis.OutOfMemoryError("command not allowed"))
+        )
+    assert len(calls) == 3
+    with pytest.raises(RunError, match="refuses calls: wrong number"):
+        ServerCalls(None, lambda _: False)(
+            lambda: failing(redis.ResponseError("wrong number of arguments"))
+        )
+    assert len(calls) == 4
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +240,7 @@ def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Troubled):
     farm.up.farm("submit", "--id", "waits", "--service-time", "5s", "--quiet")
     farm.up.until(lambda: farm.up.state_of("waits") == "running", "a start")
     keeper = farm.keeper()
-    os.kill(keeper, signal.SIGSTOP)
+    stop(keeper)
     try:
         os.kill(pid := int(farm.client.info("server")["process_id"]), signal.SIGKILL)
         farm.up.until(lambda: not _answers(farm.url), f"the end of {pid}")

@@ -10,7 +10,7 @@ import pytest
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
 from farm.core.model import Job, Platform
-from farm.live.operating.operator import Operator
+from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
@@ -28,7 +28,7 @@ COUNT = 1300
 class Farm:
     """A farm that exists only in Redis: jobs are submitted, run and end by hand."""
 
-    def __init__(self, store: ReadableStore, operator: Operator) -> None:
+    def __init__(self, store: ReadableStore, operator: FarmClient) -> None:
         self.store = store
         self.operator = operator
         self.jobs = [Job(id=f"j{n}", service_time=1.0, platform=AMD64) for n in range(COUNT)]
@@ -64,7 +64,7 @@ class Farm:
 @pytest.fixture
 def farm(server, client, keys: Keys) -> Iterator[Farm]:
     """A farm whose jobs are all waiting."""
-    with Operator(server.url, keys.prefix) as operator:
+    with FarmClient(server.url, keys.prefix) as operator:
         farm = Farm(ReadableStore(client, keys), operator)
         farm.submit(0, COUNT)
         yield farm
@@ -147,9 +147,9 @@ def test_known_jobs_are_distinguished_from_ended_ones(farm: Farm):
 def test_a_question_without_an_answer(farm: Farm, server, keys, monkeypatch):
     """One message after the time-out, though the connection itself is given up sooner."""
     monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 1.2)
-    monkeypatch.setattr("farm.live.operating.operator.LONGEST_BLOCK", 0.2)
+    monkeypatch.setattr("farm.live.operating.client.LONGEST_BLOCK", 0.2)
     with (
-        Operator(server.url, keys.prefix) as operator,
+        FarmClient(server.url, keys.prefix) as operator,
         pytest.raises(ServerError, match="did not answer within"),
     ):
         operator.ask("job", "j1", timeout=1.5)

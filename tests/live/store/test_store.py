@@ -16,7 +16,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
-from farm.live.store.key_sizes import Sizes
+from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import kept

@@ -28,11 +28,11 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Cause, Job, Platform
 from farm.live.redis.keys import STREAMS
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import VERSION, Envelope, MessageError
-from farm.live.wire.report_checks import flaw_of
+from farm.live.wire.report_checks import flaw_of, flaw_of_envelope, flaw_of_message, readable
 
 JOB = Job(id='j"1', service_time=3.5, platform=Platform("amd64", True), attributes={"user": "ü"})
 REPORTS = (
@@ -178,3 +178,71 @@ def test_unacceptable_jobs_are_named(change, said: str):
     """The message says why a submitted job is unacceptable."""
     assert said in (flaw_of(msgspec.structs.replace(JOB, **change)) or "")
     assert flaw_of(JOB) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (JobStarted(0.0, "", 1, "b"), "JobStarted: job of 0 characters"),
+        (JobFinished(0.0, "a", 0, "b", "failed"), "JobFinished: attempt 0 is not between 1"),
+        (SlotCleaned(0.0, "b", -1), "SlotCleaned: slot -1"),
+        (BuilderJoined(0.0, Builder(id="b" * 300, pool="p", index=1)), "builder id of 300"),
+        (BuilderJoined(0.0, Builder(id="b", pool="p", index=-2)), "builder index -2"),
+        (CancelRequested(0.0, jobs=("a\n",)), "jobs 'a\\n' has control characters"),
+        (CancelRequested(0.0, cause=Cause.LOST), "cause lost: only requested is allowed"),
+        (CancelRequested(0.0, invocation=("x",) * 65), "65 invocation: up to 64"),
+        (SchedulingChanged(0.0, weights={"a": 0.0}), "weight a 0.0: above 0"),
+        (SchedulingChanged(0.0, aging_factor=-1.0), "aging_factor -1.0: from 0"),
+        (wire.HostUp(room=-1), "HostUp: room -1"),
+        (wire.HostUp(incarnation="x" * 2000), "HostUp: incarnation of 2000 characters"),
+        (wire.Watch("p", ""), "Watch: token of 0 characters"),
+        (wire.Plan("p", 1, 5, start=10**6), "Plan: start 1000000"),
+        (wire.Plan("p", 1, 5, token="\x1b[2J"), "Plan: token '\\x1b[2J' has control characters"),
+        (StartJob(msgspec.structs.replace(JOB, threads=0), 1, "b", 0), "StartJob: job threads 0"),
+        (wire.Play(builder=Builder(id="b", pool="p", index=1), boot_time=-1.0), "boot_time -1.0"),
+        (
+            wire.Play(
+                builder=Builder(id="b", pool="p", index=1),
+                law=ContentionLaw(LinearSlowdown(1, float("nan"))),
+            ),
+            "Play: law cpu slope nan is not a finite number",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_unacceptable_messages_are_named(message, said: str):
+    """The message says which value of a report or command is unacceptable."""
+    assert said in (flaw_of_message(message) or "")
+
+
+@pytest.mark.parametrize("message", [*REPORTS, *COMMANDS], ids=lambda one: type(one).__name__)
+def test_good_messages_have_no_flaw(message):
+    """Every kind, with ordinary values."""
+    assert flaw_of_message(message) is None
+    assert flaw_of_envelope(Envelope(VERSION, "host", "life", 7, (message,))) is None
+
+
+def test_reasons_are_shortened_and_not_refused():
+    """What a host says of an end is for people: the end itself must be believed."""
+    long = "\x1b" * 5000
+    assert flaw_of_message(JobFinished(0.0, "a", 1, "b", "failed", long)) is None
+    assert flaw_of_message(wire.GiveUpBuilder("b", long)) is None
+    assert flaw_of_message(CancelJob("a", 1, "b", long)) is None
+    assert flaw_of_message(wire.Plan("p", 1, 5, why=long)) is None
+    assert len(readable(long)) < 5000
+    assert readable(long).isprintable()
+
+
+def test_a_new_field_is_bounded_by_its_type():
+    """A field that is added to a job needs no edit of the limits."""
+
+    class Coloured(Job, frozen=True, kw_only=True):
+        colour: str = "red"
+        shades: tuple[str, ...] = ()
+        depth: int = 0
+
+    assert flaw_of(Coloured(id="a", service_time=1.0)) is None
+    for field, value in {"colour": "x" * 2000, "shades": ("\n",), "depth": 10**12}.items():
+        assert f"job a: {field} " in (
+            flaw_of(Coloured(id="a", service_time=1.0, **{field: value})) or ""
+        )

@@ -26,11 +26,11 @@ from farm.forecasts.runtime import make_estimator
 from farm.results.log.writer import EventLogLines
 from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import RunInfo, summarise
-from farm.sim.fast.choice import why_not, why_not_these
+from farm.sim.fast.engine_choice import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.load import load_of
 from farm.sim.fast.play import play as play_fast
-from farm.sim.fast.story import records
+from farm.sim.fast.run_records import records
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld

@@ -7,14 +7,14 @@ from itertools import cycle, repeat
 
 import pytest
 
-from farm.app.estimates import Estimating
+from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.farm_snapshot import view_of
-from farm.forecasts.dispatch.formula_forecaster import FormulaForecaster
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.forecasts.dispatch.rules import FARM, LAUNCHPAD
 from farm.results.audit.auditor import Auditor

@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from farm.core.errors import RunError
-from workers.burn.calibration import (
+from farm.app.calibrating.calibration import (
     Plan,
     Timing,
     busy_with_others,
@@ -20,6 +19,7 @@ from workers.burn.calibration import (
     quiet_times,
     slowdowns,
 )
+from farm.core.errors import RunError
 from workers.burn.kernels import pi_digits
 
 from .conftest import PATIENCE, await_gone, processes_under

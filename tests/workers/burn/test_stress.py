@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from farm.app.calibrating.work_rates import rates_text
 from farm.core.errors import InputError
-from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates, rates_text
+from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
 from workers.burn.server import BurnServer

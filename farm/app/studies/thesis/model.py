@@ -19,7 +19,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.fast.choice import is_worth_it, why_not, why_not_these
+from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
 from farm.sim.simulation import play as play_world
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches

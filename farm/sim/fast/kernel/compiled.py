@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import config, njit
 
-from farm.core.pools import hopeless
+from farm.core.pools import unrunnable_jobs
 from farm.emulation import agenda
 from farm.sim import ticks
 from farm.upstream import taskcluster
@@ -69,7 +69,7 @@ def _place(source: Path) -> Path | None:
     here = Path(__file__).parent
     sources = [source]
     if source.parent == here:
-        others = [Path(str(one.__file__)) for one in (agenda, hopeless, taskcluster, ticks)]
+        others = [Path(str(one.__file__)) for one in (agenda, unrunnable_jobs, taskcluster, ticks)]
         sources = [*sorted(here.glob("*.py")), *others]
     digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []

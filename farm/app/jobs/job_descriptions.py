@@ -1,0 +1,91 @@
+"""A job of a live farm as plain values: where it is, why it waits, what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farm.core.commands import EndJob
+from farm.core.dispatching.decisions import Decision
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import KnownJob, state_of
+from farm.live.store.saved import Try
+from farm.units import format_roughly
+
+
+def row_of(job: KnownJob) -> dict[str, Any]:
+    """Return a job as the listing shows it, with the columns of jobs.csv where they are known."""
+    row: dict[str, Any] = {
+        "job_id": job.job.id,
+        "state": state_of(job),
+        "platform": str(job.job.platform),
+        "kind": job.job.kind,
+        "user": job.job.attributes.get("user"),
+        "matrix": job.job.matrix,
+        "declared_time_s": job.job.declared_time,
+        "builder": job.builder,
+        "attempts": job.attempts,
+        "submitted_at_s": (arrived := job.job.arrival(job.submitted_at)),
+    }
+    if job.builder is not None:
+        row |= {"dispatched_at_s": job.dispatched_at, "started_at_s": job.started_at}
+    if isinstance(job, EndJob):
+        began = job.started_at
+        row |= {
+            "finished_at_s": job.finished_at,
+            "waiting_time_s": None if began is None else began - arrived,
+            "response_time_s": job.finished_at - arrived,
+            "cause": job.cause.value,
+            "reason": job.reason,
+        }
+    return row
+
+
+def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
+    """Return all that is known of a job, with the columns of jobs.csv where they are known."""
+    story = row_of(job)
+    story |= {"attributes": job.job.attributes, "level": job.job.level, "score": job.job.score}
+    story["tries"] = [
+        {"attempt": t.attempt, "builder": t.builder, "at_s": t.at, "reason": t.reason}
+        for t in tries
+    ]
+    if answer is None:
+        return story
+    if answer.job is not None:
+        now = answer.job
+        story |= {
+            "state": now.status,
+            "attempts": now.attempts,
+            "submitted_at_s": now.submitted_at,
+            "waited_s": answer.at - now.submitted_at if now.ahead is not None else None,
+            "estimated_time_s": now.estimated_time,
+            "jobs_ahead": now.ahead,
+            "estimated_dispatch_in_s": now.dispatch_in_time,
+            "estimated_completion_in_s": None
+            if now.dispatch_in_time is None
+            else now.dispatch_in_time + now.estimated_time,
+            "builders_that_could": now.builders,
+            "of_them_taking_jobs": now.accepting,
+            "of_them_free": now.free,
+            "invocation": "/".join(now.path),
+            "why_waiting": now.why,
+        }
+    if answer.decision is not None:
+        story["dispatched_because"] = f"{reason_of(answer.decision)} (farm explain {job.job.id})"
+    return story
+
+
+def reason_of(decision: Decision) -> str:
+    """Say in a few words why a job went when it did."""
+    if not decision.waiting:
+        return "no other job waited for its platform"
+    first = all(decision.key <= other.key for other in decision.next)
+    if decision.path:
+        return f"it was the turn of {'/'.join(decision.path)}; {decision.waiting:,} others waited"
+    if first:
+        return f"its key {list(decision.key)} was the smallest of {decision.waiting + 1:,}"
+    return f"{decision.waiting:,} others waited, the first of them for another builder"
+
+
+def tried(one: Try) -> str:
+    """Describe a void attempt."""
+    return f"on {one.builder}, lost at {format_roughly(one.at)}: {one.reason}"

@@ -1,0 +1,90 @@
+"""The estimate of a job's times that a submitter gets at submission."""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.errors import FarmError, ServerError
+from farm.live.operating.answers import Waiting
+from farm.live.operating.client import FarmClient
+from farm.terminal.console import many
+from farm.units import format_roughly
+
+#: real seconds after which a busy scheduler is not waited for
+ANSWERED_WITHIN = 3.0
+#: with more jobs waiting, a simulation takes longer than a command should
+MAX_SIMULATED = 10_000
+
+
+class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's estimates just after its submission, farm seconds from then on."""
+
+    job: str
+    #: None: no builder that could run it is there
+    dispatch_in_s: float | None
+    run_time_s: float
+    #: both together
+    completion_in_s: float | None
+    #: jobs that go before it; None: it does not wait
+    ahead: int | None
+    #: whether a provisioner may bring builders that the estimate does not count
+    may_grow: bool = False
+    why: str = ""
+
+    def said(self) -> str:
+        """Return it in a sentence."""
+        runs = f"it will run for about {format_roughly(self.run_time_s)}"
+        if self.ahead is None:
+            return f"{self.job} goes at once; {runs}"
+        if self.dispatch_in_s is None or self.completion_in_s is None:
+            return f"{self.job} waits: {self.why}; {runs}"
+        sooner = ", sooner if more builders come" if self.may_grow else ""
+        return (
+            f"{self.job} will be dispatched in about {format_roughly(self.dispatch_in_s)} "
+            f"({many(self.ahead, 'job')} before it{sooner}); {runs}, "
+            f"so it is done in about {format_roughly(self.completion_in_s)}"
+        )
+
+
+def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
+    """Ask the farm for the estimates of a job; None if it has ended, or no scheduler answers."""
+    if not client.is_attended():
+        return None
+    try:
+        found = client.ask("job", job_id, ANSWERED_WITHIN).job
+    except ServerError:
+        return None
+    if found is None:
+        return None
+    found = with_provisioner(client, job_id, found)
+    waits = found.ahead is not None
+    start = found.dispatch_in_time if waits else 0.0
+    return SubmissionEstimate(
+        job=job_id,
+        dispatch_in_s=start,
+        run_time_s=found.estimated_time,
+        completion_in_s=None if start is None else start + found.estimated_time,
+        ahead=found.ahead,
+        may_grow=found.may_grow,
+        why=found.why,
+    )
+
+
+def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting:
+    """Return what the scheduler knows of a job, with an estimate that plays the provisioner.
+
+    The scheduler's own estimate counts the builders that are there. Where more may come, the farm
+    is simulated from its present state. A farm that is too large for it, or uses functions that
+    are not installed here, leaves the scheduler's, and ``may_grow``.
+    """
+    if not found.may_grow or found.ahead is None:
+        return found
+    try:
+        if client.status().waiting > MAX_SIMULATED:
+            return found
+        from farm.app.forecasts.what_if import dispatch_in  # noqa: PLC0415 - the simulator
+
+        at = dispatch_in(client.image(), job_id)
+    except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
+        return found
+    return msgspec.structs.replace(found, may_grow=False, dispatch_in_time=at)

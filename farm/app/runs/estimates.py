@@ -1,0 +1,150 @@
+"""The estimators and forecasters of a run, from the scenario's ``estimates`` section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from farm.assembly import estimator_named, estimator_of
+from farm.core.driver import World
+from farm.core.errors import InputError, file_access
+from farm.core.pools.algorithm import Algorithm
+from farm.core.scheduler import Scheduler
+from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
+from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.training import Learner, learn_from
+from farm.results.run_directory import load_run
+from farm.scenario import Scenario
+from provisioner.from_scenario import algorithms_of
+
+
+class Estimating:
+    """The runtime estimator of a run's scheduler, and the forecasters of dispatch estimates.
+
+    ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
+    runtime estimator that does not exist, and for statistics that cannot be learned from.
+    ``estimator`` and ``algorithms`` (by pool) given: the caller's own, in the place of the
+    scenario's.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        live: bool,
+        estimator: RuntimeEstimator | None = None,
+        algorithms: Mapping[str, Any] | None = None,
+    ) -> None:
+        words = scenario.estimates
+        rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
+        own = scenario.scheduling.runtime_estimates
+        names = words.run_times or (own,)
+        self.estimator: RuntimeEstimator = estimator or estimator_of(scenario)
+        if live or ("rollout" in rules and own in names):
+            self.estimator = RuntimeDistribution(self.estimator)
+        self._seed(self.estimator, words.learn_from)
+        self._every = words.every
+        # rollouts size provisioned pools too
+        sizing = algorithms_of(scenario, algorithms) if "rollout" in rules else {}
+        self._learners: list[Learner] = []
+        self._forecasters: list[Forecaster] = []
+        self._scenario = scenario
+        for name in names:
+            other = None if name == own else self._other(name, words.learn_from)
+            for rule in rules:
+                self._forecasters.append(
+                    _forecaster(scenario, rule, name, other, self.estimator, sizing)
+                )
+
+    def _other(self, name: str, source: str | None) -> RuntimeDistribution:
+        try:
+            made = RuntimeDistribution(estimator_named(name, self._scenario))
+        except InputError as error:
+            raise InputError(f"estimates.run_times: {error}") from None
+        self._seed(made, source)
+        if made.estimator.learns or name == "declared":
+            self._learners.append(Learner(made))
+        return made
+
+    @staticmethod
+    def _seed(estimator: RuntimeEstimator, source: str | None) -> None:
+        if source is not None:
+            seed_estimator(estimator, Path(source))
+
+    @property
+    def gives(self) -> bool:
+        """Whether any dispatch estimates are made."""
+        return bool(self._forecasters)
+
+    def around(
+        self, world: World, scheduler: Scheduler, add_event: AddEvent | None = None
+    ) -> World:
+        """Return the world with estimates after each submission.
+
+        ``add_event`` inserts them into a live world; they are then made in steps.
+        """
+        if not self._forecasters:
+            return world
+        return EstimatingWorld(
+            world,
+            scheduler,
+            self._forecasters,
+            every=self._every,
+            learners=self._learners,
+            add_event=add_event,
+        )
+
+
+def _forecaster(
+    scenario: Scenario,
+    rule: str,
+    name: str,
+    other: RuntimeDistribution | None,
+    own: RuntimeEstimator,
+    algorithms: Mapping[str, Algorithm[Any]],
+) -> Forecaster:
+    words = scenario.estimates
+    if rule != "rollout":
+        return FormulaForecaster(RULES[rule], name, other, refresh=words.refresh)
+    run_times = other or own
+    if not isinstance(run_times, RuntimeDistribution):
+        run_times = RuntimeDistribution(run_times)
+    from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
+
+    return RolloutForecaster(
+        scenario,
+        run_times,
+        name,
+        algorithms=algorithms,
+        count=words.rollouts,
+        truthful=name == "oracle",
+    )
+
+
+def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
+    """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
+
+    Raises InputError for what is neither, and for statistics of another estimator.
+    """
+    if source.is_dir():
+        entries = load_run(source, unfinished=True).entries()
+        learn_from(estimator, (entry.event for entry in entries if not entry.ignored))
+        return
+    try:
+        with file_access(f"learn_from: {source}", "be read"):
+            state = msgspec.json.decode(source.read_bytes())
+    except msgspec.DecodeError as error:
+        raise InputError(f"learn_from: {source}: not JSON: {error}") from None
+    statistics = state.get("statistics", state) if isinstance(state, dict) else state
+    if isinstance(state, dict) and "snapshot" not in state:
+        statistics = state
+    try:
+        estimator.load(statistics)
+    except InputError as error:
+        raise InputError(f"learn_from: {source}: {error}") from None

@@ -1,0 +1,120 @@
+"""A live farm made from a scenario, for single runs and long-running farms."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from farm.app.runs.estimates import Estimating
+from farm.app.runs.metrics import Metering
+from farm.app.runs.own_parts import OwnParts
+from farm.assembly import make_scheduler, pool_specs
+from farm.core.driver import Observer, World
+from farm.forecasts.dispatch.at_submission import EstimatingWorld
+from farm.live.hosts.host_processes import HostProcesses
+from farm.live.hosts.registry import Patience
+from farm.live.load_generator import Batches
+from farm.live.operating.control_plane import Desk
+from farm.live.options import LiveOptions, Watchers
+from farm.live.run import LiveRun, run_live
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import MetricsPlace
+from farm.scenario import Scenario
+from farm.sim.simulation import together
+
+log = logging.getLogger("farm.scheduler")
+
+#: decisions that can be explained afterwards
+EXPLAINED = 1000
+
+
+class LiveFarm:
+    """The parts of a live farm; its metrics are served while its ``with`` block lasts.
+
+    Args:
+        scenario: pools, scheduling, estimates and speed.
+        metrics: where metrics are served.
+        own: parts of the caller's, in the place of what the scenario names.
+        desk: further arguments of its control plane.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        metrics: MetricsPlace,
+        own: OwnParts | None = None,
+        **desk: Any,
+    ) -> None:
+        own = own or OwnParts()
+        self.scenario = scenario
+        self._place = metrics
+        self.estimating = Estimating(
+            scenario, live=True, estimator=own.estimator, algorithms=own.algorithms
+        )
+        self.scheduler = make_scheduler(
+            scenario,
+            explain_last=EXPLAINED,
+            estimator=self.estimating.estimator,
+            own=own.functions,
+        )
+        self.pools = pool_specs(scenario)
+        plain = scenario.model_dump(mode="json", exclude_none=True)
+        self.desk = Desk(self.scheduler, self.pools, scenario=plain, **desk)
+        self.metering = Metering(self.scheduler, self.pools, scenario.live.speed, metrics)
+
+    def options(self, **more: Any) -> LiveOptions:
+        """Return how the scenario wants the farm to be run; ``more`` says the rest."""
+        live = self.scenario.live
+        return LiveOptions(
+            speed=live.speed,
+            patience=Patience(silence=live.lost_after),
+            beat_interval=live.heartbeat,
+            max_waiting=live.max_waiting,
+            metrics_address=self._place.address,
+            metrics_targets=self._place.targets,
+            **more,
+        )
+
+    def play(
+        self,
+        load: Batches | None,
+        options: LiveOptions,
+        *,
+        observers: Sequence[Observer] = (),
+        on_up: Callable[[LiveWorld, HostProcesses], None],
+        on_tick: Callable[[LiveWorld], None],
+        show: Callable[[LiveStatus], None] | None = None,
+    ) -> LiveRun:
+        """Run the farm to its end, in the main thread; arguments as ``run_live`` has them."""
+
+        def up(world: LiveWorld, hosts: HostProcesses) -> None:
+            on_up(world, hosts)
+            self.metering.meet(world, hosts)
+
+        metrics = self.metering.metrics
+        with self.metering:
+            if self.metering.url is not None:
+                log.info("metrics at %s", self.metering.url)
+            return run_live(
+                self.scheduler,
+                self.pools,
+                load,
+                options,
+                Watchers(
+                    observe=together([*observers, self.desk.observe, *self.metering.observers]),
+                    progress=self.metering.progress(show),
+                    on_up=up,
+                    on_tick=on_tick,
+                    meter=None if metrics is None else metrics.series,
+                    around=self._around,
+                ),
+            )
+
+    def _around(self, world: LiveWorld) -> World:
+        """Let submissions be followed by estimates when there is time."""
+        estimated = self.estimating.around(world, self.scheduler, world.add_event)
+        if isinstance(estimated, EstimatingWorld):
+            world.background.add(estimated.step)
+        return estimated

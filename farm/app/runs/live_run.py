@@ -1,0 +1,92 @@
+"""A recorded run of a scenario on a live farm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from farm.app.calibrating.work_rates import rates_for
+from farm.app.recorded.result import Result
+from farm.app.recorded.run_recorder import RunRecorder
+from farm.app.runs.live_farm import LiveFarm
+from farm.app.runs.own_parts import OwnParts
+from farm.assembly import complaints
+from farm.core.driver import Observer
+from farm.core.errors import InputError
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import MetricsPlace
+from farm.scenario import Scenario
+from farm.units import parse_time
+from farm.workload import batches
+from provisioner.embedded import EmbeddedProvisioner
+from provisioner.from_scenario import algorithms_of
+
+
+def live_run(
+    scenario: Scenario,
+    *,
+    own: OwnParts | None = None,
+    out: Path | None = None,
+    keep_events: bool = False,
+    redis: str | None = None,
+    duration: float | str | None = None,
+    metrics: MetricsPlace | None = None,
+    show: Callable[[LiveStatus], None] | None = None,
+    observers: Sequence[Observer] = (),
+) -> Result:
+    """Run a scenario on a live farm and return its result; to be called from the main thread.
+
+    Args:
+        scenario: what is played.
+        own: parts of the caller's, in the place of what the scenario names.
+        out: the run directory to make; None: the run is kept in memory.
+        keep_events: in memory, the events are kept too.
+        redis: the server to use; None: a new one, stopped at the end.
+        duration: the load ends after this farm time, and the phases with it.
+        metrics: where metrics are served; None: nowhere.
+        show: given the farm's status some times per second.
+        observers: called with every event and its commands.
+
+    Raises InputError, ServerError without a usable server, RunError if the run fails.
+    """
+    own = own or OwnParts()
+    farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
+    remarks: list[str] = []
+    load_ends_at = _time(duration)
+    load = own.load(scenario, remarks)
+    load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, load)
+    algorithms = algorithms_of(scenario, own.algorithms)
+    provisioner = EmbeddedProvisioner(farm.desk, algorithms)
+    hosts, rates = scenario.live.hosts, rates_for(scenario)
+    ends_at = min(scenario.ends_at, load_ends_at)
+    options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates, ends_at=ends_at)
+    with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
+
+        def tick(world: LiveWorld) -> None:
+            provisioner.tick(world)
+            recorder.flush()
+
+        farm.metering.lead(in_charge=True)
+        ended = farm.play(
+            batches(load),
+            options,
+            observers=[*recorder.observers, *observers],
+            on_up=provisioner.meet,
+            on_tick=tick,
+            show=show,
+        )
+    return recorder.finish(
+        ended.engine,
+        state="interrupted" if ended.interrupted else "finished",
+        warnings=complaints(farm.scheduler, algorithms.values()),
+    )
+
+
+def _time(duration: float | str | None) -> float:
+    try:
+        return math.inf if duration is None else parse_time(duration)
+    except ValueError as error:
+        raise InputError(f"duration: {error}") from None

@@ -1,0 +1,135 @@
+"""Metrics of a running farm, served if a port is given."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from farm.core.driver import Observer
+from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
+from farm.live.hosts.host_processes import HostProcesses
+from farm.live.redis.server_watch import ServerWatch
+from farm.live.wire.pool_report import LiveStatus
+from farm.live.world import LiveWorld
+from farm.metrics.exporter import MetricsPlace, MetricsServer
+from farm.metrics.farm_metrics import FarmMetrics
+from farm.metrics.series import Readings
+from farm.metrics.targets import scheduler_target
+
+Progress = Callable[[LiveStatus], None]
+
+
+class Metering:
+    """What a live run has to do for its metrics; serves them while its ``with`` block lasts."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pools: Sequence[PoolSpec],
+        speed: float,
+        place: MetricsPlace,
+    ) -> None:
+        self.metrics: FarmMetrics | None = None
+        self.observers: tuple[Observer, ...] = ()
+        self._server: MetricsServer | None = None
+        self._watch: ServerWatch | None = None
+        self._stack = contextlib.ExitStack()
+        if place.wanted:
+            desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
+            self.metrics = FarmMetrics(
+                scheduler, speed=speed, desired=desired, pools=pools, in_steps=True
+            )
+            self.observers = (self.metrics.observe,)
+            self._server = place.server(self._readings, scheduler_target)
+
+    @property
+    def url(self) -> str | None:
+        """Where to scrape; None: nowhere."""
+        return None if self._server is None else self._server.url
+
+    def __enter__(self) -> Self:
+        if self._server is not None:
+            self._stack.enter_context(self._server)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def meet(self, world: LiveWorld, hosts: HostProcesses) -> None:
+        """Have an eye on the Redis server that the farm, now up, is on."""
+        settings = hosts.settings
+        if self.metrics is not None:
+            world.background.add(self.metrics.step)
+        if self.metrics is not None and settings.redis_url is not None:
+            url, prefix = settings.redis_url, settings.prefix
+            watch = ServerWatch(url, prefix, met=lambda: world.trouble)
+            self._watch = self._stack.enter_context(watch)
+
+    def adopt(self) -> None:
+        """Count the builders of a farm that was restarted."""
+        if self.metrics is not None:
+            self.metrics.adopt()
+
+    def lead(self, *, in_charge: bool) -> None:
+        """The scheduler is in charge, or stands by."""
+        if self.metrics is not None:
+            self.metrics.lead(in_charge=in_charge)
+
+    def progress(self, show: Progress | None = None) -> Progress | None:
+        """Return the receivers of a run's progress: the metrics, and this display."""
+        metrics = self.metrics
+        if metrics is None:
+            return show
+
+        def publish(status: LiveStatus) -> None:
+            metrics.publish(
+                status.at,
+                hosts=status.hosts,
+                delay=status.worst_delay,
+                unplaced=status.unplaced,
+            )
+            if show is not None:
+                show(status)
+
+        return publish
+
+    def _readings(self) -> Readings:
+        """Return the farm's metrics and its server's; called by the threads that serve them."""
+        found = {} if self.metrics is None else self.metrics.readings()
+        return found if self._watch is None else {**found, **self._watch.readings()}
+
+
+def targets_of(folder: Path) -> Path:
+    """Return where the processes of the folder's farm say where they serve metrics."""
+    return folder / "targets"
+
+
+def metrics_place(folder: Path, port: int | None, address: str) -> MetricsPlace:
+    """Return where the folder's farm serves metrics, if a port was named.
+
+    Raises InputError for one that cannot be had: now, not in a service's log.
+    """
+    if port is None:
+        return MetricsPlace()
+    if port:
+        with MetricsServer(dict, port, address):
+            pass
+    return MetricsPlace(port, address, targets_of(folder))
+
+
+def own_options(place: MetricsPlace) -> list[str]:
+    """Return the options on metrics for the farm's daemon."""
+    if place.port is None:
+        return []
+    return [f"--metrics-port={place.port}", f"--metrics-address={place.address}"]
+
+
+def service_options(place: MetricsPlace, port: int | None = None) -> list[str]:
+    """Return the options on metrics for a service; ``port`` replaces the requested one."""
+    if place.port is None:
+        return []
+    used = MetricsPlace(place.port if port is None else port, place.address)
+    return [*own_options(used), f"--metrics-targets={place.targets}"]

@@ -1,0 +1,154 @@
+"""Runs of a sweep, done locally or by Celery workers; finished ones can be kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from farm import __version__
+from farm.app.runs.simulated_run import simulated_run
+from farm.core.errors import RunError, file_access
+from farm.live.remote_calls import call_all
+from farm.live.settings import from_environment
+from farm.processes.shared_work import SharedWork
+from farm.results.summary.summary import Summary
+from farm.scenario import Scenario, parse_scenario
+from farm.scenario.file.document import parse_document
+
+
+class SeededRun(NamedTuple):
+    """One run of a sweep: a scenario with one of the seeds."""
+
+    scenario: Scenario
+    seed: int
+
+    def play(self, runs: int = 1) -> Summary:
+        """Simulate it; the summary is as it would be read back, so that both write the same.
+
+        ``runs``: the number of similar runs, in this process or another.
+        """
+        seeded = self.scenario.model_copy(update={"seed": self.seed})
+        written = msgspec.json.encode(simulated_run(seeded, runs=runs).kept.summary)
+        return msgspec.json.decode(written, type=Summary)
+
+    @property
+    def key(self) -> str:
+        """Return a hash of scenario, traces and version: equal for runs with the same result."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (__version__, str(self.seed), self.scenario.to_yaml(), *_traces(self.scenario)):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()
+
+
+class SentRun(msgspec.Struct, frozen=True):
+    """A run as it is sent to a worker."""
+
+    scenario: str
+    seed: int
+    key: str
+    runs: int
+
+    def play(self) -> Summary:
+        """Simulate it; raises RunError if the sender's result would differ."""
+        run = SeededRun(parse_scenario(parse_document(self.scenario, "sweep")), self.seed)
+        if run.key != self.key:
+            raise RunError("a worker has another version of the farm, or other trace files")
+        return run.play(self.runs)
+
+
+def _traces(scenario: Scenario) -> Iterator[str]:
+    for source in scenario.workload:
+        if source.trace is not None:
+            path = Path(source.trace.path)
+            with file_access(path, "be read"):
+                content = _content(path, path.stat().st_mtime_ns)
+            yield content
+
+
+@lru_cache(maxsize=32)
+def _content(path: Path, _changed_at: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+class FinishedRuns:
+    """The summaries of finished runs in a directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with file_access(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def find(self, run: SeededRun) -> Summary | None:
+        """Return the summary of a run that was finished before."""
+        try:
+            return msgspec.json.decode(self._path(run).read_bytes(), type=Summary)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def keep(self, run: SeededRun, summary: Summary) -> None:
+        """Write a summary; it appears whole or not at all."""
+        path = self._path(run)
+        part = path.with_suffix(".part")
+        with file_access(path, error=RunError):
+            part.write_bytes(msgspec.json.encode(summary))
+            part.replace(path)
+
+    def _path(self, run: SeededRun) -> Path:
+        return self._folder / f"{run.key}.json"
+
+
+def play_all(
+    runs: Sequence[SeededRun],
+    progress: Callable[[int], None],
+    *,
+    kept: FinishedRuns | None = None,
+    redis: str | None = None,
+) -> list[Summary]:
+    """Return each run's summary, in order; ``progress`` is called with the number of finished runs.
+
+    ``kept``: finished runs, which are not repeated. ``redis``: the server whose Celery workers play
+    (``farm.app.sweeps.worker``); None: this machine. Raises what a run raises, and RunError if a
+    process was killed: the finished runs are kept.
+    """
+    summaries = [None if kept is None else kept.find(run) for run in runs]
+    missing = [place for place, summary in enumerate(summaries) if summary is None]
+    done = len(runs) - len(missing)
+    progress(done)
+    played = _played(runs, missing) if redis is None else _played_by_workers(runs, missing, redis)
+    for place, summary in played:
+        summaries[place] = summary
+        if kept is not None:
+            kept.keep(runs[place], summary)
+        done += 1
+        progress(done)
+    return [summary for summary in summaries if summary is not None]
+
+
+def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Summary]]:
+    """Yield the summaries as they are made: locally, or by processes if it takes long."""
+    with SharedWork() as work:
+        for number, summary in work.done([partial(runs[p].play, len(places)) for p in places]):
+            yield places[number], summary
+
+
+def _played_by_workers(
+    runs: Sequence[SeededRun], places: Sequence[int], redis: str
+) -> Iterator[tuple[int, Summary]]:
+    place_of: dict[str, list[int]] = {}
+    for place in places:
+        place_of.setdefault(runs[place].key, []).append(place)
+    calls = {
+        key: msgspec.json.encode(
+            SentRun(runs[same[0]].scenario.to_yaml(), runs[same[0]].seed, key, len(places))
+        ).decode()
+        for key, same in place_of.items()
+    }
+    for key, answer in call_all(redis, from_environment().prefix, calls):
+        summary = msgspec.json.decode(answer, type=Summary)
+        yield from ((place, summary) for place in place_of[key])

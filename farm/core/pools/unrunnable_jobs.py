@@ -1,0 +1,82 @@
+"""Jobs that no builder will ever run: given up after the last arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from farm.core.alarms import Alarms
+from farm.core.commands import Command
+from farm.core.jobs.cancelling import Canceller
+from farm.core.model import Cause, Platform
+from farm.core.pools.keeper import PoolKeeper
+from farm.core.state import BuilderState, JobState
+
+PATIENCE = 7 * 86_400.0
+"""Farm seconds without a running job after which the waiting jobs are given up."""
+
+
+class UnrunnableJobs:
+    """Ends waiting jobs that no builder will ever run.
+
+    When nothing runs or boots, jobs that neither a present builder nor one that a pool may still
+    add could run are given up immediately; after ``PATIENCE`` without a running job, all of them
+    are: builders that come and go, or that may not take these jobs, do not make a run endless.
+    """
+
+    def __init__(
+        self,
+        canceller: Canceller,
+        builders: Mapping[str, BuilderState],
+        keeper: PoolKeeper,
+        alarms: Alarms,
+    ) -> None:
+        self._canceller = canceller
+        self._jobs = canceller.jobs
+        self._builders = builders
+        self._keeper = keeper
+        self._alarms = alarms
+        #: since when no job runs; None: one does
+        self._still_since: float | None = None
+        #: whether arrivals have ended
+        self.watches = False
+
+    def give_up(self, at: float, commands: list[Command]) -> None:
+        """End the jobs that no builder will ever run; set an alarm for the others."""
+        if not self._jobs or self._something_runs():
+            self._still_since = None
+            return
+        if self._still_since is None:
+            self._still_since = at
+        given_up_at = self._still_since + PATIENCE
+        found = list(self._jobs.values()) if at >= given_up_at else self._without_builders()
+        self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text, commands)
+        if self._jobs:
+            self._alarms.ask(given_up_at, commands)
+
+    def _something_runs(self) -> bool:
+        for pool in self._keeper.pools.values():  # noqa: SIM110 - asked after every event
+            if pool.busy_slots:
+                return True
+        return False
+
+    def _without_builders(self) -> list[JobState]:
+        if self._canceller.book.rules.platform_grace is not None:
+            return []  # they fail when their platform's grace period is over
+        if any(pool.requested for pool in self._keeper.pools.values()):
+            return []
+        lanes = self._canceller.dispatcher.matching.lanes
+        hopeless = [lane for lane in lanes if lane.waiting and not self._may_run(lane.platform)]
+        if not hopeless:
+            return []
+        return [s for s in self._jobs.values() if (s.leader or s).lane in hopeless]
+
+    def _may_run(self, platform: Platform) -> bool:
+        return any(
+            state.builder.takes_jobs
+            and not (state.failed or state.retiring)
+            and state.builder.can_run(platform)
+            for state in self._builders.values()
+        ) or any(
+            spec.builder(1, 1).can_run(platform) and self._keeper.may_make(spec)
+            for spec in self._keeper.specs.values()
+        )

@@ -1,0 +1,294 @@
+"""A client of a live farm, for operators and provisioners, over Redis.
+
+Questions are answered from what the scheduler's process publishes; reports are written to one of
+its streams, and are acknowledged when they are stored there (as durably as the server stores).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from itertools import islice
+from typing import Literal, Self
+
+import redis
+
+from farm.core.errors import ServerError
+from farm.core.events import JobsSubmitted
+from farm.core.model import Job
+from farm.core.snapshot import BuilderRecord
+from farm.live.operating.answers import Answer, Refusal
+from farm.live.operating.farm_image import FarmImage
+from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
+from farm.live.redis.keys import Cursor, Keys, written_at
+from farm.live.redis.lease import Holder, holder_of
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
+from farm.live.settings import DEFAULT_PREFIX
+from farm.live.store.job_reader import JobReader
+from farm.live.store.store import Store
+from farm.live.wire.dead_letters import DeadLetter, kept
+from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
+from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
+from farm.live.wire.reporter import EnvelopeMaker
+
+#: an older status (real seconds) means that no scheduler is running
+FRESH = 10.0
+#: time-out for an answer of the scheduler's process, real seconds
+ANSWER_TIMEOUT = 10.0
+#: jobs per envelope: the scheduler reads one envelope between two reads of reports
+SUBMITTED_AT_ONCE = 200
+#: real seconds between checks of the scheduler's progress
+CATCH_UP_INTERVAL = 0.05
+#: real seconds per call that waits for the server
+LONGEST_BLOCK = SOCKET_TIMEOUT / 2
+#: time-out for the server to write submissions to its disk, real seconds
+SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
+
+
+class NoFarmError(ServerError):
+    """A server without a farm."""
+
+
+class FullError(ServerError):
+    """A farm that accepts no more jobs at the moment."""
+
+
+class FarmClient(JobReader):
+    """One connection to one farm; use it in a ``with`` block.
+
+    Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        prefix: str = DEFAULT_PREFIX,
+        name: str = "farm-operator",
+        client: Connection | None = None,
+    ) -> None:
+        super().__init__(client or connect(url, name), Keys(prefix), url)
+        self._sender = EnvelopeMaker(name)
+
+    def __enter__(self) -> Self:
+        check_server(self._client, self.url)
+        return self
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        self._client.close()
+        if isinstance(error, redis.RedisError):
+            raise unusable_server(self.url, error) from None
+
+    # --- the farm ---------------------------------------------------------------------------
+
+    def status(self) -> FarmStatus:
+        """Return the farm's status; raises NoFarmError if there is none."""
+        value = self._client.get(self.keys.status)
+        if value is None:
+            raise NoFarmError(
+                f"no farm is running at {redacted(self.url)} under the prefix "
+                f"{self.keys.prefix!r}: start one with farm up SCENARIO, or name its server with "
+                "--redis URL and its prefix with FARM_PREFIX"
+            )
+        return self._decoded(value, FarmStatus)
+
+    def trouble(self) -> Trouble | None:
+        """Return the server's trouble; None if there is none.
+
+        The scheduler cannot publish that the server is full, so it is checked here.
+        """
+        return diagnose(self._client)
+
+    def is_attended(self, status: FarmStatus | None = None) -> bool:
+        """Return whether a scheduler is running (its status is recent)."""
+        return time.time() - (status or self.status()).written_at < FRESH
+
+    def is_led(self) -> bool:
+        """Return whether a scheduler is in charge (one killed elsewhere counts for 2 s)."""
+        return self.leader() is not None
+
+    def leader(self) -> Holder | None:
+        """Return the scheduler in charge; None if none is known to be alive."""
+        return holder_of(self._client.get(self.keys.lease))
+
+    def is_provisioned(self) -> bool:
+        """Return whether a provisioner's service is running; see ``is_led``."""
+        return holder_of(self._client.get(self.keys.provisioner_lease)) is not None
+
+    def pools(self) -> dict[str, PoolReport]:
+        """Return the pools by name."""
+        return self._hash(self.keys.pools, PoolReport)
+
+    def hosts(self) -> dict[str, HostRecord]:
+        """Return the builder hosts by name."""
+        return self._hash(self.keys.hosts, HostRecord)
+
+    def builders(self) -> dict[str, BuilderRecord]:
+        """Return the present builders, by id."""
+        return self._hash(self.keys.builders, BuilderRecord)
+
+    def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
+        """Return the pools, and the requested builders that separate hosts are to play."""
+        pipe = self._client.pipeline(transaction=True)
+        pipe.hgetall(self.keys.pools)
+        pipe.hgetall(self.keys.requested)
+        pools, requested = pipe.execute()
+        return self._values(pools, PoolReport), self._values(requested, Play)
+
+    def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
+        """Return the last refused messages, newest first, and their number by reason."""
+        self.status()
+        counts = self._client.hgetall(self.keys.refused).items()
+        return kept(self._client, self.keys), {n.decode(): int(count) for n, count in counts}
+
+    def forget_dead_letters(self) -> None:
+        """Delete the refused messages and their counts."""
+        self._client.delete(self.keys.dead_letters, self.keys.refused)
+
+    def forget_everything(self) -> None:
+        """Delete the data of a stopped farm; raises ServerError if it is not stopped."""
+        if self.is_led():
+            raise ServerError(
+                f"the farm at {redacted(self.url)} has a live scheduler (or it was killed just "
+                "now): end it first"
+            )
+        Store(self._client, self.keys).clear()
+
+    # --- sending ----------------------------------------------------------------------------
+
+    def check_room(self, jobs: int) -> None:
+        """Raise FullError if the farm cannot accept this many more jobs now."""
+        status = self.status()
+        if status.waiting + jobs > status.max_waiting:
+            raise FullError(
+                f"{status.waiting:,} jobs wait and {jobs:,} more are submitted; allowed: "
+                f"{status.max_waiting:,} in all (live.max_waiting). Nothing of it was submitted"
+            )
+        backlog = self._client.memory_usage(self.keys.stream("submissions")) or 0
+        if backlog > status.max_backlog:
+            raise FullError(
+                f"{backlog:,} bytes of submissions are not read yet; allowed: "
+                f"{status.max_backlog:,} (live.max_backlog). Nothing of it was submitted"
+            )
+
+    def submit(self, jobs: Iterable[Job], *, sync: bool = False) -> int:
+        """Submit jobs; return their number when the farm's server has stored them all.
+
+        ``sync``: when they are on its disk (``check_sync`` checks that the server supports this).
+        """
+        count = 0
+        rest = iter(jobs)
+        chunk = tuple(islice(rest, SUBMITTED_AT_ONCE))
+        while chunk:
+            following = tuple(islice(rest, SUBMITTED_AT_ONCE))
+            # the file is written in order: the last entry implies all before it
+            self.send(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
+            count += len(chunk)
+            chunk = following
+        return count
+
+    def send(self, *reports: Report, sync: bool = False) -> None:
+        """Put reports of one kind into their stream; returns when they are there.
+
+        ``sync``: when they are on the disk.
+        """
+        if not reports:
+            return
+        key = self.keys.stream(stream_of(reports[0]))
+        try:
+            envelopes = list(self._sender.envelopes(*reports))
+        except MessageError as error:
+            raise ServerError(f"cannot be sent: {error}") from None
+        for data in envelopes[:-1]:
+            self._client.xadd(key, {"m": data})
+        # over one connection: the server waits for the writes of the calling connection
+        pipe = self._client.pipeline(transaction=False)
+        pipe.xadd(key, {"m": envelopes[-1]})
+        if sync:
+            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
+        synced = pipe.execute()[-1]
+        if sync and not synced[0]:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
+                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
+            )
+
+    def check_sync(self) -> None:
+        """Check that the server supports waiting for its disk; raises ServerError."""
+        try:
+            self._client.execute_command("WAITAOF", 1, 0, 1)
+        except redis.ResponseError as error:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
+                "--sync needs Redis 7.2 or Valkey, with appendonly on"
+            ) from None
+
+    def ask(
+        self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
+    ) -> Answer:
+        """Ask the scheduler's process; raises ServerError on a time-out."""
+        return self._decoded(self._answer_to(about, job, timeout), Answer)
+
+    def catch_up(self) -> None:
+        """Wait until all jobs submitted so far have been read, if a scheduler is running.
+
+        Raises ServerError on a time-out.
+        """
+        if not self.is_attended():
+            return
+        seconds, micros = self._client.time()
+        now, key = seconds + micros / 1e6, self.keys.stream("submissions")
+        deadline = time.monotonic() + ANSWER_TIMEOUT
+        while self._client.xlen(key) and self._submissions_taken_until() <= now:
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the farm at {redacted(self.url)} has not read within "
+                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
+                )
+            time.sleep(CATCH_UP_INTERVAL)
+
+    def _submissions_taken_until(self) -> float:
+        value = self._client.hget(self.keys.meta, "cursor")
+        cursor = {} if value is None else self._decoded(value, Cursor)
+        return written_at(cursor.get("submissions", "0-0"))
+
+    def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
+        """Return an image of the whole farm; raises ServerError if no scheduler answers."""
+        self.status()
+        return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
+
+    def _answer_to(
+        self, about: Literal["decision", "job", "farm"], job: str, timeout: float
+    ) -> bytes:
+        token = uuid.uuid4().hex
+        self.send(Ask(about, job, token))
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            # shorter than the time after which the connection itself is given up
+            found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
+            if found is not None:
+                answer: bytes = found[1]
+                if answer.startswith(b'{"refused":'):
+                    raise ServerError(self._decoded(answer, Refusal).refused)
+                return answer
+        raise ServerError(
+            f"the farm's scheduler at {redacted(self.url)} did not answer "
+            f"within {timeout:g}s: is it running?"
+        )
+
+    # --- for a provisioner ------------------------------------------------------------------
+
+    def remembered(self) -> dict[str, bytes]:
+        """Return the provisioner's saved memory, by pool."""
+        with PassOverSpoilt():
+            pairs = self._client.hgetall(self.keys.provisioner).items()
+            return {name.decode(errors="replace"): value for name, value in pairs}
+        return {}
+
+    def remember(self, pool: str, value: bytes) -> None:
+        """Save a provisioner's memory for its next start."""
+        with PassOverSpoilt():
+            self._client.hset(self.keys.provisioner, pool, value)
+            return
+        self._client.delete(self.keys.provisioner)
+        self._client.hset(self.keys.provisioner, pool, value)

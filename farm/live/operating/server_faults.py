@@ -1,0 +1,137 @@
+"""Fault injection through a live farm's server (``farm chaos``)."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+import redis
+
+from farm.core.commands import EndJob
+from farm.core.errors import FarmError
+from farm.core.events import BuilderLost, JobFinished
+from farm.live.operating.client import FarmClient
+from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.store.store import Store
+from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
+
+#: what a call raises while the server is away, or refuses
+AWAY = (redis.RedisError, FarmError, OSError)
+#: entries written to each stream or list
+AT_ONCE = 20
+#: enough for a server to answer, too little to write anything
+LITTLE_MEMORY = "1mb"
+
+#: a level that no number of the farm holds, for a job whose name is no text
+ABSURD_PRIORITY = (
+    b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"priority-changed",'
+    b'"at":0,"jobs":["\xff"],"level":1' + b"0" * 400 + b"}]}"
+)
+#: a Celery message whose body holds no arguments
+EMPTY_TASK = (
+    b'{"body":"W10=","content-encoding":"utf-8","content-type":"application/json",'
+    b'"headers":{"task":"farm.start","id":"x"},"properties":{"delivery_tag":"x",'
+    b'"delivery_info":{"exchange":"","routing_key":"x"},"body_encoding":"base64"}}'
+)
+
+
+class ServerFaults:
+    """Injects faults into a farm's server or data. Calls raise redis errors if it is away."""
+
+    def __init__(self, client: FarmClient) -> None:
+        self._redis = connect(client.url, "farm-chaos")
+        self.client = client
+        self._keys: Keys = client.keys
+        self._store = Store(self._redis, self._keys)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._redis.close()
+
+    def server_pid(self) -> int:
+        """Return the server's process id."""
+        return int(self._redis.info("server")["process_id"])
+
+    def has_synced(self) -> bool:
+        """Whether the server awaits no sync, and has written what it acknowledged before."""
+        info = self._redis.info("persistence")
+        return not (info.get("aof_pending_bio_fsync") or info.get("aof_buffer_length"))
+
+    def count_ended(self) -> int:
+        """Return how many jobs have ended."""
+        return int(self._redis.hlen(self._keys.results))
+
+    def stories(self) -> tuple[dict[str, EndJob], set[str]]:
+        """Return the ends of all jobs by id, and the ids of those that have not ended."""
+        pairs = self._redis.hgetall(self._keys.results).items()
+        ends = {name.decode(): msgspec.json.decode(end, type=EndJob) for name, end in pairs}
+        return ends, set(self._store.jobs())
+
+    def cut_connections(self) -> None:
+        """Close every connection except this one."""
+        self._redis.client_kill_filter(_type="normal", skipme=True)
+
+    def refuse_writes(self, *, on: bool) -> None:
+        """Make the server refuse every write (as with a full disk), or accept them again."""
+        self._redis.config_set("min-replicas-to-write", int(on))
+
+    def run_out_of_memory(self, *, on: bool) -> None:
+        """Make the server run out of memory, or lift the limit."""
+        self._redis.config_set("maxmemory", LITTLE_MEMORY if on else 0)
+
+    def garbage_reports(self, rng: random.Random) -> None:
+        """Write invalid messages to every stream that the scheduler reads."""
+        for stream in self._streams():
+            for _ in range(AT_ONCE):
+                field = rng.choice([b"m", b"m", b"m", b"x", b""])
+                self._redis.xadd(stream, {field: garbage(rng)})
+
+    def garbage_commands(self, rng: random.Random) -> None:
+        """Write invalid messages to every builder host's queue."""
+        for host in self.client.hosts():
+            for _ in range(AT_ONCE):
+                self._redis.lpush(self._keys.host_list(host), garbage(rng))
+
+    def forged_reports(self, rng: random.Random) -> None:
+        """Report ends of running jobs, and losses of builders, in the name of other hosts."""
+        running = [r for r in self._store.jobs().values() if r.builder is not None]
+        hosts = [*self.client.hosts(), "stranger"]
+        for record in rng.sample(running, min(AT_ONCE, len(running))):
+            builder = record.builder or ""
+            reports = (
+                Beat(),
+                JobFinished(UNSTAMPED, record.job.id, record.attempts, builder, "failed", "forged"),
+                BuilderLost(UNSTAMPED, builder, "forged"),
+            )
+            life, seq = uuid.uuid4().hex[:12], rng.choice([1, 2**62])
+            envelope = Envelope(VERSION, rng.choice(hosts), life, seq, reports)
+            for stream in self._streams():
+                self._redis.xadd(stream, {"m": encode(envelope)})
+
+    def _streams(self) -> Iterator[bytes]:
+        for key in self._redis.scan_iter(match=self._keys.prefix + "*", _type="stream"):
+            if key != self._keys.log.encode():
+                yield key
+
+
+def garbage(rng: random.Random) -> bytes:
+    """Return an invalid message: malformed, absurd, or of another kind."""
+    return rng.choice(
+        [
+            b"",
+            rng.randbytes(rng.randrange(1, 200)),
+            b"[" * 5000,
+            b"null",
+            b'{"v":2}',
+            b'{"v":2,"sender":"\xff\xfe","life":"x","seq":1,"reports":[]}',
+            b'{"v":99,"sender":"x","life":"x","seq":1,"reports":[]}',
+            b'{"v":2,"sender":"x","life":"x","seq":' + b"9" * 400 + b',"reports":[]}',
+            b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"beat","held":7}]}',
+            ABSURD_PRIORITY,
+            b'{"body":"e30=","headers":{},"properties":{}}',
+            EMPTY_TASK,
+        ]
+    )

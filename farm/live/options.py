@@ -1,0 +1,70 @@
+"""How a live farm is set up, and who looks on while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from farm.core.driver import Observer, World
+from farm.live.hosts.host_processes import HostProcesses
+from farm.live.hosts.registry import Patience
+from farm.live.settings import DEFAULT_PREFIX
+from farm.live.store.take_over import Stays
+from farm.live.wire.pool_report import LiveStatus
+from farm.metrics.series import Series
+
+if TYPE_CHECKING:
+    from farm.live.world import LiveWorld
+
+#: jobs that may wait before no more are accepted
+MAX_WAITING = 2_000_000
+
+
+class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a live farm is set up; times here are real seconds."""
+
+    speed: float = 1.0
+    #: None: a new server
+    redis_url: str | None = None
+    prefix: str = DEFAULT_PREFIX
+    #: builder host processes; 0: none (hosts come from elsewhere), None: as many as needed
+    hosts: int | None = None
+    #: where the hosts' logs go; None: a temporary folder
+    log_folder: Path | None = None
+    patience: Patience = Patience()
+    beat_interval: float = 1.0
+    #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
+    work_rates: str = ""
+    #: what burning jobs burn with, as FARM_BURNER has it
+    burner: str = ""
+    #: hosts serve metrics there if they have a folder to say so
+    metrics_address: str = ""
+    metrics_targets: Path | None = None
+    #: while this many jobs wait, no more are accepted
+    max_waiting: int = MAX_WAITING
+    #: the run lasts at least until this farm time (the end of its phases)
+    ends_at: float = 0.0
+    #: names this life of a farm that stays up (``FARM_INCARNATION``)
+    incarnation: str = ""
+    #: None: the run ends with its load, and clears up after itself
+    stays: Stays | None = None
+
+
+class Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on while a live farm runs, or has a turn."""
+
+    #: sees every event with the commands that it led to
+    observe: Observer
+    #: given the status a few times per second
+    progress: Callable[[LiveStatus], None] | None = None
+    #: called when the farm has started, before the first job (chaos, displays)
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
+    #: called between batches of events, some times per second (a provisioner's turn)
+    on_tick: Callable[[LiveWorld], None] | None = None
+    #: receives the durations of the scheduler's work
+    meter: Series | None = None
+    #: puts something before the world (estimates of its submissions)
+    around: Callable[[LiveWorld], World] | None = None

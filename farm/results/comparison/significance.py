@@ -1,0 +1,172 @@
+"""Whether a difference between two runs is significant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from farm.results.summary.descriptive_statistics import Floats
+
+CONFIDENCE = 0.95
+RESAMPLES = 1000
+SMALLEST_SAMPLE = 10
+"""No interval is computed for fewer values than this."""
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A confidence interval (95 %) of a difference of means, and its method."""
+
+    low: float
+    high: float
+    method: str
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether the difference may be noise."""
+        return self.low <= 0.0 <= self.high
+
+
+def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval | None:
+    """Return the interval of the mean of paired differences, which are in order of arrival.
+
+    Neighbours in a queue wait for the same jobs, so their differences are correlated; a bootstrap
+    of single jobs would give far too narrow an interval. Blocks of about √n successive jobs are
+    drawn instead (circular block bootstrap, Politis and Romano 1992). None for too few values.
+    """
+    count = len(differences)
+    if count < SMALLEST_SAMPLE:
+        return None
+    length = max(1, round(math.sqrt(count)))
+    blocks = -(-count // length)
+    around = np.concatenate([differences, differences[: length - 1]])
+    sums = np.concatenate([[0.0], np.cumsum(around)])
+    block_means = (sums[length:] - sums[:-length]) / length
+    starts = rng.integers(0, count, size=(RESAMPLES, blocks))
+    means = block_means[starts].mean(axis=1)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, (tail, 1 - tail))
+    return Interval(float(low), float(high), "paired block bootstrap")
+
+
+def welch_interval(one: Floats, other: Floats) -> Interval | None:
+    """Return the interval of mean(other) - mean(one) of independent samples (Welch 1947).
+
+    None for too few values. The values of one run are assumed to be independent, which queueing
+    jobs are not: it is a lower bound of the uncertainty.
+    """
+    if min(len(one), len(other)) < SMALLEST_SAMPLE:
+        return None
+    return difference_of(one, other).interval("Welch")
+
+
+def student_quantile(p: float, freedom: float) -> float:
+    """Return the p-quantile (p >= 0.5) of Student's t with these degrees of freedom.
+
+    By bisection on the integral of the density (Simpson's rule), to at least four digits.
+    """
+    low, high = 0.0, 1.0
+    while _student_cdf(high, freedom) < p:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_cdf(middle, freedom) < p else (low, middle)
+    return (low + high) / 2
+
+
+def _student_cdf(t: float, freedom: float) -> float:
+    """Return P(T <= t), t >= 0: with x = √freedom·tan(a) the density is cosine^(freedom - 1)."""
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    angles = np.linspace(0.0, math.atan(t / math.sqrt(freedom)), 2001)
+    density = scale * np.cos(angles) ** (freedom - 1)
+    inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
+    return 0.5 + float((angles[1] - angles[0]) / 3 * (density[0] + inner + density[-1]))
+
+
+class Mean(msgspec.Struct, frozen=True):
+    """The mean of independent replications, its standard error and degrees of freedom.
+
+    ``error`` is None for a single replication: its noise is unknown.
+    """
+
+    value: float
+    error: float | None
+    freedom: float
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value of a mean of zero (Student's t)."""
+        if self.error is None:
+            return None
+        if self.error == 0.0:
+            return 1.0 if self.value == 0.0 else 0.0
+        return max(0.0, 2 * (1 - _student_cdf(abs(self.value) / self.error, self.freedom)))
+
+    def interval(self, method: str, confidence: float = CONFIDENCE) -> Interval | None:
+        """Return the confidence interval."""
+        if self.error is None:
+            return None
+        half = student_quantile(0.5 + confidence / 2, self.freedom) * self.error
+        return Interval(self.value - half, self.value + half, method)
+
+
+def mean_of(values: Floats) -> Mean:
+    """Return the mean of one or more values, or of paired differences."""
+    count = len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
+    return Mean(float(np.mean(values)), error, count - 1)
+
+
+def difference_of(one: Floats, other: Floats) -> Mean:
+    """Return mean(other) - mean(one) of independent replications (Welch 1947)."""
+    means = [mean_of(one), mean_of(other)]
+    value = means[1].value - means[0].value
+    errors = [mean.error for mean in means]
+    if errors[0] is None or errors[1] is None:
+        return Mean(value, None, 0)
+    parts = [errors[0] ** 2, errors[1] ** 2]
+    spread = sum(part**2 / mean.freedom for part, mean in zip(parts, means, strict=True))
+    freedom = sum(parts) ** 2 / spread if spread else 1.0
+    return Mean(value, math.sqrt(sum(parts)), freedom)
+
+
+def holm_levels(p_values: Sequence[float]) -> list[float]:
+    """Return the confidence level for each of several comparisons (Holm 1979).
+
+    An interval of that level excludes zero exactly where Holm's step-down test rejects, so the
+    probability of any wrong verdict is at most 1 - CONFIDENCE.
+    """
+    levels = [0.0] * len(p_values)
+    left, stopped = len(p_values), False
+    for place in sorted(range(len(p_values)), key=lambda place: p_values[place]):
+        level = (1 - CONFIDENCE) / left
+        levels[place] = 1 - level
+        stopped = stopped or p_values[place] > level
+        if not stopped:
+            left -= 1
+    return levels
+
+
+def inverted_share(ranks: npt.NDArray[np.int64]) -> float:
+    """Return the share of pairs in the opposite order (Kendall's distance, 0 to 1).
+
+    ``ranks`` is a permutation of 0 … n-1. Pairs are counted bit by bit from the top, all pairs of
+    a bit together: O(n log² n) with NumPy's sorts, seconds for a million.
+    """
+    count = len(ranks)
+    if count < 2:
+        return 0.0
+    order = np.asarray(ranks, dtype=np.int64)
+    inversions = 0
+    for bit in reversed(range(int(count - 1).bit_length())):
+        # order is grouped by the bits above this one, each group in its original order
+        group = order >> (bit + 1)
+        ones = (order >> bit) & 1
+        before = np.cumsum(ones) - ones
+        first = np.searchsorted(group, group, side="left")
+        inversions += int(np.sum((before - before[first])[ones == 0]))
+        order = order[np.argsort(order >> bit, kind="stable")]
+    return inversions / (count * (count - 1) / 2)

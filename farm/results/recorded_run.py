@@ -1,0 +1,97 @@
+"""A finished run that is in memory; it can be written into a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from farm.core.errors import InputError
+from farm.results.jobs_table import JobRow, job_rows
+from farm.results.log.reader import Entry, entries_of
+from farm.results.run_directory import RunDirectory, RunState
+from farm.results.summary.records import RunRecords
+from farm.results.summary.summary import Summary
+from farm.scenario import Scenario
+
+
+class RecordedRun:
+    """A finished run that is in memory; read as ``farm.results.run_directory.Run`` is."""
+
+    path = None
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        summary: Summary,
+        records: RunRecords,
+        log: Sequence[bytes] | None,
+        state: RunState,
+        started: str,
+    ) -> None:
+        self.scenario = scenario
+        self.summary = summary
+        self.state = state
+        self._records = records
+        self._log = log
+        self._started = started
+        self._ended = now()
+
+    @property
+    def has_events(self) -> bool:
+        """Whether there is an event log."""
+        return self._log is not None
+
+    @property
+    def label(self) -> str:
+        """What to call the run in a table."""
+        return f"{self.summary.name} ({self.summary.policy}, seed {self.summary.seed})"
+
+    @property
+    def scenario_text(self) -> str:
+        """The scenario as it was resolved."""
+        return self.scenario.to_yaml()
+
+    @cached_property
+    def jobs(self) -> list[JobRow]:
+        """The rows of jobs.csv."""
+        return list(job_rows(self._records, self.scenario.scheduling.fair_share))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the events with their commands. Raises InputError if no events were kept."""
+        return entries_of(self._check_log())
+
+    def log_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the event log. Raises InputError if no events were kept."""
+        for piece in self._check_log():
+            yield from piece.splitlines(keepends=True)
+
+    def save(self, path: Path) -> None:
+        """Write a run directory. Raises InputError if it exists, or no events were kept."""
+        log = self._check_log()
+        directory = RunDirectory.create(
+            path, scenario=self.scenario_text, world=self.summary.world, started=self._started
+        )
+        directory.events_path.write_bytes(b"".join(log))
+        self.write(directory)
+
+    def write(self, directory: RunDirectory) -> None:
+        """Write all but the event log into a run directory."""
+        directory.finish(
+            self._records,
+            self.summary,
+            ended=self._ended,
+            fair_share=self.scenario.scheduling.fair_share,
+            state=self.state,
+        )
+
+    def _check_log(self) -> Sequence[bytes]:
+        if self._log is None:
+            raise InputError("events: none were kept of this run; allowed: keep_events=True")
+        return self._log
+
+
+def now() -> str:
+    """Return the instant, as meta.json has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,337 @@
+"""Capacity planning: the smallest pools that meet an objective, by simulation.
+
+A size meets the objective when, for each of its terms, the upper confidence bound (one-sided,
+Student) of the statistic's mean over replications keeps the limit. All sizes are tried on the same
+replications: the same seeds, so the same jobs at the same instants.
+
+One pool: its size is doubled until it meets the objective, then bisected; since waits need not
+fall with every builder, sizes below the found one are tried on until several in a row fail, and
+the next ones above must meet it too. Several pools: all are scaled together first; then, the
+most expensive first, each is made as small as the others allow, repeatedly until none can shrink.
+That is a local optimum: no single pool can be smaller, while another mixture may be cheaper.
+
+Beside pools of fixed size those with a provisioner keep it, and count in the cost. Where all pools
+have one, all are sized as if they were fixed; or settings of provisioners are tried instead of
+sizes, all that are given (``plan_settings``), and the cheapest that meets the objective is best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from farm.assembly import make_scheduler, run_info
+from farm.core.pools.algorithm import Algorithm
+from farm.processes.shared_work import SharedWork
+from farm.results.comparison.significance import student_quantile
+from farm.results.summary.objectives import Term, measure
+from farm.results.summary.records import Recorder, RunRecords
+from farm.results.summary.summary import summarise
+from farm.scenario import Pool, Scenario
+from farm.sim.fast.engine_choice import try_fast
+from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.workload import batches, build_jobs
+
+Sizes = tuple[int, ...]
+Tried = tuple[int | str, ...]
+"""Sizes by pool, or settings by key as they are written."""
+AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
+"""The algorithms of pools that keep their provisioners."""
+
+#: failing sizes in a row, below a found one, after which smaller ones are not tried
+FAILING_IN_A_ROW = 2
+#: about how many runs a search makes
+RUNS_OF_A_SEARCH = 100
+
+
+def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
+    """Return no algorithms: all pools are of a fixed size."""
+    return {}
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One replication of one size: the terms' statistics, and the cost."""
+
+    values: tuple[float, ...]
+    builder_hours: float
+    cost: float
+    mean_wait: float
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One size of the pools and its results over the replications."""
+
+    sizes: Tried
+    #: for each term: the statistic's mean, and the bound that must keep the limit
+    means: tuple[float, ...]
+    bounds: tuple[float, ...]
+    mean_wait: float
+    builder_hours: float
+    cost: float
+    met: bool
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The result; ``best`` is None if no size meets the objective."""
+
+    #: what the points' sizes refer to: pools, or keys
+    pools: tuple[str, ...]
+    best: Point | None
+    #: everything that was tried
+    points: tuple[Point, ...]
+    #: why none was found
+    why: str = ""
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to search."""
+
+    replications: int = 10
+    confidence: float = 0.95
+    most: int = 10_000
+    algorithms: AlgorithmsOf = no_algorithms
+
+
+def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
+    """Return the fixed pools, or all where none is."""
+    return tuple(p for p in scenario.pools if p.provisioner is None) or scenario.pools
+
+
+def sized(scenario: Scenario, sizes: Sequence[int]) -> Scenario:
+    """Return the scenario with pools of these sizes."""
+    made = {
+        pool.name: pool.model_copy(update={"builders": size, "provisioner": None})
+        for pool, size in zip(pools_to_size(scenario), sizes, strict=True)
+    }
+    pools = tuple(made.get(pool.name, pool) for pool in scenario.pools)
+    return scenario.model_copy(update={"pools": pools})
+
+
+def play(
+    scenario: Scenario,
+    terms: Sequence[Term],
+    seed: int,
+    algorithms: AlgorithmsOf = no_algorithms,
+) -> Outcome:
+    """Simulate one replication."""
+    own = scenario.model_copy(update={"seed": seed})
+    records = _simulated(own, algorithms(own))
+    info = run_info(own, "simulated", "reference")
+    summary = summarise(records, info, 0.0)
+    return Outcome(
+        tuple(measure(records, info.window, term) for term in terms),
+        summary.builder_time / 3600,
+        summary.cost,
+        summary.waiting_time.mean or 0.0,
+    )
+
+
+def _simulated(scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]]) -> RunRecords:
+    """Simulate a scenario without dispatch estimates, by either engine."""
+    scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+    with no_garbage_collection():
+        found = try_fast(scenario, scheduler, jobs, algorithms, runs=RUNS_OF_A_SEARCH)
+        if found.played is not None:
+            from farm.sim.fast.run_records import records  # noqa: PLC0415 - Numba, where it was used
+
+            return records(found.played)
+    recorder = Recorder()
+    load = batches(found.load)
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=load).play([recorder])
+    return recorder.records()
+
+
+class Evaluator:
+    """Evaluates sizes, each once."""
+
+    def __init__(
+        self,
+        scenario_of: Callable[[Any], Scenario],
+        seed: int,
+        terms: Sequence[Term],
+        options: PlanOptions,
+        work: SharedWork,
+        on_point: Callable[[Point], None] = lambda _: None,
+    ) -> None:
+        self._scenario_of = scenario_of
+        self._seeds = range(seed, seed + options.replications)
+        self._terms = tuple(terms)
+        self._options = options
+        self._on_point = on_point
+        self._factor = (
+            student_quantile(options.confidence, options.replications - 1)
+            / math.sqrt(options.replications)
+            if options.replications > 1
+            else 0.0
+        )
+        self.points: dict[Tried, Point] = {}
+        self._work = work
+
+    def at(self, sizes: Tried) -> Point:
+        """Return the results of these sizes."""
+        if sizes not in self.points:
+            point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
+            self._on_point(point)
+        return self.points[sizes]
+
+    def _outcomes(self, sizes: Tried) -> list[Outcome]:
+        scenario, algorithms = self._scenario_of(sizes), self._options.algorithms
+        calls = [partial(play, scenario, self._terms, seed, algorithms) for seed in self._seeds]
+        found = dict(self._work.done(calls))
+        return [found[place] for place in range(len(calls))]
+
+    def _point(self, sizes: Tried, outcomes: Sequence[Outcome]) -> Point:
+        values = np.array([outcome.values for outcome in outcomes])
+        means = values.mean(axis=0)
+        finite = bool(np.isfinite(values).all())
+        spread = values.std(axis=0, ddof=1) if finite and len(values) > 1 else np.zeros(len(means))
+        bounds = means + self._factor * spread
+        return Point(
+            sizes=sizes,
+            means=tuple(means.tolist()),
+            bounds=tuple(bounds.tolist()),
+            mean_wait=float(np.mean([outcome.mean_wait for outcome in outcomes])),
+            builder_hours=float(np.mean([outcome.builder_hours for outcome in outcomes])),
+            cost=float(np.mean([outcome.cost for outcome in outcomes])),
+            met=all(t.is_met_by(b) for t, b in zip(self._terms, bounds.tolist(), strict=True)),
+        )
+
+
+def plan(
+    scenario: Scenario,
+    terms: Sequence[Term],
+    options: PlanOptions,
+    on_point: Callable[[Point], None] = lambda _: None,
+) -> Plan:
+    """Return the smallest pools that meet the objective, or report that none do."""
+    jobs = sum(1 for _ in build_jobs(scenario))
+    scenario_of = partial(sized, scenario)
+    with SharedWork() as work:
+        evaluator = Evaluator(scenario_of, scenario.seed, terms, options, work, on_point)
+        search = _Search(scenario, evaluator, min(options.most, jobs))
+        best, why = search.run()
+        points = list(evaluator.points.values())
+    names = tuple(pool.name for pool in pools_to_size(scenario))
+    return Plan(pools=names, best=best, points=tuple(points), why=why)
+
+
+def plan_settings(
+    scenarios: Mapping[tuple[str, ...], Scenario],
+    keys: Sequence[str],
+    terms: Sequence[Term],
+    options: PlanOptions,
+    on_point: Callable[[Point], None] = lambda _: None,
+) -> Plan:
+    """Try every scenario, and return the cheapest that meets the objective."""
+    seed = next(iter(scenarios.values())).seed
+    with SharedWork() as work:
+        evaluator = Evaluator(scenarios.__getitem__, seed, terms, options, work, on_point)
+        points = [evaluator.at(settings) for settings in scenarios]
+    met = [point for point in points if point.met]
+    best = min(met, key=lambda point: point.cost, default=None)
+    why = "" if met else f"none of {len(points)} settings meets it"
+    return Plan(pools=tuple(keys), best=best, points=tuple(points), why=why)
+
+
+class _Search:
+    def __init__(self, scenario: Scenario, evaluator: Evaluator, most: int) -> None:
+        self._at = evaluator.at
+        #: more builders in a pool than jobs in the whole scenario change nothing
+        self._most = most
+        self._why = ""
+        pools = pools_to_size(scenario)
+        self._start = tuple(pool.builders or 1 for pool in pools)
+        prices = [pool.price for pool in pools]
+        self._by_price = sorted(range(len(prices)), key=lambda place: -prices[place])
+
+    def run(self) -> tuple[Point | None, str]:
+        """Search; return the best point, or None and why."""
+        if len(self._start) == 1:
+            found = self._smallest(lambda k: (k,), self._most)
+            return (self._at((found,)), "") if found is not None else (None, self._why)
+        scale = self._smallest(self._together, 10 * self._most)
+        if scale is None:
+            return None, self._why
+        return self._at(self._shrink(self._together(scale))), ""
+
+    def _together(self, scale: int) -> Sizes:
+        """Return all pools at ``scale`` tenths of the scenario's sizes."""
+        return tuple(min(self._most, max(1, math.ceil(size * scale / 10))) for size in self._start)
+
+    def _shrink(self, sizes: Sizes) -> Sizes:
+        """Make each pool as small as the others allow, until none can shrink."""
+        while True:
+            before = sizes
+            for place in self._by_price:
+
+                def at(k: int, sizes: Sizes = sizes, place: int = place) -> Sizes:
+                    return (*sizes[:place], k, *sizes[place + 1 :])
+
+                found = self._smallest(at, sizes[place])
+                sizes = at(found if found is not None else sizes[place])
+            if sizes == before:
+                return sizes
+
+    def _smallest(self, at: Callable[[int], Sizes], most: int) -> int | None:
+        """Return the smallest number from 1 on that meets it; None: not even ``most`` does."""
+        bracket = self._bracket(at, most)
+        if bracket is None:
+            return None
+        fails, meets = bracket
+        while meets - fails > 1:
+            middle = (fails + meets) // 2
+            if self._at(at(middle)).met:
+                meets = middle
+            else:
+                fails = middle
+        return self._settled(at, meets, most)
+
+    def _bracket(self, at: Callable[[int], Sizes], most: int) -> tuple[int, int] | None:
+        """Return a number that fails (or 0) and a larger one that meets it."""
+        fails, tried = 0, 1
+        last: Point | None = None
+        while not (point := self._at(at(tried))).met:
+            more = last is not None and builders(point) > builders(last)
+            if last is not None and more and _same_waits(point, last):
+                self._why = (
+                    f"no size can: with {builders(last)} builders no job waits for another any "
+                    "more, more of them change nothing, and it is missed still"
+                )
+                return None
+            if tried >= most:
+                self._why = f"not even {builders(point)} builders meet it, and no more are allowed"
+                return None
+            last, fails, tried = point, tried, min(most, tried * 2)
+        return fails, tried
+
+    def _settled(self, at: Callable[[int], Sizes], found: int, most: int) -> int | None:
+        """Try the neighbours: waits need not fall with every builder."""
+        failing, smaller = 0, found - 1
+        while smaller >= 1 and failing < FAILING_IN_A_ROW:
+            if self._at(at(smaller)).met:
+                found, failing = smaller, 0
+            else:
+                failing += 1
+            smaller -= 1
+        while found <= most:
+            above = range(found, min(most, found + FAILING_IN_A_ROW) + 1)
+            bad = [number for number in above if not self._at(at(number)).met]
+            if not bad:
+                return found
+            found = bad[-1] + 1
+        self._why = f"not even {most} builders meet it, though fewer do"
+        return None
+
+
+def builders(point: Point) -> int:
+    """Return the total number of builders."""
+    return sum(size for size in point.sizes if isinstance(size, int))
+
+
+def _same_waits(one: Point, other: Point) -> bool:
+    return one.means == other.means and one.mean_wait == other.mean_wait

@@ -1,0 +1,94 @@
+"""Scores of dispatch estimates: hand-made runs whose numbers can be checked by eye."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.commands import StartJob
+from farm.core.events import EstimateMade, JobsSubmitted
+from farm.core.model import Job
+from farm.results.estimate_scores import score
+from farm.results.log.reader import Entry
+
+
+def told(at, job, dispatch_at, waiting, quantiles=()):
+    """Return an estimate of the formula."""
+    made = EstimateMade(at, job, "launchpad", dispatch_at, "last-3", waiting, None, quantiles)
+    return Entry(made, [], 1)
+
+
+def dispatched(at, *names):
+    """Return jobs dispatched to a builder at this instant."""
+    jobs = [Job(id=name, service_time=1.0) for name in names]
+    return Entry(JobsSubmitted(at, ()), [StartJob(job, 1, "b", 0) for job in jobs], 1)
+
+
+def test_errors_are_estimate_less_truth() -> None:
+    """Bias, mean and median absolute error, relative error, of waits of 10, 20 and 60 s."""
+    (found,) = score(
+        [
+            told(0.0, "a", 20.0, 3),
+            told(0.0, "b", 20.0, 4),
+            told(0.0, "c", 30.0, 20),
+            dispatched(10.0, "a"),
+            dispatched(20.0, "b"),
+            dispatched(60.0, "c"),
+        ]
+    )
+    assert (found.name, found.given, found.scored) == ("launchpad + last-3", 3, 3)
+    assert found.bias_time == pytest.approx((10 + 0 - 30) / 3)
+    assert found.mean_absolute_error_time == pytest.approx(40 / 3)
+    assert found.median_absolute_error_time == pytest.approx(10)
+    assert found.relative_error == pytest.approx(40 / 90)
+    assert found.within_p90 is None
+    assert found.calibration == ()
+    assert [(one.low, one.high, one.count) for one in found.by_queue_length] == [
+        (1, 11, 2),
+        (11, 51, 1),
+    ]
+    assert [(one.low, one.count) for one in found.by_horizon] == [(0.0, 3)]
+
+
+def test_a_late_estimate_counts_from_its_request() -> None:
+    """A live farm needs some time to estimate: the wait is the job's, not the estimator's."""
+    made = EstimateMade(4.0, "a", "launchpad", 20.0, "last-3", 3, asked_at=0.0)
+    (found,) = score([Entry(made, [], 1), dispatched(10.0, "a")])
+    assert found.relative_error == pytest.approx(10 / 10)
+
+
+def test_unscorable_estimates_are_counted_apart() -> None:
+    """No estimate, dispatched at once, never dispatched; only the first dispatch is the truth."""
+    (found,) = score(
+        [
+            told(0.0, "a", None, 3),
+            told(0.0, "b", 0.0, 0),
+            told(0.0, "c", 7.0, 2),
+            told(0.0, "d", 7.0, 2),
+            dispatched(0.0, "b"),
+            dispatched(5.0, "d"),
+            dispatched(50.0, "d"),
+        ]
+    )
+    assert (found.given, found.without, found.at_once, found.undispatched) == (4, 1, 1, 1)
+    assert found.scored == 1
+    assert found.bias_time == pytest.approx(2.0)
+
+
+def test_calibration_counts_kept_promises() -> None:
+    """Of two jobs with the deciles 1 … 9 s, dispatched after 2.5 and 8.5 s."""
+    deciles = tuple(float(n) for n in range(1, 10))
+    (found,) = score(
+        [
+            told(0.0, "a", 5.0, 3, deciles),
+            told(0.0, "b", 5.0, 3, deciles),
+            dispatched(2.5, "a"),
+            dispatched(8.5, "b"),
+        ]
+    )
+    assert [one.observed for one in found.calibration] == [0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1]
+    assert found.within_p90 == 1.0
+
+
+def test_no_estimates_no_scores() -> None:
+    """A run without estimates has nothing to score."""
+    assert score([dispatched(1.0, "a")]) == []

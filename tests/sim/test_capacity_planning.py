@@ -1,0 +1,149 @@
+"""Plans: the smallest pools are really the smallest, and impossible ones are reported."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from farm.processes.shared_work import SharedWork
+from farm.results.summary.objectives import parse_objective
+from farm.scenario import parse_scenario
+from farm.sim.capacity_planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
+from provisioner.from_scenario import algorithms_of
+
+
+def scenario(*rates: str, service: object = None):
+    """One pool and one stream of jobs for each rate."""
+    names = "abc"
+    return parse_scenario(
+        {
+            "seed": 5,
+            "pools": [
+                {"name": names[n], "platform": {"processor": names[n]}, "builders": 1}
+                for n in range(len(rates))
+            ],
+            "workload": [
+                {
+                    "arrivals": {
+                        "platform": {"processor": names[n]},
+                        "count": 120,
+                        "poisson": {"rate": rate},
+                        "service_time": service or {"exponential": {"mean": "20s"}},
+                    }
+                }
+                for n, rate in enumerate(rates)
+            ],
+        }
+    )
+
+
+OPTIONS = PlanOptions(replications=4)
+
+
+def evaluator_of(wanted, terms, options=OPTIONS):
+    """Return an evaluator of sizes of the scenario's pools."""
+    return Evaluator(partial(sized, wanted), wanted.seed, terms, options, SharedWork())
+
+
+@pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
+@pytest.mark.parametrize("slo", ["p95(waiting_time) < 30s", "mean(stretch) <= 1.5"])
+def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
+    """Compared with trying every size from 1 on."""
+    wanted, terms = scenario(rate), parse_objective(slo)
+    found = plan(wanted, terms, OPTIONS)
+    evaluator = evaluator_of(wanted, terms)
+    smallest = next(n for n in range(1, 200) if evaluator.at((n,)).met)
+    assert found.best is not None
+    assert found.best.sizes == (smallest,)
+    assert found.best.met
+    assert found.best in found.points
+
+
+def test_several_pools_are_each_as_small_as_the_others_allow() -> None:
+    """A local optimum: no pool can lose a builder; the most expensive was shrunk first."""
+    wanted, terms = scenario("0.1/s", "0.3/s"), parse_objective("p95(waiting_time) < 30s")
+    found = plan(wanted, terms, OPTIONS)
+    assert found.best is not None
+    first, second = found.best.sizes
+    evaluator = evaluator_of(wanted, terms)
+    assert evaluator.at((first, second)).met
+    assert not evaluator.at((first - 1, second)).met
+    assert not evaluator.at((first, second - 1)).met
+
+
+def test_no_size_can_make_a_job_shorter() -> None:
+    """An objective below the service time itself is reported as impossible."""
+    wanted = scenario("0.2/s", service={"constant": "60s"})
+    found = plan(wanted, parse_objective("mean(response_time) < 59s"), OPTIONS)
+    assert found.best is None
+    assert "no size can" in found.why
+    assert len(found.points) < 12
+
+
+def test_the_limit_of_the_search_is_reported() -> None:
+    """If too few builders are allowed, that is the reason."""
+    options = PlanOptions(replications=2, most=2)
+    found = plan(scenario("0.4/s"), parse_objective("p95(waiting_time) < 1s"), options)
+    assert found.best is None
+    assert "no more are allowed" in found.why
+
+
+def test_replications_are_common_and_costs_are_counted() -> None:
+    """The same seed gives the same jobs whatever the size; hours and prices add up."""
+    wanted, terms = scenario("0.2/s"), parse_objective("mean(waiting_time) < 1h")
+    wanted = wanted.model_copy(
+        update={"pools": (wanted.pools[0].model_copy(update={"price": 2.0}),)}
+    )
+    few, many = (play(sized(wanted, (size,)), terms, 7) for size in (50, 60))
+    assert few.values == many.values
+    evaluator = evaluator_of(wanted, terms, PlanOptions(replications=2))
+    point = evaluator.at((10,))
+    assert point.cost == pytest.approx(2 * point.builder_hours)
+    assert point.builder_hours > 0
+
+
+def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:
+    """Only the fixed pool is sized; the provisioned one shows in cost and waits."""
+    mixed = scenario("0.1/s", "0.2/s")
+    sizing = {"algorithm": "taskcluster", "max": 20, "interval": "5s"}
+    plain = mixed.model_dump(mode="json", exclude_none=True)
+    plain["pools"][1] = {
+        "name": "b", "platform": {"processor": "b"}, "boot_time": "10s", "provisioner": sizing,
+    }  # fmt: skip
+    mixed = parse_scenario(plain)
+    options = PlanOptions(replications=2, algorithms=algorithms_of)
+    found = plan(mixed, parse_objective("p95(waiting_time) < 1m"), options)
+    assert found.pools == ("a",)
+    assert found.best is not None
+    assert found.best.cost >= found.best.builder_hours  # boots are paid, too
+    evaluator = evaluator_of(mixed, parse_objective("mean(waiting_time) < 1h"), options)
+    assert evaluator.at((40,)).mean_wait > 0, "jobs wait until builders of the other pool boot"
+
+
+def test_where_every_pool_has_a_provisioner_all_are_sized() -> None:
+    """As if they were fixed: otherwise there would be nothing to plan."""
+    plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
+    del plain["pools"][0]["builders"]
+    plain["pools"][0]["provisioner"] = {"algorithm": "taskcluster", "max": 20}
+    found = plan(parse_scenario(plain), parse_objective("p95(waiting_time) < 30s"), OPTIONS)
+    assert (
+        found.best
+        == plan(scenario("0.2/s"), parse_objective("p95(waiting_time) < 30s"), OPTIONS).best
+    )
+
+
+def test_settings_of_a_provisioner_are_tried_and_the_cheapest_that_meets_it_is_best() -> None:
+    """Both limits of the algorithm are tried with the algorithm inside, on the same jobs."""
+    plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
+    del plain["pools"][0]["builders"]
+    made = {}
+    for most in ("1", "6", "20"):
+        plain["pools"][0]["provisioner"] = {"algorithm": "taskcluster", "max": int(most), "min": 1}
+        made[most,] = parse_scenario(plain)
+    options = PlanOptions(replications=2, algorithms=algorithms_of)
+    found = plan_settings(made, ["max"], parse_objective("p95(waiting_time) < 1m"), options)
+    assert [point.met for point in found.points] == [False, True, True]
+    assert found.best == min(found.points[1:], key=lambda point: point.cost)
+    none = plan_settings(made, ["max"], parse_objective("max(waiting_time) < 1ms"), options)
+    assert (none.best, none.why) == (None, "none of 3 settings meets it")
