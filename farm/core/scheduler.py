@@ -124,13 +124,16 @@ class Scheduler:
 
     def _on_submitted(self, event: events.JobsSubmitted, commands: list[Command]) -> None:
         at = event.at
+        if len(event.jobs) == 1:
+            state = self.book.take_in(event.jobs[0], at)
+            if state is None:
+                raise StaleEventError
+            if state.leader is None:
+                self.dispatcher.arrive(state, at, commands)
+            return
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
             raise StaleEventError
-        if len(event.jobs) == 1:
-            if states[0].leader is None:
-                self.dispatcher.arrive(states[0], at, commands)
-            return
         lanes: dict[int, Lane] = {}
         for state in states:
             if state.leader is None:

@@ -16,10 +16,11 @@ class GuardedAlgorithm(Guard):
     keeps its memory; it is asked again at the next interval.
     """
 
+    consequence = "for {failures} of {calls} plans, and the pool stayed as it was"
+
     def __init__(self, algorithm: Algorithm[Any], name: str, where: str) -> None:
-        super().__init__(name)
+        super().__init__(name, where)
         self._algorithm = algorithm
-        self._where = where
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
         self.before_time_outs = bool(getattr(algorithm, "before_time_outs", False))
         self.looks_closely = bool(getattr(algorithm, "looks_closely", False))
@@ -65,13 +66,7 @@ class GuardedAlgorithm(Guard):
     @property
     def trouble(self) -> str:
         """What went wrong first, in words that stay the same; empty if nothing did."""
-        return f"{self._where}: {self.name} failed {self.first}" if self.failures else ""
-
-    def _said(self) -> str:
-        return (
-            f"{self._where}: {self.name} failed for {self.failures} of {self.calls} plans, and the "
-            f"pool stayed as it was; the first was {self.first}"
-        )
+        return f"{self.where}: {self.name} failed {self.first}" if self.failures else ""
 
 
 def _memory(found: Any) -> Memory:

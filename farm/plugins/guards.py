@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from farm.core.dispatching.balancers import Ranking
 from farm.core.model import Job
@@ -21,18 +21,23 @@ from farm.core.state import BuilderState
 class Guard:
     """Counts the failures of a function and remembers the first."""
 
-    def __init__(self, name: str) -> None:
+    #: how often it failed, and what that meant for the run
+    consequence: ClassVar[str]
+
+    def __init__(self, name: str, where: str) -> None:
         self.name = name
+        #: its scenario key
+        self.where = where
         self.calls = 0
         self.failures = 0
         self.first = ""
 
     def complaint(self) -> str:
         """Say what went wrong, empty if nothing did."""
-        return self._said() if self.failures else ""
-
-    def _said(self) -> str:
-        raise NotImplementedError
+        if not self.failures:
+            return ""
+        told = self.consequence.format(failures=self.failures, calls=self.calls)
+        return f"{self.where}: {self.name} failed {told}; the first was {self.first}"
 
     def failed(self, of: str, error: Exception) -> str:
         """Count a failure; ``of`` says for what. Return what went wrong."""
@@ -49,8 +54,10 @@ class GuardedPolicy(Guard):
     which length.
     """
 
+    consequence = "for {failures} of {calls} jobs; they went first, in the order in which they came"
+
     def __init__(self, function: KeyFunction, name: str) -> None:
-        super().__init__(name)
+        super().__init__(name, "scheduling.policy")
         self._function = function
         #: numbers in a key; 0: plain numbers; None: no good key was seen yet
         self._length: int | None = None
@@ -80,18 +87,14 @@ class GuardedPolicy(Guard):
             raise UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
         return numbers if is_tuple else numbers[0]
 
-    def _said(self) -> str:
-        return (
-            f"scheduling.policy: {self.name} failed for {self.failures} of {self.calls} jobs; they "
-            f"went first, in the order in which they came; the first was {self.first}"
-        )
-
 
 class GuardedRanking(Guard):
     """A ranking whose ranks are checked: numbers, and not NaN."""
 
+    consequence = "{failures} times of {calls}, and the builder counted as the last choice"
+
     def __init__(self, function: Ranking, name: str) -> None:
-        super().__init__(name)
+        super().__init__(name, "scheduling.balancer")
         self._function: Callable[[BuilderState], Any] = function
 
     def __call__(self, state: BuilderState) -> float:
@@ -102,12 +105,6 @@ class GuardedRanking(Guard):
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
             self.failed(f"builder {state.builder.id}", error)
             return math.inf
-
-    def _said(self) -> str:
-        return (
-            f"scheduling.balancer: {self.name} failed {self.failures} times of {self.calls}, and "
-            f"the builder counted as the last choice; the first was {self.first}"
-        )
 
 
 def _rank(found: Any) -> float:

@@ -23,9 +23,10 @@ class OwnBehaviours(Guard):
     ScenarioError, with the scenario key ``where``, for a name that is neither.
     """
 
+    consequence = "{failures} times"
+
     def __init__(self, name: str, where: str) -> None:
-        super().__init__(name)
-        self._where = where
+        super().__init__(name, where)
         found = named(name, {}, where, "farm.behaviours")
         if not isinstance(found, type):
             checked_arguments(found, 2, where, f"{name}(job, builder)")
@@ -49,9 +50,6 @@ class OwnBehaviours(Guard):
             self.failed(f"builder {spec.builder.id}", error)
             return BuilderBehaviour(spec)
         return made
-
-    def _said(self) -> str:
-        return f"{self._where}: {self.name} failed {self.failures} times; the first: {self.first}"
 
 
 class _ByFunction(BuilderBehaviour):
