@@ -7,7 +7,7 @@ import tempfile
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -64,115 +64,62 @@ class BackendName(StrEnum):
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-def _option(variable: str | list[str], text: str, **limits: Any) -> Any:
-    return typer.Option(envvar=variable, help=text, **limits)
-
-
 @app.command()
 def provision(
-    scenario: Annotated[
-        Path,
-        typer.Argument(
-            envvar="FARM_SCENARIO", help="The scenario with the provisioner sections of the pools."
-        ),
-    ],
+    scenario: Annotated[Path, typer.Argument(envvar="FARM_SCENARIO")],
     sets: Overrides = None,
     redis: Annotated[str | None, server_option("The farm's server.")] = None,
-    backend: Annotated[
-        BackendName,
-        _option(
-            "FARM_BACKEND",
-            "How plans are carried out; joined: by hosts of farm join; dry-run: not at all.",
-        ),
-    ] = BackendName.PROCESS,
-    hosts_dir: Annotated[
-        Path | None, typer.Option(help="process: folder for the hosts' logs and process ids.")
-    ] = None,
-    cord: Annotated[
-        bool,
-        typer.Option(help="process: hosts end with the standard input, not with this process."),
-    ] = False,
+    backend: Annotated[BackendName, typer.Option(envvar="FARM_BACKEND")] = BackendName.PROCESS,
+    hosts_dir: Path | None = None,
+    cord: bool = False,
     image: Annotated[
-        str, _option(["FARM_BUILDER_IMAGE", "FARM_IMAGE"], "docker: image of the builders.")
+        str, typer.Option(envvar=["FARM_BUILDER_IMAGE", "FARM_IMAGE"])
     ] = "build-farm-emulator",
-    network: Annotated[
-        str | None,
-        _option("FARM_BUILDER_NETWORK", "docker: network on which they reach the server."),
-    ] = None,
-    builder_redis: Annotated[
-        str | None,
-        _option(
-            "FARM_BUILDER_REDIS_URL", "process, docker: the server for hosts. Default: the same."
-        ),
-    ] = None,
-    cpus: Annotated[
-        float, _option("FARM_BUILDER_CPUS", "docker: processors of a builder.", min=0.01)
-    ] = 1.0,
-    memory: Annotated[
-        str, _option("FARM_BUILDER_MEMORY", "docker: memory of a builder, such as 512m.")
-    ] = "512m",
-    name: Annotated[
-        str, _option("FARM_NAME", "docker, prepared: distinguishes the farms of one Engine.")
-    ] = "farm",
-    docker_host: Annotated[
-        str | None,
-        _option(
-            "FARM_DOCKER_HOST", "docker, prepared: address of the Engine. Default: DOCKER_HOST."
-        ),
-    ] = None,
-    docker_write_host: Annotated[
-        str | None,
-        _option(
-            "FARM_DOCKER_WRITE_HOST",
-            "prepared: address of the Engine for starts and stops, if different.",
-        ),
-    ] = None,
-    deployment: Annotated[
-        str,
-        _option(
-            "FARM_KUBERNETES_DEPLOYMENT", "kubernetes: name of a pool's Deployment, with {pool}."
-        ),
-    ] = PATTERN,
-    namespace: Annotated[
-        str | None,
-        _option("FARM_KUBERNETES_NAMESPACE", "kubernetes: namespace. Default: the account's."),
-    ] = None,
-    kubernetes_api: Annotated[
-        str, _option("FARM_KUBERNETES_API", "kubernetes: address of the API server.")
-    ] = IN_CLUSTER,
-    kubernetes_account: Annotated[
-        Path, _option("FARM_KUBERNETES_ACCOUNT", "kubernetes: folder with token and ca.crt.")
-    ] = ACCOUNT,
+    network: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_NETWORK")] = None,
+    builder_redis: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_REDIS_URL")] = None,
+    cpus: Annotated[float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01)] = 1.0,
+    memory: Annotated[str, typer.Option(envvar="FARM_BUILDER_MEMORY")] = "512m",
+    name: Annotated[str, typer.Option(envvar="FARM_NAME")] = "farm",
+    docker_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_HOST")] = None,
+    docker_write_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_WRITE_HOST")] = None,
+    deployment: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_DEPLOYMENT")] = PATTERN,
+    namespace: Annotated[str | None, typer.Option(envvar="FARM_KUBERNETES_NAMESPACE")] = None,
+    kubernetes_api: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_API")] = IN_CLUSTER,
+    kubernetes_account: Annotated[Path, typer.Option(envvar="FARM_KUBERNETES_ACCOUNT")] = ACCOUNT,
     settle_time: Annotated[
-        float,
-        _option(
-            "FARM_KUBERNETES_SETTLE_TIME",
-            "kubernetes: seconds after which an idle pod is surely not ready.",
-            min=0,
-        ),
+        float, typer.Option(envvar="FARM_KUBERNETES_SETTLE_TIME", min=0)
     ] = SETTLE_TIME,
-    boot_timeout: Annotated[
-        float,
-        _option(
-            "FARM_BOOT_TIMEOUT",
-            "Seconds after which a builder that has not joined is given up.",
-            min=1,
-        ),
-    ] = 120.0,
+    boot_timeout: Annotated[float, typer.Option(envvar="FARM_BOOT_TIMEOUT", min=1)] = 120.0,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
     builder_metrics_port: Annotated[
-        int | None,
-        _option(
-            "FARM_BUILDER_METRICS_PORT",
-            "docker: port on which each container serves metrics. Default: none.",
-            min=1,
-            max=65535,
-        ),
+        int | None, typer.Option(envvar="FARM_BUILDER_METRICS_PORT", min=1, max=65535)
     ] = None,
 ) -> None:
-    """Size the pools of a live farm, until SIGTERM or Ctrl-C. Further provisioners stand by."""
+    """Size the pools of a live farm, until SIGTERM or Ctrl-C. Further provisioners stand by.
+
+    Args:
+        scenario: The scenario with the provisioner sections of the pools.
+        backend: How plans are carried out; joined: by hosts of farm join; dry-run: not at all.
+        hosts_dir: process: folder for the hosts' logs and process ids.
+        cord: process: hosts end with the standard input, not with this process.
+        image: docker: image of the builders.
+        network: docker: network on which they reach the server.
+        builder_redis: process, docker: the server for hosts. Default: the same.
+        cpus: docker: processors of a builder.
+        memory: docker: memory of a builder, such as 512m.
+        name: docker, prepared: distinguishes the farms of one Engine.
+        docker_host: docker, prepared: address of the Engine. Default: DOCKER_HOST.
+        docker_write_host: prepared: address of the Engine for starts and stops, if different.
+        deployment: kubernetes: name of a pool's Deployment, with {pool}.
+        namespace: kubernetes: namespace. Default: the account's.
+        kubernetes_api: kubernetes: address of the API server.
+        kubernetes_account: kubernetes: folder with token and ca.crt.
+        settle_time: kubernetes: seconds after which an idle pod is surely not ready.
+        boot_timeout: Seconds after which a builder that has not joined is given up.
+        builder_metrics_port: docker: port on which each container serves metrics. Default: none.
+    """
     log_to_stderr()
     loaded = load_scenario(scenario, sets or ())
     algorithms = algorithms_of(loaded)

@@ -7,7 +7,6 @@ be written, one clear message; 130 interrupted.
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 import farm
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
+from farm.terminal.options import with_docstring
 
 #: the commands of each folder, and their heading in the help
 COMMANDS = {
@@ -75,16 +75,6 @@ class LazyCommand(TyperCommand):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
         return self.load().make_context(*args, **extra)
-
-
-def with_docstring(command: Any, docstring: str) -> Any:
-    """Return the command with the help of its options, from ``Args:`` in its docstring."""
-    command.help, _, arguments = inspect.cleandoc(docstring).partition("\n\nArgs:\n")
-    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE))
-    for parameter in command.params:
-        if parameter.name in texts:
-            parameter.help = " ".join(texts[parameter.name].split())
-    return command
 
 
 class Commands(TyperGroup):

@@ -11,7 +11,7 @@ import msgspec
 from farm.core.driver import Observer, World
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.registry import Patience
-from farm.live.settings import DEFAULT_PREFIX
+from farm.live.settings import LiveSettings
 from farm.live.store.take_over import Stays
 from farm.live.wire.pool_report import LiveStatus
 from farm.metrics.series import Series
@@ -23,32 +23,22 @@ if TYPE_CHECKING:
 MAX_WAITING = 2_000_000
 
 
-class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a live farm is set up; times here are real seconds."""
+class LiveOptions(LiveSettings, frozen=True, kw_only=True):
+    """How a live farm is set up: what its hosts are told, and the rest; times are real seconds.
+
+    Without a ``redis_url`` it has a new server.
+    """
 
     speed: float = 1.0
-    #: None: a new server
-    redis_url: str | None = None
-    prefix: str = DEFAULT_PREFIX
     #: builder host processes; 0: none (hosts come from elsewhere), None: as many as needed
     hosts: int | None = None
     #: where the hosts' logs go; None: a temporary folder
     log_folder: Path | None = None
     patience: Patience = Patience()
-    beat_interval: float = 1.0
-    #: work of one idle core in a second, as FARM_WORK_RATES has it; empty: hosts measure it
-    work_rates: str = ""
-    #: what burning jobs burn with, as FARM_BURNER has it
-    burner: str = ""
-    #: hosts serve metrics there if they have a folder to say so
-    metrics_address: str = ""
-    metrics_targets: Path | None = None
     #: while this many jobs wait, no more are accepted
     max_waiting: int = MAX_WAITING
     #: the run lasts at least until this farm time (the end of its phases)
     ends_at: float = 0.0
-    #: names this life of a farm that stays up (``FARM_INCARNATION``)
-    incarnation: str = ""
     #: None: the run ends with its load, and clears up after itself
     stays: Stays | None = None
 

@@ -250,16 +250,8 @@ class _Farm:
         folder = options.log_folder or Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-logs-"))
         )
-        settings = LiveSettings(
-            redis_url=self._url,
-            prefix=options.prefix,
-            beat_interval=options.beat_interval,
-            incarnation=options.incarnation,
-            work_rates=options.work_rates,
-            burner=options.burner,
-            metrics_address=options.metrics_address,
-            metrics_targets=str(options.metrics_targets or ""),
-        )
+        told = {name: getattr(options, name) for name in LiveSettings.__struct_fields__}
+        settings = LiveSettings(**{**told, "redis_url": self._url})
         return self._stack.enter_context(HostProcesses(settings, self._host_count, folder))
 
     def _start_load(self, batches: Batches) -> LoadGenerator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -15,7 +16,7 @@ from farm.core.errors import FarmError, InputError
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-def with_error_messages(app: typer.Typer) -> None:
+def with_error_messages(app: Callable[..., Any]) -> None:
     """Run a command line; a user's error gives one message and exit code 2, no traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that its encoding lacks

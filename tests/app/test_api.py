@@ -270,7 +270,10 @@ def test_data_frames(library: str, method: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(farm.InputError, match=f"pip install {library}"):
         getattr(table, method)()
-    with pytest.raises(farm.InputError, match="found no column 'waiting'; allowed: job_id"):
+    with pytest.raises(
+        farm.InputError,
+        match=r"column: found 'waiting'; did you mean waiting_time_s\? allowed: job_id",
+    ):
         table["waiting"]
 
 

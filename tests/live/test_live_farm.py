@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from farm.core import events
@@ -89,21 +90,33 @@ def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_li
 def test_a_killed_host_loses_no_job(farm, jobs_like):
     """After SIGKILL its jobs run elsewhere and each ends exactly once."""
     jobs = jobs_like(60, service_time=240.0, every=2.0)
-    hosts = []
+    # seconds of real time, so that it still runs when a busy machine kills its host
+    jobs[10] = msgspec.structs.replace(jobs[10], service_time=1500.0)
+    up, killed = [], []
+
+    def kill_its_host(event):
+        if isinstance(event, events.JobStarted) and event.job == jobs[10].id and not killed:
+            world, hosts = up
+            host = world.roster.host_of.get(event.builder)
+            killed.extend(one for one in hosts.alive if host is not None and one.name == host.name)
+            for one in killed:
+                one.kill()
+
     farm.run(
         jobs,
         builders=10,
         speed=300.0,
         hosts=2,
         patience=Patience(silence=1.5),
-        on_event=at_start(20, lambda: hosts.pop().kill()),
-        on_up=lambda _, h: hosts.extend(h.alive),
+        on_event=kill_its_host,
+        on_up=lambda *parts: up.extend(parts),
     )
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
-    assert len(hosts) == 1
+    assert len(killed) == 1
     assert farm.events(events.BuilderLost)
-    assert any(isinstance(c, RequeueJob) for _, commands in farm.story for c in commands)
+    commands = [c for _, commands in farm.story for c in commands if isinstance(c, RequeueJob)]
+    assert jobs[10].id in [command.job for command in commands]
 
 
 def test_a_cut_wire_loses_no_job(farm, jobs_like, server, wire, client):

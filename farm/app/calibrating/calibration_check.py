@@ -193,7 +193,7 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
             hosts=scenario.live.hosts,
             work_rates=rates,
             burner=from_environment().burner or "own",
-            metrics_targets=watch.targets,
+            metrics_targets=str(watch.targets),
         )
         load = batches(build_jobs(scenario))
         scheduler, pools = make_scheduler(scenario), pool_specs(scenario)

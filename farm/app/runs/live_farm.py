@@ -73,7 +73,7 @@ class LiveFarm:
             beat_interval=live.heartbeat,
             max_waiting=live.max_waiting,
             metrics_address=self._place.address,
-            metrics_targets=self._place.targets,
+            metrics_targets=str(self._place.targets or ""),
             **more,
         )
 

@@ -74,7 +74,7 @@ ROLES: dict[str, Role] = {
     ),
     "provisioner": Role(
         about="python -m provisioner",
-        commands=(*READING, "+xadd", "+set", "+del", "+hset"),
+        commands=(*READING, "+xadd", "+set", "+setrange", "+del", "+hset"),
         reads=SHOWN,
         writes=("plans",),
         owns=("provisioner", "provisioner:*"),
