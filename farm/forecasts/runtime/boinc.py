@@ -94,7 +94,7 @@ class Boinc(RuntimeEstimator):
         size = self.size(job)
         plan = size / _bounded(said_time(job, size))  # nominal speed: 1 unless both are given
         share = 1.0 if builder is None else _available(builder)
-        time = wall_time(size, self._speed(job, builder, plan), share)
+        time = wall_time(size, self._believed(job, builder, plan).flops, share)
         return time if is_time(time) else _bounded(said_time(job, size))
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
@@ -115,11 +115,8 @@ class Boinc(RuntimeEstimator):
         host = "pool" if self.options.host == "pool" else "builder"
         return Basis(f"the kind on this {host}", 0 if record is None else int(record.et.n))
 
-    def _speed(self, job: Job, builder: Builder | None, plan: float) -> float:
-        """Return the speed to assume; ``plan`` is what the submitter's figures imply."""
-        return self._believed(job, builder, plan).flops
-
     def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
+        """Return the speed to assume; ``plan`` is what the submitter's figures imply."""
         if builder is not None and is_anonymous(builder):
             own = self.anonymous(job, builder)
             learned = own.size_scale != 1.0 or own.flops != own.client_flops
