@@ -40,7 +40,7 @@ from farm.workload.alike import AlikeJobs
 
 FAST = find_spec("numba") is not None
 if FAST:
-    from farm.sim.fast.load import Load, load_of
+    from farm.sim.fast.job_arrays import Load, load_of
     from farm.sim.fast.play import Played
     from farm.sim.fast.play import play as play_fast
 

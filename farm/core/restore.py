@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from farm.core.dispatching.matching import Lane
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules, sort_key

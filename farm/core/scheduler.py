@@ -27,7 +27,7 @@ from farm.core.dispatching.matching import Lane
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause

@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.driver import Observer, World
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.hosts.registry import Patience
+from farm.live.hosts.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.store.take_over import Stays
 from farm.live.wire.pool_report import LiveStatus

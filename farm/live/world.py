@@ -26,8 +26,8 @@ from farm.core.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
-from farm.live.hosts.registry import Roster
-from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.hosts.roster import Roster
 from farm.live.hosts.successor_state import SuccessorState
 from farm.live.options import LiveOptions
 from farm.live.redis.fence import LostWritesError, SpoiltError

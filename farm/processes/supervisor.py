@@ -2,8 +2,9 @@
 
 A service that ends unexpectedly is restarted. One that repeatedly ends soon after its start
 is given longer and longer pauses, and given up in the end.
-Each has a *cord* (``farm.processes.on_cord``), whose other end only this process holds: builder
-hosts inherit theirs from the provisioner. All leave when it closes, however this process ended.
+Each has a *cord* (``farm.processes.ends_with_keeper``), whose other end only this process holds:
+builder hosts inherit theirs from the provisioner. All leave when it closes, however this process
+ended.
 They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
 kernel (as a member of an orphaned group), and leaves too.
 """
@@ -22,8 +23,8 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError
+from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.log_files import last_line
-from farm.processes.on_cord import command_on_cord
 
 log = logging.getLogger("farm.supervisor")
 

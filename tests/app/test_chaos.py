@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.app.chaos.append_only_reader import commands_of
 from farm.app.chaos.machine import Machine, can_be_faked, kinds_here
 from farm.app.chaos.plan import FAKED, FaultKind, plan
 from farm.app.chaos.verdict import begun_twice, ended_twice, without_builder
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause, Job
-from farm.live.redis.append_only_reader import commands_of
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer
 from workers.journal import AttemptJournal, Entry, read_journals

@@ -12,8 +12,8 @@ from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.formula import estimate_queue
 from farm.forecasts.dispatch.job_estimate import estimate_at
+from farm.forecasts.dispatch.queue_estimates import estimate_queue
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad.duration import estimate_duration

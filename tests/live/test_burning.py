@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from farm.core import events
-from farm.live.hosts.registry import Patience
+from farm.live.hosts.roster import Patience
 
 pytestmark = [
     pytest.mark.live,

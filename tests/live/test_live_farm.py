@@ -16,7 +16,7 @@ from farm.core import events
 from farm.core.commands import RequeueJob
 from farm.core.model import Builder, Job, Platform
 from farm.live.hosts.host_processes import HostProcess
-from farm.live.hosts.registry import Patience
+from farm.live.hosts.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play
 

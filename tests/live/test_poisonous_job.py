@@ -8,7 +8,7 @@ from farm.core import events
 from farm.core.model import Cause
 from farm.core.rules import SchedulingRules
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.hosts.registry import Patience
+from farm.live.hosts.roster import Patience
 
 pytestmark = pytest.mark.live
 

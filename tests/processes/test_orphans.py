@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from farm.processes.child import ORPHANED
+from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.identity import began_at
-from farm.processes.on_cord import command_on_cord
 from farm.processes.orphans import end_at_once
 from tests.fixtures.waiting import until
 

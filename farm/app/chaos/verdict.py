@@ -15,13 +15,13 @@ from statistics import median
 
 import msgspec
 
+from farm.app.chaos.append_only_reader import hash_writes
 from farm.app.chaos.farm import PREFIX, ChaosFarm
 from farm.app.chaos.plan import FaultKind
 from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause
-from farm.live.redis.append_only_reader import hash_writes
 from farm.live.redis.keys import Keys
 from workers.journal import Entry, read_journals
 

@@ -13,7 +13,7 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.hosts.registry import Patience
+from farm.live.hosts.roster import Patience
 from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import Desk
 from farm.live.options import LiveOptions, Watchers

@@ -16,8 +16,8 @@ from farm.app.long_running.snapshots import view_from
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
-from farm.forecasts.dispatch.formula import QueueEstimates, estimate_queue
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup, estimate_at
+from farm.forecasts.dispatch.queue_estimates import QueueEstimates, estimate_queue
 from farm.forecasts.dispatch.rules import RULES, Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from farm.core.contention.laws import THESIS_TABLE, slowdown_table
-from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.errors import InputError
+from farm.forecasts.overload_risk import expected_slowdown
 from farm.results.figures.lines import Figure, write_figures
 from farm.terminal.options import AsJson, Plot
 from farm.terminal.output import note, print_json

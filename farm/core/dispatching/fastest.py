@@ -25,7 +25,7 @@ from farm.core.commands import Command
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher, free_slot
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Builder
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.queues.plain import PlainQueue

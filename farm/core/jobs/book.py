@@ -8,7 +8,7 @@ from __future__ import annotations
 from farm.core.commands import Command, EndJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Cause, Job, Outcome
 from farm.core.rules import SchedulingRules, sort_key
 from farm.core.state import JobState, JobStatus

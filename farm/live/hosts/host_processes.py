@@ -13,8 +13,8 @@ import msgspec
 from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
 from farm.metrics.targets import forget_host
+from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.log_files import last_line
-from farm.processes.on_cord import command_on_cord
 
 STOP_TIMEOUT = 5.0
 #: a host that ends this soon after its start is broken; restarting it would not help
@@ -31,9 +31,9 @@ def hosts_needed(builders: int, room: int = 0) -> int:
 class HostProcess:
     """One Celery worker process that runs builders.
 
-    Its standard input is its cord (``farm.processes.on_cord``): when the other end closes, it
-    leaves. With its own cord this process holds the other end; otherwise it inherits our standard
-    input and lives as long as that is open.
+    Its standard input is its cord (``farm.processes.ends_with_keeper``): when the other end closes,
+    it leaves. With its own cord this process holds the other end; otherwise it inherits our
+    standard input and lives as long as that is open.
     """
 
     def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:

@@ -27,8 +27,8 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.hosts.registry import HostState, Roster, Strangers
-from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.hosts.roster import HostState, Roster, Strangers
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 
 from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
-from farm.live.hosts.registry import HostState, Roster
+from farm.live.hosts.roster import HostState, Roster
 from farm.live.wire.messages import HostCommand, Reset
 from farm.live.wire.task_messages import TaskMessages
 

@@ -8,7 +8,7 @@ import numpy as np
 from farm.results.json_names import json_name
 from farm.results.summary.columns import Columns
 from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.ends import Flags, total
+from farm.results.summary.job_columns import Flags, total
 from farm.results.summary.spans import LOST, RETIRED, Spans
 
 

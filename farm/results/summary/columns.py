@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from farm.core.model import Cause
-from farm.results.summary.ends import CAUSES, Ends, Numbers, total
+from farm.results.summary.job_columns import CAUSES, Ends, Numbers, total
 from farm.results.summary.spans import Attempts, Spans
 
 

@@ -18,7 +18,14 @@ from farm.results.json_names import json_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
 from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered, total, which
+from farm.results.summary.job_columns import (
+    Ends,
+    Numbers,
+    in_order_of_appearance,
+    numbered,
+    total,
+    which,
+)
 
 MOST_PARTS = 200
 """How many invocations are listed: those with the most jobs; the others share one line."""

@@ -18,7 +18,7 @@ from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.results.summary.builder_time import Window
 from farm.results.summary.descriptive_statistics import Floats, quantile
-from farm.results.summary.ends import CAUSES
+from farm.results.summary.job_columns import CAUSES
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import counted
 from farm.units import format_roughly, parse_time

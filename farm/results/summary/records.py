@@ -22,7 +22,7 @@ from farm.core.events import (
 )
 from farm.core.model import Job
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import Ends
+from farm.results.summary.job_columns import Ends
 from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans, VoidAttempt
 
 

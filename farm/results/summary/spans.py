@@ -10,7 +10,7 @@ import numpy as np
 
 from farm.core.commands import EndJob
 from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.ends import Ends, Flags, Numbers, floats, numbered, which
+from farm.results.summary.job_columns import Ends, Flags, Numbers, floats, numbered, which
 
 BuilderEnd = Literal["retired", "lost"]
 STAYED, RETIRED, LOST = range(3)

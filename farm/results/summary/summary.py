@@ -26,7 +26,7 @@ from farm.results.summary.builder_time import (
 from farm.results.summary.columns import Columns
 from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
-from farm.results.summary.ends import Ends, Numbers, in_order_of_appearance, numbered
+from farm.results.summary.job_columns import Ends, Numbers, in_order_of_appearance, numbered
 from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
 

@@ -13,7 +13,7 @@ import msgspec
 from farm.assembly import pool_specs
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
@@ -83,7 +83,7 @@ def try_fast(
     if why := why_not_these(rules, jobs, specs):
         return Try(left, why=why)
 
-    from farm.sim.fast.load import load_of  # noqa: PLC0415 - Numba, for those who need it
+    from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, for those who need it
     from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
 
     columns = load_of(rules.policy, scheduler.estimator, jobs)

@@ -18,10 +18,10 @@ from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
+from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout, loop
 from farm.sim.fast.kernel.compiled import by_attribute
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
-from farm.sim.fast.load import Load
 from farm.sim.too_large import LIVES_ALLOWED
 
 Algorithms = Mapping[str, Algorithm[Any]]

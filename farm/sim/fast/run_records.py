@@ -13,7 +13,7 @@ from farm.core.commands import EndJob
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.columns import Columns
-from farm.results.summary.ends import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
+from farm.results.summary.job_columns import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
 from farm.results.summary.records import RunRecords
 from farm.results.summary.spans import Attempts, Spans
 from farm.sim.fast.kernel import layout

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
-from farm.core.queues.fair_share import replay
+from farm.core.queues.fair_share import future_order
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
 from farm.forecasts.dispatch.at_submission import executing
 from farm.forecasts.dispatch.farm_snapshot import view_of
-from farm.forecasts.dispatch.formula import estimate_queue
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.queue_estimates import estimate_queue
 from farm.forecasts.dispatch.rules import RULES
 from tests.fixtures.estimates import whole_table
 from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
@@ -45,7 +45,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
         patch.setattr(platform_queue, "SAMPLED", 2)
-        patch.setattr(replay, "AT_ONCE", 2)
+        patch.setattr(future_order, "AT_ONCE", 2)
         seen = [list(islice(order, steps)) for order in kept]
         for kind, number in after:
             player.play(kind, number)
@@ -77,7 +77,7 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
         patch.setattr(in_steps, "STEP", 2)
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
         patch.setattr(platform_queue, "SAMPLED", 2)
-        patch.setattr(replay, "AT_ONCE", 2)
+        patch.setattr(future_order, "AT_ONCE", 2)
         for kind, number in after:
             player.play(kind, number)
             sweep.step()

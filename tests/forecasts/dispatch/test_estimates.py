@@ -5,7 +5,7 @@ import pytest
 from farm.core.errors import StateError
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.formula import estimate_queue
+from farm.forecasts.dispatch.queue_estimates import estimate_queue
 from farm.forecasts.dispatch.rules import FARM, LAUNCHPAD, LAUNCHPAD_2010, PAGE
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from tests.fixtures.estimates import estimate_dispatch, predecessors_of

@@ -6,8 +6,8 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import PlainQueue
 from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
-from farm.forecasts.dispatch.formula import QueueEstimates, estimate_queue
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.dispatch.queue_estimates import QueueEstimates, estimate_queue
 from farm.forecasts.dispatch.rules import FARM
 from farm.forecasts.dispatch.view import FarmView
 from tests.fixtures.estimates import whole_table

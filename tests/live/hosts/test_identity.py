@@ -19,7 +19,7 @@ from farm.core.events import (
     SlotCleaned,
 )
 from farm.core.model import Builder, Job
-from farm.live.hosts.registry import MAX_TOLD, Patience, Roster
+from farm.live.hosts.roster import MAX_TOLD, Patience, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 

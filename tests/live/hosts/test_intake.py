@@ -5,8 +5,8 @@ from __future__ import annotations
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.live.hosts.intake import Intake
-from farm.live.hosts.registry import Patience, Roster
-from farm.live.hosts.requests import BuilderRequests
+from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.hosts.roster import Patience, Roster
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 

@@ -9,7 +9,7 @@ from farm.core import events
 from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderRetired
 from farm.core.model import Builder, Job
-from farm.live.hosts.registry import Patience, Roster
+from farm.live.hosts.roster import Patience, Roster
 from farm.live.hosts.successor_state import write_hosts
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, SavedFarm

@@ -28,7 +28,7 @@ from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import RunInfo, summarise
 from farm.sim.fast.engine_choice import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
-from farm.sim.fast.load import load_of
+from farm.sim.fast.job_arrays import load_of
 from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.run_records import records
 from farm.sim.provisioning import SimulatedProvisioner

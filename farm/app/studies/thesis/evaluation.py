@@ -23,9 +23,9 @@ from farm.app.studies.thesis.model import (
     play_cases,
 )
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
-from farm.core.contention.overload_risk import expected_slowdown
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
+from farm.forecasts.overload_risk import expected_slowdown
 from farm.results.figures.chart import Chart
 from farm.results.figures.lines import Figure
 from farm.results.figures.page import Section, Table

@@ -118,7 +118,7 @@ def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
 
 def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
     """Simulate in threads: compiled code holds no lock."""
-    from farm.sim.fast.load import Load, load_of  # noqa: PLC0415 - Numba, where it is installed
+    from farm.sim.fast.job_arrays import Load, load_of  # noqa: PLC0415 - Numba, where it is installed
     from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
 
     loads: dict[tuple[int, str, str], list[Load]] = {}

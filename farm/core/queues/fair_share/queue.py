@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from farm.core.errors import InvariantError
+from farm.core.queues.fair_share.future_order import Replay, kept_order
 from farm.core.queues.fair_share.invocation import (
     TIE,
     Execution,
@@ -21,7 +22,6 @@ from farm.core.queues.fair_share.invocation import (
     SwappingFreeSlots,
 )
 from farm.core.queues.fair_share.listing import TreeListing
-from farm.core.queues.fair_share.replay import Replay, kept_order
 from farm.core.queues.fair_share.slots import SlotBook, SlotRecord
 from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix

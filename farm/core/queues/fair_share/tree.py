@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from farm.core.queues.fair_share.future_order import Replay
 from farm.core.queues.fair_share.invocation import (
     Execution,
     FreeSlots,
@@ -11,7 +12,6 @@ from farm.core.queues.fair_share.invocation import (
     Invocation,
     Operation,
 )
-from farm.core.queues.fair_share.replay import Replay
 from farm.core.queues.plain import Key
 from farm.core.state import Slot
 

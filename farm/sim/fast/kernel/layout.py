@@ -202,7 +202,7 @@ NOTE = record(
 
 
 class Farm(NamedTuple):
-    """Everything that one run needs; ``load.py`` and ``play.py`` fill it."""
+    """Everything that one run needs; ``job_arrays.py`` and ``play.py`` fill it."""
 
     #: in order of submission
     jobs: Array

@@ -1,4 +1,4 @@
-"""``python -m farm.processes.on_cord MODULE …``: runs a module in a process that its keeper holds.
+"""``python -m farm.processes.ends_with_keeper MODULE …``: a module's process ends with its keeper.
 
 Standard input is the *cord*: a pipe whose other end only the keeper has. When it closes, however
 the keeper ended, this process is asked to end as by SIGTERM, and ended a little later if it has
@@ -22,7 +22,7 @@ LAST_CHANCE = 5.0
 
 def command_on_cord(*words: str) -> list[str]:
     """Return the command line that runs a module (the first word) on our interpreter so."""
-    return [sys.executable, "-m", "farm.processes.on_cord", *words]
+    return [sys.executable, "-m", "farm.processes.ends_with_keeper", *words]
 
 
 def watch() -> None:

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from farm.core.jobs.estimator import Estimator
+from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
 from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.ends import Numbers, attributed, numbered
+from farm.results.summary.job_columns import Numbers, attributed, numbered
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.workload.alike import AlikeJobs
