@@ -73,7 +73,7 @@ class Scheduler:
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
-        self._hopeless = UnrunnableJobs(self.canceller, self.builders, self.keeper, self._alarms)
+        self._unrunnable = UnrunnableJobs(self.canceller, self.builders, self.keeper, self._alarms)
         self._learns = estimator.learns
         self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
@@ -360,13 +360,13 @@ class Scheduler:
         self.reorderer.go_on(at, commands)
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded, commands: list[Command]) -> None:
-        """From now on, fail hopeless jobs after each event that may make a job hopeless."""
-        if self._hopeless.watches:
+        """From now on, fail unrunnable jobs after each event that may make a job unrunnable."""
+        if self._unrunnable.watches:
             raise StaleEventError
-        self._hopeless.watches = True
-        for kind in self._handlers.keys() - _LEAVE_HOPE:
-            self._handlers[kind] = followed_by(self._handlers[kind], self._hopeless.give_up)
-        self._hopeless.give_up(event.at, commands)
+        self._unrunnable.watches = True
+        for kind in self._handlers.keys() - _KEEP_RUNNABLE:
+            self._handlers[kind] = followed_by(self._handlers[kind], self._unrunnable.give_up)
+        self._unrunnable.give_up(event.at, commands)
 
     # --- look-up ----------------------------------------------------------------------------
 
@@ -385,8 +385,8 @@ class Scheduler:
         return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
 
 
-_LEAVE_HOPE = {events.JobStarted, events.LoadReported, events.EstimateMade}
-"""Events that cannot make a waiting job hopeless."""
+_KEEP_RUNNABLE = {events.JobStarted, events.LoadReported, events.EstimateMade}
+"""Events that cannot make a waiting job unrunnable."""
 
 
 def _only_recorded(_: Event, __: list[Command]) -> None:

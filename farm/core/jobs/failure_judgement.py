@@ -75,6 +75,6 @@ def _verdict(
         give_up = not retry or builder_failures >= JOB_RESET_THRESHOLD
         return None, "reset" if give_up else None
     if builder_failures > job_failures:
-        hopeless = builder_failures >= BUILDER_FAILURE_THRESHOLD
-        return "fail" if hopeless else "dirty", "reset"
+        broken = builder_failures >= BUILDER_FAILURE_THRESHOLD
+        return "fail" if broken else "dirty", "reset"
     return None, "fail"

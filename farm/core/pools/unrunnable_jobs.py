@@ -65,10 +65,10 @@ class UnrunnableJobs:
         if any(pool.requested for pool in self._keeper.pools.values()):
             return []
         lanes = self._canceller.dispatcher.matching.lanes
-        hopeless = [lane for lane in lanes if lane.waiting and not self._may_run(lane.platform)]
-        if not hopeless:
+        blocked = [lane for lane in lanes if lane.waiting and not self._may_run(lane.platform)]
+        if not blocked:
             return []
-        return [s for s in self._jobs.values() if (s.leader or s).lane in hopeless]
+        return [s for s in self._jobs.values() if (s.leader or s).lane in blocked]
 
     def _may_run(self, platform: Platform) -> bool:
         return any(
