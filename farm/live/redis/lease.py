@@ -126,12 +126,14 @@ class Lease:
     def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
-            self._meet_trouble(pipe)
             value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
             if epoch < self._read:
                 self._not_before = time.monotonic() + GRACE * self._time
             self._read, self._highest = epoch, max(epoch, self._highest)
-            if holder_of(value) or (value is None and time.monotonic() < self._not_before):
+            if holder_of(value):
+                self._notice_trouble(pipe)
+                return None
+            if value is None and time.monotonic() < self._not_before:
                 return None
             pipe.multi()
             self._set(pipe)
@@ -142,14 +144,17 @@ class Lease:
         self._thread.start()
         return Fence(client, self._keys, self._epoch, commits)
 
-    def _meet_trouble(self, pipe: Connection) -> None:
-        """Raise the error that now keeps the holder from refreshing its lease.
+    def _notice_trouble(self, pipe: Connection) -> None:
+        """Leave the lease alone for a while if the server keeps its holder from refreshing it.
 
-        The write of nothing changes nothing, but a server that refuses writes refuses it too.
-        Reads alone would show a valid lease for as long as the trouble lasts.
+        The write of nothing changes nothing, but a server that refuses writes refuses it too. By
+        reading alone the lease would be valid, and free the moment the trouble is over.
         """
-        with PassOverSpoilt():
-            pipe.setrange(self._key, 0, "")
+        try:
+            with PassOverSpoilt():
+                pipe.setrange(self._key, 0, "")
+        except redis.RedisError:
+            self._not_before = time.monotonic() + GRACE * self._time
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""

@@ -216,8 +216,7 @@ class TestRealServer:
         assert standby.try_to_take(client) is None
         client.config_set("maxmemory", "1")
         try:
-            with pytest.raises(redis.OutOfMemoryError):
-                standby.try_to_take(client)
+            assert standby.try_to_take(client) is None
             client.delete(keys.lease)  # it could not be renewed
         finally:
             client.config_set("maxmemory", "0")
