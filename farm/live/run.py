@@ -218,7 +218,7 @@ class _Farm:
         self._stack.callback(self._lease.release)
         stays = self._options.stays
         if stays is None:
-            return self._lease.take(self._client, self._url)
+            return self._lease.take(self._client, self._url, self._wait_out)
         return self._lease.stand_by(self._client, self._wait_out, stays.on_charge)
 
     def _open_store(self) -> SavedFarm | None:

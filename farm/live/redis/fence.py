@@ -4,12 +4,13 @@ A scheduler that takes a farm in charge gets the next epoch. The server carries 
 only if that epoch is still the farm's: what a scheduler sends that was paused for longer than its
 lease is refused, whatever it believes. Commits are counted beside it. So one whose answer was lost
 is known to have been made, and a server that came back without its last writes is found out.
+The process in charge is named beside both, so that it is known after its lease has expired.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 
@@ -51,20 +52,30 @@ class SpoiltError(LostWritesError):
         self.keys = keys
 
 
+class Charge(NamedTuple):
+    """What the server says about who is in charge; all of it is nothing where nobody ever was.
+
+    ``holder``: who took the farm last, as its lease says; empty once that one released it.
+    """
+
+    epoch: int = 0
+    commits: int = 0
+    holder: bytes = b""
+
+
 class Fence:
     """Guards one writer's transactions.
 
     Args:
         client: where they are carried out.
         keys: the farm.
-        epoch, commits: those at the instant when this writer took charge (0: none).
+        charge: as it was written when this writer took charge; None: nobody ever did.
     """
 
-    def __init__(self, client: Connection, keys: Keys, epoch: int = 0, commits: int = 0) -> None:
+    def __init__(self, client: Connection, keys: Keys, charge: Charge | None = None) -> None:
         self._client = client
         self._key = keys.fence
-        self.epoch = epoch
-        self.commits = commits
+        self.epoch, self.commits, self._holder = charge or Charge()
         #: whether the last commit may have been made without an answer
         self._in_doubt = False
         #: the server lacks what it acknowledged, until it is restored
@@ -100,7 +111,7 @@ class Fence:
 
         def fill_all(pipe: Connection) -> None:
             fill(pipe)
-            set_stand(pipe, self._key, self.epoch, self.commits)
+            set_charge(pipe, self._key, Charge(self.epoch, self.commits, self._holder))
 
         self.restore_part(fill_all, watch)
         self._in_doubt = self.lost_writes = False
@@ -116,8 +127,7 @@ class Fence:
         """
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
-            epoch, _ = stand(pipe, self._key)
-            if epoch > self.epoch:
+            if charge_at(pipe, self._key).epoch > self.epoch:
                 raise DeposedError
             watch(pipe)
             pipe.multi()
@@ -130,7 +140,7 @@ class Fence:
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
-            epoch, commits = stand(pipe, self._key)
+            epoch, commits, _ = charge_at(pipe, self._key)
             if epoch > self.epoch:
                 raise DeposedError
             if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
@@ -154,18 +164,18 @@ class Fence:
         self._in_doubt = False
 
 
-def stand(pipe: Connection, key: str) -> tuple[int, int]:
-    """Return the epoch and the number of commits; 0 for what is no such number."""
+def charge_at(pipe: Connection, key: str) -> Charge:
+    """Return what is there; 0 for what is no number."""
     with PassOverSpoilt():
-        epoch, commits = pipe.hmget(key, "epoch", "commits")
-        return _count(epoch), _count(commits)
-    return 0, 0
+        epoch, commits, holder = pipe.hmget(key, "epoch", "commits", "holder")
+        return Charge(_count(epoch), _count(commits), holder or b"")
+    return Charge()
 
 
-def set_stand(pipe: Connection, key: str, epoch: int, commits: int) -> None:
-    """Write both, whatever is there now."""
+def set_charge(pipe: Connection, key: str, charge: Charge) -> None:
+    """Write it, whatever is there now."""
     pipe.delete(key)
-    pipe.hset(key, mapping={"epoch": epoch, "commits": commits})
+    pipe.hset(key, mapping=charge._asdict())
 
 
 def _count(value: bytes | None) -> int:

@@ -5,7 +5,8 @@ key (after prefix)     type     meaning
 ===================== ======== =====================================================
 lease                  string   the scheduler in charge and its token (JSON); it expires
 fence                  hash     ``epoch`` counts the schedulers that took charge, ``commits`` their
-                                transactions; only those of the latest epoch are carried out
+                                transactions; only those of the latest epoch are carried out;
+                                ``holder`` names the last one, until it releases the farm
 meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry read,
                                 JSON) and ``at`` (farm time then), ``clock`` (the same by the clock
                                 of the scheduler's machine); of a long-running farm also

@@ -15,7 +15,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import DeposedError, Fence, set_stand, stand
+from farm.live.redis.fence import Charge, DeposedError, Fence, charge_at, set_charge
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.processes.identity import began_at, is_alive, process_space
@@ -23,8 +23,8 @@ from farm.processes.identity import began_at, is_alive, process_space
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
 #: was only slow loses its charge, and the fence keeps it from writing
 LEASE_TIME = 2.0
-#: lease times that a holder has, once trouble with the server is over, to take its lease again
-GRACE = 3
+#: real seconds that a holder has, once trouble with the server is over, to take its lease again
+GRACE = 3 * LEASE_TIME
 #: real seconds between two tries to take it
 STANDBY_INTERVAL = 0.1
 
@@ -55,31 +55,48 @@ def holder_of(value: bytes | None) -> Holder | None:
 
 
 class Lease:
-    """Taken once, and refreshed by a thread so that a long decision does not lose it."""
+    """Taken once, and refreshed by a thread so that a long decision does not lose it.
 
-    def __init__(self, client: Connection, keys: Keys, lease_time: float = LEASE_TIME) -> None:
+    An absent lease is taken at once if the last holder is known to have died or to have released
+    it, or if this process has watched the server for a lease time and saw no trouble.
+    """
+
+    def __init__(
+        self,
+        client: Connection,
+        keys: Keys,
+        lease_time: float = LEASE_TIME,
+        grace: float = GRACE,
+    ) -> None:
         self._client = client
         self._keys = keys
         self._key = keys.lease
         self._time = lease_time
+        self._grace = grace
         pid = os.getpid()
         self.holder = Holder(
             uuid.uuid4().hex, socket.gethostname(), pid, process_space(), began_at(pid)
         )
         self._value = msgspec.json.encode(self.holder)
         self._epoch = 0
-        #: the epoch that was read last, and the highest; until when an absent lease is left alone
+        #: the epoch that was read last, and the highest
         self._read = self._highest = 0
-        self._not_before = 0.0
+        #: until when an absent lease is left to a holder that may live; None: before the first look
+        self._not_before: float | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         #: another process took over
         self.lost = False
 
-    def take(self, client: Connection, url: str) -> Fence:
-        """Take charge of the farm and keep it; raises ServerError if a live scheduler has it."""
-        fence = self.try_to_take(client)
-        if fence is None:
+    def take(self, client: Connection, url: str, wait: Callable[[float], object]) -> Fence:
+        """Take charge of the farm and keep it; raises ServerError if a live scheduler has it.
+
+        ``wait`` pauses for real seconds: a lease time at most, if the last holder may have died.
+        """
+        while (fence := self.try_to_take(client)) is None:
+            if holder_of(self._value_at(self._client)) is None:
+                wait(STANDBY_INTERVAL)
+                continue
             raise ServerError(
                 f"Redis at {redacted(url)} already has a farm with a live scheduler"
                 f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
@@ -113,36 +130,48 @@ class Lease:
 
         Returns the fence for what the new holder writes through ``client``. When the server has
         been in trouble, or has lost what it had, its holder could not keep the lease and has the
-        farm in memory: it is given time to take it again.
+        farm in memory: it is given time to take it again. A process that has just begun cannot
+        know of a trouble that is just over.
         """
         try:
             return self._try_to_take(client)
         except redis.WatchError:  # another process was faster
             return None
         except redis.RedisError:
-            self._not_before = time.monotonic() + GRACE * self._time
+            self._leave_alone(self._grace)
             raise
 
     def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
-            value, (epoch, commits) = self._value_at(pipe), stand(pipe, self._keys.fence)
-            if epoch < self._read:
-                self._not_before = time.monotonic() + GRACE * self._time
-            self._read, self._highest = epoch, max(epoch, self._highest)
+            value, charge = self._value_at(pipe), charge_at(pipe, self._keys.fence)
+            if self._not_before is None:
+                self._leave_alone(self._time)
+            if charge.epoch < self._read:
+                self._leave_alone(self._grace)
+            self._read, self._highest = charge.epoch, max(charge.epoch, self._highest)
             if holder_of(value):
                 self._notice_trouble(pipe)
                 return None
-            if value is None and time.monotonic() < self._not_before:
+            if value is None and self._may_be_taken_again(charge):
                 return None
+            taken = Charge(self._highest + 1, charge.commits, self._value)
             pipe.multi()
             self._set(pipe)
-            set_stand(pipe, self._keys.fence, self._highest + 1, commits)
+            set_charge(pipe, self._keys.fence, taken)
             pipe.execute()
-        self._epoch = self._highest + 1
+        self._epoch = taken.epoch
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
-        return Fence(client, self._keys, self._epoch, commits)
+        return Fence(client, self._keys, taken)
+
+    def _leave_alone(self, seconds: float) -> None:
+        self._not_before = time.monotonic() + seconds
+
+    def _may_be_taken_again(self, charge: Charge) -> bool:
+        """Return whether the last holder of an absent lease may live and still take it again."""
+        lives = charge.epoch < self._highest or holder_of(charge.holder) is not None
+        return lives and time.monotonic() < (self._not_before or 0.0)
 
     def _notice_trouble(self, pipe: Connection) -> None:
         """Leave the lease alone for a while if the server keeps its holder from refreshing it.
@@ -154,7 +183,7 @@ class Lease:
             with PassOverSpoilt():
                 pipe.setrange(self._key, 0, "")
         except redis.RedisError:
-            self._not_before = time.monotonic() + GRACE * self._time
+            self._leave_alone(self._grace)
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""
@@ -169,11 +198,15 @@ class Lease:
         self._thread.join()
         self._thread = None
         with contextlib.suppress(redis.RedisError), self._client.pipeline() as pipe:
-            pipe.watch(self._key)
-            if self._value_at(pipe) == self._value:
-                pipe.multi()
+            pipe.watch(self._key, self._keys.fence)
+            held = self._value_at(pipe) == self._value
+            named = charge_at(pipe, self._keys.fence).holder == self._value
+            pipe.multi()
+            if held:
                 pipe.delete(self._key)
-                pipe.execute()
+            if named:
+                pipe.hdel(self._keys.fence, "holder")
+            pipe.execute()
 
     def _keep(self) -> None:
         while not self._stop.wait(self._time / 4):
@@ -187,7 +220,7 @@ class Lease:
         """Extend the lease, even if it has expired or was deleted, unless another has taken it."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key)
-            epoch, _ = stand(pipe, self._keys.fence)
+            epoch = charge_at(pipe, self._keys.fence).epoch
             if epoch > self._epoch or self._value_at(pipe) not in (self._value, None):
                 return False
             pipe.multi()

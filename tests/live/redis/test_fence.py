@@ -9,6 +9,7 @@ import redis as redis_library
 from farm.live.redis.fence import DeposedError, Fence, LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
+from tests.fixtures.leases import watching
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
@@ -57,7 +58,7 @@ class Cut:
 
 def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
     """Protects what a successor decided from a scheduler that was paused past its lease."""
-    lease, other = Lease(redis, keys), Lease(redis, keys)
+    lease, other = Lease(redis, keys), watching(redis, keys)
     old = lease.try_to_take(redis)
     redis.delete(keys.lease)  # it expired
     new = other.try_to_take(redis)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
@@ -21,6 +22,7 @@ from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
+from farm.processes.identity import process_space
 from tests.fixtures.ports import own_port
 
 
@@ -159,18 +161,18 @@ class TestRealServer:
     def test_another_scheduler_is_there(self, client, server, keys):
         """Two live farms on the same keys: the second is told which one has them."""
         first, second = Lease(client, keys), Lease(client, keys)
-        first.take(client, server.url)
+        first.take(client, server.url, time.sleep)
         with pytest.raises(ServerError, match=f"live scheduler .process {os.getpid()}"):
-            second.take(client, server.url)
+            second.take(client, server.url, time.sleep)
         first.release()
-        second.take(client, server.url)
+        second.take(client, server.url, time.sleep)
         second.release()
         assert client.get(keys.lease) is None
 
     def test_a_lost_lease_is_noticed(self, client, server, keys):
         """When another scheduler has the lease, the old holder notices and must not release it."""
         lease = Lease(client, keys, lease_time=0.2)
-        lease.take(client, server.url)
+        lease.take(client, server.url, time.sleep)
         client.set(keys.lease, "another scheduler")
         deadline = time.monotonic() + 60
         while not lease.lost and time.monotonic() < deadline:
@@ -200,7 +202,7 @@ class TestRealServer:
 
         trouble = Trouble()
         lease = Lease(trouble, keys, lease_time=2.0)
-        lease.take(client, server.url)
+        lease.take(client, server.url, time.sleep)
         assert trouble.well_again.wait(60), "its thread has ended"
         assert not lease.lost
         assert client.get(keys.lease) is not None
@@ -211,7 +213,7 @@ class TestRealServer:
 
         The standby sees the trouble while the lease is still valid: it may expire with its end.
         """
-        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        holder, standby = Lease(client, keys), Lease(client, keys, grace=180.0)
         assert holder.try_to_take(client) is not None
         assert standby.try_to_take(client) is None
         client.config_set("maxmemory", "1")
@@ -223,12 +225,48 @@ class TestRealServer:
         assert standby.try_to_take(client) is None
         holder.release()
 
-        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        holder, standby = Lease(client, keys), Lease(client, keys, grace=180.0)
         assert holder.try_to_take(client) is not None
         assert standby.try_to_take(client) is None
         client.delete(keys.fence, keys.lease)
         assert standby.try_to_take(client) is None
         holder.release()
+
+    def test_a_newcomer_leaves_the_farm_to_a_holder_that_may_live(self, client, keys):
+        """A trouble that was over just before it began kept the holder from its lease."""
+        holder, newcomer = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        assert holder.try_to_take(client) is not None
+        client.delete(keys.lease)  # it could not be renewed
+        assert newcomer.try_to_take(client) is None
+        holder.release()
+        fence = newcomer.try_to_take(client)
+        assert fence is not None, "the farm was released"
+        fence.restore(lambda _: None)  # what a server has lost is written with its holder
+        client.delete(keys.lease)
+        assert Lease(client, keys, lease_time=60.0).try_to_take(client) is None
+        newcomer.release()
+
+    @pytest.mark.parametrize("visible", [True, False])
+    def test_a_newcomer_takes_the_farm_of_a_dead_holder(self, client, server, keys, visible: bool):
+        """At once if it sees that the process is dead, otherwise after a lease time."""
+        holder = Lease(client, keys)
+        assert holder.try_to_take(client) is not None
+        holder._stop.set()
+        dead = msgspec.structs.replace(
+            holder.holder, began="another process", space=process_space() if visible else "away"
+        )
+        client.hset(keys.fence, "holder", msgspec.json.encode(dead))
+        client.delete(keys.lease)  # it expired
+        waits: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            time.sleep(seconds)
+
+        newcomer = Lease(client, keys, lease_time=0.2)
+        newcomer.take(client, server.url, wait)
+        assert bool(waits) is not visible
+        newcomer.release()
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
     def test_a_killed_farm_takes_its_server_with_it(self):

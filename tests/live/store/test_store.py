@@ -22,6 +22,7 @@ from farm.live.store.store import Store
 from farm.live.wire.dead_letters import kept
 from farm.live.wire.messages import VERSION
 from tests.fixtures.job_records import on_builders, running_record, waiting_record
+from tests.fixtures.leases import watching
 from tests.fixtures.readable_store import ReadableStore
 
 AMD64 = Platform("amd64", True)
@@ -237,7 +238,7 @@ def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
     lease = Lease(redis, keys)
     old = lease.try_to_take(redis)
     redis.delete(keys.lease)
-    other = Lease(redis, keys)
+    other = watching(redis, keys)
     assert old is not None
     assert other.try_to_take(redis) is not None
     redis.hset(keys.jobs, "job", "of the other's farm")
