@@ -53,7 +53,7 @@ class SpoiltError(LostWritesError):
 
 
 class Charge(NamedTuple):
-    """What the server says about who is in charge; all of it is nothing where nobody ever was.
+    """What the server says about who is in charge; zeros where none ever was.
 
     ``holder``: who took the farm last, as its lease says; empty once that one released it.
     """
@@ -69,7 +69,7 @@ class Fence:
     Args:
         client: where they are carried out.
         keys: the farm.
-        charge: as it was written when this writer took charge; None: nobody ever did.
+        charge: as it was written when this writer took charge; None: no one ever did.
     """
 
     def __init__(self, client: Connection, keys: Keys, charge: Charge | None = None) -> None:
