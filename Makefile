@@ -8,8 +8,8 @@ PYTEST_ARGS ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
-# tests that need a Docker Engine or a browser are selected by name: pytest -m docker
-HERE := not docker and not browser
+# tests that need a Docker Engine, a browser, or the machine to themselves: pytest -m docker
+HERE := not timed and not docker and not browser
 # live tests mostly wait, for their own processes and on their own ports; each process would compile
 # all tests anew where bytecode is not kept
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
@@ -17,7 +17,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean
+.PHONY: help run test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -32,6 +32,9 @@ test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS
 
 test-slow: $(VENV)/.installed-dev ## the tests that take minutes
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
+
+test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
+	@$(BIN)/pytest -q -m timed $(PYTEST_ARGS)
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker $(PYTEST_ARGS)

@@ -27,7 +27,7 @@ from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LIVE = (pytest.mark.live, pytest.mark.slow)
+LIVE = (pytest.mark.live, pytest.mark.timed)
 BOTH = pytest.mark.parametrize("world", ["simulated", pytest.param("live", marks=LIVE)])
 
 

@@ -125,7 +125,7 @@ def test_shared_actions_run_once(world):
 
 
 @pytest.mark.live
-@pytest.mark.slow
+@pytest.mark.timed
 def test_response_times_agree(both):
     """Live is never faster than simulated, and not much slower: only messages come in between."""
     steady = {**STEADY["arrivals"], "count": 60, "fails": 0}

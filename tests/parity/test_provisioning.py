@@ -55,7 +55,7 @@ def kinds(events: Path) -> set[str]:
 
 
 @pytest.mark.live
-@pytest.mark.slow
+@pytest.mark.timed
 def test_taskcluster_asks_for_about_the_same_builders_in_both_worlds(tmp_path):
     """Counts, waiting times and the kinds of events; live there is latency at every step."""
     live = run("run", tmp_path, SCENARIO, "--out", "live")

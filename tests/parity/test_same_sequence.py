@@ -96,7 +96,7 @@ def test_the_scenario_has_everything(folder):
 
 
 @pytest.mark.live
-@pytest.mark.slow
+@pytest.mark.timed
 def test_both_worlds_produce_the_same_sequence(folder):
     """Decisions are made in the scheduler; only the waiting differs between the worlds."""
     run("simulate", folder, SCENARIO, "--out", "simulated")

@@ -65,7 +65,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.live
-@pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("changes", "jobs", "builders"),
     [
