@@ -17,7 +17,7 @@ import msgspec
 from farm.assembly import make_scheduler
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario

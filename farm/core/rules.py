@@ -14,7 +14,7 @@ from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.plain import PlainQueue, PlatformQueue
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 
 class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, Slot
+from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING

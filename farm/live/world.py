@@ -22,7 +22,7 @@ from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of
+from farm.core.state.snapshot import condition_of
 from farm.live.clock import FarmClock
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from farm.core.dispatching.matching import Lane
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of
-from farm.core.state import BuilderState, JobState
+from farm.core.state.snapshot import condition_of
+from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series

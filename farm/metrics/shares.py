@@ -9,7 +9,7 @@ from farm.core.commands import StartJob
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 from farm.metrics.catalogue import SHARES
 from farm.metrics.series import OTHER, Bounded, Labels, Series
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from farm.core.dispatching.balancers import Ranking
 from farm.core.model import Job
 from farm.core.policies import KeyFunction
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 
 class Guard:

@@ -16,7 +16,7 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import FarmSnapshot
+from farm.core.state.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import refuse_too_large
@@ -35,7 +35,8 @@ class Simulation:
     the same events and commands, always. Raises InputError for a scenario that names something that
     does not exist, or whose workload cannot be read. ``around`` wraps the world (for estimates at
     submission); ``load`` replaces the scenario's workload. ``start`` is the initial farm, which the
-    ``scheduler`` already knows (``farm.core.restore``); ``end_of`` returns when its attempts end.
+    ``scheduler`` already knows (``farm.core.state.restore``); ``end_of`` returns when its attempts
+    end.
     """
 
     def __init__(

@@ -32,8 +32,8 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state import JobStatus
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.working_state import JobStatus
 from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Entry
 from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder

@@ -10,7 +10,7 @@ import farm.testing
 from farm.app.jobs import submission_estimate
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.model import Job
-from farm.core.snapshot import snapshot_of
+from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.farm_image import FarmImage
 
 ELASTIC: dict[str, Any] = {

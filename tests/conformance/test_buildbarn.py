@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.core.state import BuilderState, JobState, PoolCounts, Slot
+from farm.core.state.working_state import BuilderState, JobState, PoolCounts, Slot
 
 from .buildbarn_steps import (
     NO_SYNCHRONIZATION,

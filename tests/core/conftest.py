@@ -44,7 +44,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.state import JobState, JobStatus
+from farm.core.state.working_state import JobState, JobStatus
 from farm.forecasts.runtime import make_estimator
 from farm.results.audit.auditor import Auditor
 

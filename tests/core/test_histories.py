@@ -16,8 +16,8 @@ from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
 from farm.core.jobs import reordering
 from farm.core.queues.fair_share.keys import path_extractor
-from farm.core.restore import restored
-from farm.core.snapshot import FarmSnapshot, snapshot_of, trees_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of, trees_of
 from farm.forecasts.runtime import make_estimator
 from tests.fixtures.player import (
     PHASES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from farm.core.jobs.failure_judgement import judge_failure
-from farm.core.restore import restored
-from farm.core.snapshot import condition_of, snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import condition_of, snapshot_of
 from farm.forecasts.runtime import make_estimator
 
 MAX_RESETS = 3

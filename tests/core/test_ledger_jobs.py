@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import EndJob, RequeueJob, StartJob
-from farm.core.restore import restored
-from farm.core.snapshot import snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Cause
-from farm.core.restore import restored
-from farm.core.snapshot import snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 
 

@@ -12,7 +12,7 @@ from farm.core import policies
 from farm.core.dispatching.balancers import FreeBuilders, jenkins
 from farm.core.model import Builder, Platform
 from farm.core.policies.random_order import splitmix64
-from farm.core.state import BuilderState, PoolCounts
+from farm.core.state.working_state import BuilderState, PoolCounts
 
 #: name: (service time, score, priority, matrix), submitted one second after the other
 JOBS = {

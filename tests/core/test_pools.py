@@ -11,8 +11,8 @@ from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
-from farm.core.restore import restored
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 
 WEEK = f"{PATIENCE:g}"

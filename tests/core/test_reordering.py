@@ -11,8 +11,8 @@ from farm.assembly import make_rules
 from farm.core.events import SchedulingChanged
 from farm.core.jobs import reordering
 from farm.core.model import Job
-from farm.core.restore import restored
-from farm.core.snapshot import snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.scenario import parse_scenario
 from tests.core.conftest import Ledger

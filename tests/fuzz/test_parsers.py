@@ -23,7 +23,7 @@ from farm.core import events
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
 from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
-from farm.core.snapshot import FarmSnapshot
+from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.live.hosts.roster import Strangers
 from farm.live.operating.farm_image import FarmImage

@@ -17,9 +17,9 @@ from farm.core.commands import Command
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Cause, Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.restore import restore
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state.restore import restore
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
 from farm.live.options import LiveOptions, Watchers

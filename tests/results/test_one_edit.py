@@ -17,10 +17,10 @@ from pathlib import Path
 import fakeredis, msgspec
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
-from farm.core.restore import restored
+from farm.core.state.restore import restored
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
@@ -88,7 +88,7 @@ def test_a_new_field_of_a_job_is_one_edit(tmp_path: Path) -> None:
     """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
     shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
     add(tmp_path / "farm/core/model.py", "    threads: int = 1", 'colour: Column[str] = ""')
-    add(tmp_path / "farm/core/state.py", "    losses: int = 0", 'mood: str = ""')
+    add(tmp_path / "farm/core/state/working_state.py", "    losses: int = 0", 'mood: str = ""')
     done = subprocess.run(
         [sys.executable, "-c", STORY, tmp_path],
         cwd=tmp_path,

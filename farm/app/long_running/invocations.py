@@ -11,8 +11,8 @@ from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError, did_you_mean
 from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.restore import restored
-from farm.core.state import JobState
+from farm.core.state.restore import restored
+from farm.core.state.working_state import JobState
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import load_scenario
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
-from farm.core.restore import restore
-from farm.core.snapshot import FarmSnapshot
+from farm.core.state.restore import restore
+from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.connection import redacted

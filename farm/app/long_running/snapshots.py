@@ -13,8 +13,8 @@ import msgspec
 
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state import JobStatus, PoolCounts
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.working_state import JobStatus, PoolCounts
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView

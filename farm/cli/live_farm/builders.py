@@ -9,7 +9,7 @@ import typer
 
 from farm.app.long_running.farm_place import reach
 from farm.core.errors import InputError, not_among
-from farm.core.snapshot import BuilderRecord
+from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.client import FarmClient
 from farm.terminal.console import coloured, natural_order
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

@@ -10,7 +10,7 @@ import typer
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import DrainRequested, UndrainRequested
-from farm.core.snapshot import BuilderRecord
+from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many, natural_order, plain

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 Ranking = Callable[[BuilderState], float]
 

@@ -11,7 +11,7 @@ from farm.core.dispatching.matching import Lane, by_rank
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.queues.plain import PlainQueue
-from farm.core.state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, JobStatus, Slot
 
 _SHOWN = 6
 

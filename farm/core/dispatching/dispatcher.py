@@ -21,7 +21,7 @@ from farm.core.model import Job
 from farm.core.queues.fair_share.invocation import score
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, Slot
+from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 

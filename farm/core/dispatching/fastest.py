@@ -30,7 +30,7 @@ from farm.core.model import Builder
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, Slot
+from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 LOOK_AHEAD = 32
 """How many jobs may be held back at a time; those behind them take any free builder."""

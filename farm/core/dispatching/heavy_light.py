@@ -23,7 +23,7 @@ from farm.core.model import Builder, Platform
 from farm.core.queues.heap import UpdatableHeap
 from farm.core.queues.plain import PlatformQueue
 from farm.core.rules import HeavyLight, SchedulingRules
-from farm.core.state import BuilderState, JobState, JobStatus, Slot
+from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 
 def heavy_share(builder: BuilderState) -> float:

@@ -13,7 +13,7 @@ from math import inf
 from farm.core.dispatching.balancers import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
 from farm.core.queues.plain import PlatformQueue
-from farm.core.state import BuilderState, Slot
+from farm.core.state.working_state import BuilderState, Slot
 
 
 class Lane:

@@ -11,7 +11,7 @@ from farm.core.dispatching.matching import Lane
 from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Cause, Job, Outcome
 from farm.core.rules import SchedulingRules, sort_key
-from farm.core.state import JobState, JobStatus
+from farm.core.state.working_state import JobState, JobStatus
 
 
 class JobBook:

@@ -8,7 +8,7 @@ from farm.core.commands import CancelJob, Command, EndJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.model import Cause
-from farm.core.state import JobState, JobStatus
+from farm.core.state.working_state import JobState, JobStatus
 
 _CANCELLING = JobStatus.CANCELLING
 

@@ -14,7 +14,7 @@ from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import Choices, sort_key
-from farm.core.state import JobState, JobStatus
+from farm.core.state.working_state import JobState, JobStatus
 
 #: jobs that get new keys in one step: some 20 milliseconds with what is written of them
 AT_ONCE = 500

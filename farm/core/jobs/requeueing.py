@@ -18,7 +18,7 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Cause
-from farm.core.state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, JobStatus, Slot
 
 
 class Requeuer:

@@ -9,7 +9,7 @@ from itertools import count
 from farm.core.alarms import Alarms
 from farm.core.commands import Command
 from farm.core.pools.spec import PoolSpec
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 
 class IdleTimers:

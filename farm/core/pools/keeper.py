@@ -9,7 +9,7 @@ import msgspec
 from farm.core.commands import Command, RequestBuilder
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.core.state import BuilderRequest, BuilderState, PoolCounts
+from farm.core.state.working_state import BuilderRequest, BuilderState, PoolCounts
 
 
 class PoolKeeper:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from farm.core.alarms import Alarms
 from farm.core.commands import Command, LoseBuilder
 from farm.core.pools.spec import PoolSpec
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 
 class PlannedLosses:

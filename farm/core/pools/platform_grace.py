@@ -9,7 +9,7 @@ from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.state import JobState
+from farm.core.state.working_state import JobState
 
 WATCHED = (
     events.FarmOpened, events.JobsSubmitted, events.BuilderJoined, events.BuilderRetired,

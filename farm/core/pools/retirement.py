@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from farm.core.state import BuilderState
+from farm.core.state.working_state import BuilderState
 
 
 def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[BuilderState]:

@@ -9,7 +9,7 @@ from farm.core.commands import Command
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause, Platform
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.state import BuilderState, JobState
+from farm.core.state.working_state import BuilderState, JobState
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which the waiting jobs are given up."""

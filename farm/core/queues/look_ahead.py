@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from farm.core.queues.plain import Entry, PlainQueue
-from farm.core.state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, JobStatus, Slot
 
 
 class LookAheadQueue(PlainQueue):

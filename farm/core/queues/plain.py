@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from farm.core.queues.heap import walk
-from farm.core.state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, JobStatus, Slot
 
 Key = tuple[Any, ...]
 #: a job and its sort key when it was added

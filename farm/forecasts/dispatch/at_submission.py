@@ -20,7 +20,7 @@ import msgspec
 from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
 from farm.core.scheduler import Scheduler
-from farm.core.state import JobState
+from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.training import Learner
 
 AddEvent = Callable[[Callable[[float], Event]], None]

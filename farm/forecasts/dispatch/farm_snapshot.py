@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from farm.core.model import Platform
-from farm.core.snapshot import FarmSnapshot, JobRecord
-from farm.core.state import BuilderLife, JobLife
-from farm.core.state import JobStatus as Status
+from farm.core.state.snapshot import FarmSnapshot, JobRecord
+from farm.core.state.working_state import BuilderLife, JobLife
+from farm.core.state.working_state import JobStatus as Status
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView
 
 #: a job that is being sent to a builder holds its slot like a running one

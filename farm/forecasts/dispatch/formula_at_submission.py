@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.core.scheduler import Scheduler
-from farm.core.state import JobState
+from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.forecasts.dispatch.rules import Rules

@@ -17,7 +17,7 @@ import numpy as np
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import Entry
-from farm.core.state import BuilderState, JobState
+from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.queue_estimates import QueueEstimates, WaitingColumns

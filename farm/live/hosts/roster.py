@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
-from farm.core.state import JobStatus
+from farm.core.state.working_state import JobStatus
 from farm.live.store.saved import HostLife, SavedFarm, host_life
 from farm.live.wire.messages import Beat, HostCommand, HostUp, Play
 

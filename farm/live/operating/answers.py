@@ -12,7 +12,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.scheduler import Scheduler
-from farm.core.state import JobState
+from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.live.wire.messages import Ask
 

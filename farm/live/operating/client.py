@@ -17,7 +17,7 @@ import redis
 from farm.core.errors import ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.core.snapshot import BuilderRecord
+from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer, Refusal
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted

@@ -20,7 +20,7 @@ from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import condition_of, snapshot_of, trees_of
+from farm.core.state.snapshot import condition_of, snapshot_of, trees_of
 from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.saved import Learned

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.snapshot import FarmSnapshot
+from farm.core.state.snapshot import FarmSnapshot
 from farm.live.wire.pool_report import LostBuilder
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from farm.core.commands import EndJob
 from farm.core.model import Platform
-from farm.core.snapshot import BuilderRecord, JobRecord
+from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.store.saved import Counts, HostLife, Try
 from farm.live.wire.dead_letters import DeadLetter, Reason
 from farm.live.wire.messages import Play

@@ -9,8 +9,8 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
-from farm.core.snapshot import JobRecord
-from farm.core.state import JobStatus
+from farm.core.state.snapshot import JobRecord
+from farm.core.state.working_state import JobStatus
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.sort_keys import job_of_member

@@ -15,8 +15,8 @@ import msgspec
 from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state import BuilderRequest, PoolCounts
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.working_state import BuilderRequest, PoolCounts
 from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 
@@ -114,7 +114,7 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
-    """Return the farm as ``farm.core.restore`` wants it."""
+    """Return the farm as ``farm.core.state.restore`` wants it."""
     records = [_anew(saved, record) for record in saved.jobs.values()]
     records.sort(key=lambda record: record.serial)
     running = [record for record in records if record.builder is not None]

@@ -18,7 +18,7 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
-from farm.core.snapshot import BuilderRecord, JobRecord
+from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from farm.core.errors import ServerError
-from farm.core.snapshot import FarmSnapshot
+from farm.core.state.snapshot import FarmSnapshot
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store

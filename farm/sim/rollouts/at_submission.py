@@ -9,8 +9,8 @@ import numpy as np
 
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import snapshot_of
-from farm.core.state import JobState
+from farm.core.state.snapshot import snapshot_of
+from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job
-from farm.core.snapshot import JobRecord
+from farm.core.state.snapshot import JobRecord
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 Floats = NDArray[np.float64]

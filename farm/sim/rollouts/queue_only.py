@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 

@@ -24,10 +24,10 @@ from farm.core.driver import World
 from farm.core.events import BuilderLost, Event, FarmOpened, PoolPlanned
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import Algorithm
-from farm.core.restore import restored
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import FarmSnapshot, JobRecord, snapshot_of
-from farm.core.state import JobStatus
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
+from farm.core.state.working_state import JobStatus
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
 from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from farm.assembly import make_scheduler
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate

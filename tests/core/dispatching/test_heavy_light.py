@@ -25,10 +25,10 @@ from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.restore import restored
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import snapshot_of
+from farm.core.state.restore import restored
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.world import SimulatedWorld
 

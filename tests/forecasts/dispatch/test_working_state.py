@@ -4,7 +4,7 @@ from farm.core.dispatching.balancers import RANKINGS
 from farm.core.dispatching.matching import BuilderGroup, Lane
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import PlainQueue
-from farm.core.state import BuilderState, JobState, JobStatus, PoolCounts
+from farm.core.state.working_state import BuilderState, JobState, JobStatus, PoolCounts
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.queue_estimates import QueueEstimates, estimate_queue

@@ -12,7 +12,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.state import BuilderRequest
+from farm.core.state.working_state import BuilderRequest
 from farm.live.operating.answers import Questions, Waiting
 from farm.live.wire.messages import Ask
 

@@ -13,7 +13,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import snapshot_of
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server

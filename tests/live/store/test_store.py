@@ -9,7 +9,7 @@ from redis.exceptions import ConnectionError as AwayError
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
-from farm.core.snapshot import BuilderRecord
+from farm.core.state.snapshot import BuilderRecord
 from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease

@@ -11,7 +11,7 @@ from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted
-from farm.core.snapshot import snapshot_of
+from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from farm.assembly import make_scheduler
 from farm.core.commands import StartJob
 from farm.core.events import JobsSubmitted
-from farm.core.snapshot import FarmSnapshot, snapshot_of
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario

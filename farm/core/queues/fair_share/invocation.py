@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from farm.core.queues.heap import UpdatableHeap
-from farm.core.state import JobState, Slot
+from farm.core.state.working_state import JobState, Slot
 
 Instant = tuple[float, int]
 """A time and a running number, which orders what happens at the same time."""

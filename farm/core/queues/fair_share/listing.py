@@ -12,7 +12,7 @@ import msgspec
 
 from farm.core.queues.fair_share.invocation import Execution, Invocation
 from farm.core.queues.fair_share.tree import InvocationTree
-from farm.core.state import JobState, Slot
+from farm.core.state.working_state import JobState, Slot
 
 Filter = Literal["all", "active", "queued"]
 

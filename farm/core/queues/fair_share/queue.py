@@ -28,7 +28,7 @@ from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, sh
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
 from farm.core.queues.plain import Entry, Key
-from farm.core.state import JobState, Slot
+from farm.core.state.working_state import JobState, Slot
 
 
 class FairShareQueue:

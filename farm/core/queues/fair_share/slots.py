@@ -9,7 +9,7 @@ import msgspec
 from farm.core.queues.fair_share.invocation import Invocation
 from farm.core.queues.fair_share.tree import InvocationTree
 from farm.core.queues.fair_share.tree_snapshot import SlotMemory
-from farm.core.state import Slot
+from farm.core.state.working_state import Slot
 
 NEVER = float("-inf")
 

@@ -13,7 +13,7 @@ from farm.core.queues.fair_share.invocation import (
     Operation,
 )
 from farm.core.queues.plain import Key
-from farm.core.state import Slot
+from farm.core.state.working_state import Slot
 
 
 class InvocationTree:

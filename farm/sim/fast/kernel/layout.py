@@ -74,7 +74,7 @@ POOL = record(
     provisioned=np.bool_,
     #: its fixed size, or its initial one
     kept_at=np.int64,
-    # its builders (``farm.core.state.PoolCounts``)
+    # its builders (``farm.core.state.working_state.PoolCounts``)
     made=np.int64,
     requested=np.int64,
     builders=np.int64,

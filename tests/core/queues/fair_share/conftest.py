@@ -10,7 +10,7 @@ import pytest
 from farm.core.model import Builder, Job
 from farm.core.queues.fair_share.invocation import Invocation, Operation
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.state import BuilderState, JobState, PoolCounts, Slot
+from farm.core.state.working_state import BuilderState, JobState, PoolCounts, Slot
 
 
 class Yard:

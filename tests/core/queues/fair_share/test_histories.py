@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from farm.core.state import JobState
+from farm.core.state.working_state import JobState
 
 PATHS = ["", "a", "a/x", "a/y", "a/y/z", "b", "b/x", "c/x"]
 paths = st.sampled_from(PATHS)

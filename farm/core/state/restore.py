@@ -11,8 +11,15 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules, sort_key
 from farm.core.scheduler import Scheduler
-from farm.core.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state import BuilderLife, JobState, JobStatus, Slot, builder_life, job_life
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.working_state import (
+    BuilderLife,
+    JobState,
+    JobStatus,
+    Slot,
+    builder_life,
+    job_life,
+)
 
 
 def restored(

@@ -1,7 +1,7 @@
 """A read-only snapshot of a farm: frozen, complete, and plain JSON on the wire.
 
 Commands that show a live farm, estimators and forks of the simulator share it;
-``farm.core.restore`` builds a scheduler that continues from it.
+``farm.core.state.restore`` builds a scheduler that continues from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
 from farm.core.scheduler import Scheduler
-from farm.core.state import (
+from farm.core.state.working_state import (
     BuilderLife,
     BuilderState,
     JobLife,
