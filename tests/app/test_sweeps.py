@@ -74,6 +74,15 @@ def test_a_baseline_holds_all_else_equal() -> None:
     ]
 
 
+def test_a_baseline_is_a_value_as_python_writes_it() -> None:
+    """It is compared with the values of the axis, whatever their type."""
+    vary = {"scheduling.fail_fast": [False, True]}
+    baseline = {"scheduling.fail_fast": True}
+    found = farm.sweep("mm1", vary, replications=1, baseline=baseline, **SMALL)
+    compared = [row.baseline for row in found.rows if row.metric == "makespan"]
+    assert compared == [{"scheduling.fail_fast": "true"}, None]
+
+
 def test_a_pattern_means_every_pool_that_has_the_section() -> None:
     """``pools.*.provisioner.max`` leaves pools of fixed size alone."""
     grid = Grid(farm.load_scenario(provisioned()), [axis_of("pools.*.provisioner.max", [2, 3])])
