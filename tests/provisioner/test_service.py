@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
+import redis
 
 from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
@@ -142,6 +144,21 @@ class World:
             (service or self.service).look()
 
 
+def lose_once(farm: FakeFarm, method: str, kind: type, error: Exception | None) -> None:
+    """Let the first call with a report or a saved state of this kind get lost, with this error."""
+    call, lost = getattr(farm, method), []
+
+    def losing(*values: Any) -> None:
+        if not lost and any(isinstance(value, kind) for value in values):
+            lost.append(values)
+            if error is not None:
+                raise error
+        else:
+            call(*values)
+
+    setattr(farm, method, losing)
+
+
 @pytest.fixture
 def world() -> World:
     """A pool that is to have two builders, and has none."""
@@ -180,6 +197,47 @@ def test_a_restarted_scheduler_gets_a_new_registration(world):
     world.looks(8)
     assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
     assert world.farm.plans[-1] == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "error"),
+    [
+        ("remember", bytes, redis.ResponseError("MISCONF")),
+        ("send", Plan, redis.ResponseError("MISCONF")),
+        ("send", Plan, None),
+    ],
+    ids=["not saved", "not sent", "lost by the server"],
+)
+def test_a_lost_plan_is_made_again(world, method, kind, error):
+    """Otherwise the pool would never be sized again: each waits for the report on the lost one."""
+    lose_once(world.farm, method, kind, error)
+    for _ in range(20):
+        with contextlib.suppress(redis.ResponseError):
+            world.looks(1)
+    assert world.farm.plans == [(2, 2, 0)]
+    assert _remembered(world).serial == world.farm.heard
+    assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
+
+
+def test_a_state_that_was_not_saved_is_saved_at_the_next_look(world):
+    """It is the state from which the next provisioner continues."""
+    farm: Any = world.farm
+    lose_once(farm, "remember", bytes, redis.ResponseError("MISCONF"))
+    farm.asked = {"b1": 0.0}
+    service = Provisioner(farm, {}, world.backend, wall=lambda: world.now)
+    world.looks(1, service)  # it registers
+    with pytest.raises(redis.ResponseError):
+        world.looks(1, service)
+    world.looks(1, service)
+    assert _remembered(world).requested == ("b1",)
+
+
+def test_a_lost_message_that_gives_up_a_builder_is_sent_again(world):
+    """Otherwise the scheduler would count on that builder, and its pool would stay one short."""
+    lose_once(world.farm, "send", GiveUpBuilder, None)
+    world.looks(45)  # two builders are late after 30 s
+    assert len({r.builder for r in world.farm.told if isinstance(r, GiveUpBuilder)}) == 2
+    assert not {"b1", "b2"}.intersection(world.farm.asked)
 
 
 def test_a_fixed_pool_gets_the_builders_that_the_scheduler_requests(world):
