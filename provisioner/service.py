@@ -58,6 +58,9 @@ class Provisioner:
 
     The scheduler asks for the builders of a fixed pool by itself; a backend whose builders are
     instances of their own starts one for each. ``look`` is called repeatedly, by one thread.
+
+    Args: wall: Unix seconds, for instants that are saved. monotonic: seconds that no setting of the
+    clock moves, for the others.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Provisioner:
         backend: Backend,
         patience: Patience | None = None,
         wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         metrics: ProvisionerMetrics | None = None,
     ) -> None:
         self._metrics = metrics or ProvisionerMetrics()
@@ -75,6 +79,7 @@ class Provisioner:
         self._backend = backend
         self._patience = patience or Patience()
         self._wall = wall
+        self._monotonic = monotonic
         self._tokens: dict[str, str] = {}
         self._introduced_at: dict[str, float] = {}
         #: when a report last followed everything that was sent
@@ -129,7 +134,7 @@ class Provisioner:
                 self._look_at(pool, algorithm, report, mine, requested)
 
     def _tend(self, reports: Mapping[str, PoolReport]) -> None:
-        now = self._wall()
+        now = self._monotonic()
         if self._pause.over(now):
             try:
                 self._tended = self._backend.tend(reports, self._client.hosts())
@@ -171,8 +176,8 @@ class Provisioner:
             if not self._has_lost_something(pool, report):
                 return True
             log.warning("pool %s: what was sent was lost, so it is planned afresh", pool)
-        now = self._wall()
-        if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
+        now = self._monotonic()
+        if now - self._introduced_at.get(pool, float("-inf")) > INTRODUCE_AGAIN:
             self._introduced_at[pool] = now
             self._introduce(pool, algorithm)
         return False
@@ -182,7 +187,7 @@ class Provisioner:
 
         A call to the server failed, or the server lost what it had taken.
         """
-        now, keeping = self._wall(), self._keepings.get(pool, Keeping())
+        now, keeping = self._monotonic(), self._keepings.get(pool, Keeping())
         is_followed = report.heard == keeping.serial
         if is_followed and report.requested.keys().isdisjoint(keeping.given_up):
             self._followed_at[pool] = now
