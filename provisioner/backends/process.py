@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.host_processes import HostProcess, hosts_needed
+from farm.live.hosts.host_processes import STOP_TIMEOUT, HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -132,12 +132,29 @@ class ProcessBackend(Backend):
         settings = msgspec.structs.replace(self._settings, host=name)
         try:
             host = HostProcess(settings, self._folder / f"{name}.log", own_cord=not self._cord)
+            self._record(host)
         except OSError as error:
             raise BackendError(f"a builder host cannot be started: {error}") from None
         self.hosts[name] = host
-        file = HostFile(host.pid, began_at(host.pid))
-        (self._folder / f"{name}.json").write_bytes(msgspec.json.encode(file))
         log.info("started builder host %s (process %d)", name, host.pid)
+
+    def _record(self, host: HostProcess) -> None:
+        """Write the file of a new host; one without a file, which none could adopt, is ended.
+
+        Raises OSError.
+        """
+        path = self._folder / f"{host.name}.json"
+        draft = path.with_suffix(".new")
+        file = HostFile(host.pid, began_at(host.pid))
+        try:
+            draft.write_bytes(msgspec.json.encode(file))
+            draft.replace(path)
+        except OSError:
+            host.kill()  # it has no builders yet
+            host.wait(STOP_TIMEOUT)
+            host.close()
+            draft.unlink(missing_ok=True)
+            raise
 
     def _forget_ended(self) -> None:
         for name, host in list(self.hosts.items()):

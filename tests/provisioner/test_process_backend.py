@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from farm.live.hosts.host_processes import BUILDERS_PER_HOST
 from farm.live.settings import LiveSettings
+from provisioner.backends import process
+from provisioner.backends.interface import BackendError
 from provisioner.backends.process import ProcessBackend
 from tests.fixtures.prepared_world import report
 
 
-class Started(ProcessBackend):
-    """Start fake hosts."""
+class FakeHost:
+    """A host that lives until the test, or its backend, kills it."""
 
-    def _start(self) -> None:
-        name = f"host-{len(self.hosts)}"
-        self.hosts[name] = SimpleNamespace(exit_code=None, terminate=lambda: None)
+    def __init__(self, settings: LiveSettings, log: Path, **_: Any) -> None:
+        self.name = settings.host
+        self.log = log
+        self.pid = os.getpid()
+        self.exit_code: int | None = None
+
+    def kill(self) -> None:
+        """End."""
+        self.exit_code = -9
+
+    def wait(self, timeout: float) -> bool:
+        """Return whether it has ended."""
+        del timeout
+        return self.exit_code is not None
+
+    def close(self) -> None:
+        """Refuse to be forgotten while it lives."""
+        assert self.exit_code is not None
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[FakeHost]:
+    """All hosts that are started, fake ones."""
+    hosts: list[FakeHost] = []
+
+    class Recorded(FakeHost):
+        def __init__(self, *values: Any, **more: Any) -> None:
+            super().__init__(*values, **more)
+            hosts.append(self)
+
+    monkeypatch.setattr(process, "HostProcess", Recorded)
+    return hosts
 
 
 @pytest.mark.parametrize(
@@ -27,7 +60,25 @@ class Started(ProcessBackend):
 )
 def test_hosts_have_room_for_all_builders(tmp_path: Path, room: int, builders: int, hosts: int):
     """A host is counted on for the room that it was told to announce."""
-    backend = Started(LiveSettings(room=room), tmp_path, cord=True)
+    backend = ProcessBackend(LiveSettings(room=room), tmp_path, cord=True)
     reports = {"p": report("p", builders), "q": report("q", 4, elsewhere=4)}
     assert backend.tend(reports, {}) == {}
     assert len(backend.hosts) == hosts
+
+
+def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started):
+    """On a full disk: a provisioner that starts again could not adopt it; later all is well."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True)
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_bytes", full)
+        with pytest.raises(BackendError, match="No space left"):
+            backend.tend({}, {})
+    assert backend.hosts == {}
+    assert [host.exit_code for host in started] == [-9]
+    assert list(tmp_path.iterdir()) == []
+    backend.tend({}, {})
+    assert [path.stem for path in tmp_path.iterdir()] == list(backend.hosts) == [started[1].name]
