@@ -12,7 +12,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -76,18 +76,28 @@ class ProcessBackend(Backend):
     Args: settings: those of the farm; each host gets a different name. folder: where logs and files
     of the hosts go. cord: hosts inherit this process's standard input, and leave when it closes:
     the other end is held by the process that keeps the farm up, so hosts outlive a provisioner but
-    not the farm. False: hosts leave with this process.
+    not the farm. False: hosts leave with this process. clock: real seconds.
     """
 
-    def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
+    def __init__(
+        self,
+        settings: LiveSettings,
+        folder: Path,
+        *,
+        cord: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._folder = folder
         self._cord = cord
+        self._clock = clock
         #: hosts that die as soon as they are started are tried again after it
         self._pause = Pause()
         self._trouble = ""
         self._spare_since: dict[str, float] = {}
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
+        #: those that were told to end
+        self._ending: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
 
@@ -98,11 +108,15 @@ class ProcessBackend(Backend):
         self._forget_ended()
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)
-        now = time.monotonic()
-        while len(self.hosts) < needed and self._pause.over(now):
+        now = self._clock()
+        while len(self._staying) < needed and self._pause.over(now):
             self._start()
         self._end_spare(needed, hosts, now)
         return {"": self._trouble} if self._pause.failures else {}
+
+    @property
+    def _staying(self) -> list[str]:
+        return [name for name in self.hosts if name not in self._ending]
 
     def close(self) -> None:
         """Hosts on a cord stay, to be adopted; others leave with this process."""
@@ -161,9 +175,10 @@ class ProcessBackend(Backend):
             if host.exit_code is None:
                 continue
             del self.hosts[name]
+            self._ending.discard(name)
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
-                pause = self._pause.failed(time.monotonic())
+                pause = self._pause.failed(self._clock())
                 self._trouble = (
                     f"builder hosts fail at their start; one said: {last_line(host.log)}"
                 )
@@ -177,11 +192,13 @@ class ProcessBackend(Backend):
             host.close()
 
     def _end_spare(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
-        idle = [name for name in self.hosts if name in hosts and not hosts[name].builders]
+        staying = self._staying
+        idle = [name for name in staying if name in hosts and not hosts[name].builders]
         spare = {name: self._spare_since.get(name, now) for name in idle}
         for name, since in sorted(spare.items(), key=lambda pair: (pair[1], pair[0])):
-            if len(self.hosts) > needed and now - since > SPARE_TIME:
+            if len(staying) > needed and now - since > SPARE_TIME:
                 self.hosts[name].terminate()
+                self._ending.add(name)
                 del spare[name]
                 break
         self._spare_since = spare

@@ -11,6 +11,7 @@ import pytest
 
 from farm.live.hosts.host_processes import BUILDERS_PER_HOST
 from farm.live.settings import LiveSettings
+from farm.live.wire.pool_report import HostRecord
 from provisioner.backends import process
 from provisioner.backends.interface import BackendError
 from provisioner.backends.process import ProcessBackend
@@ -25,6 +26,12 @@ class FakeHost:
         self.log = log
         self.pid = os.getpid()
         self.exit_code: int | None = None
+        self.is_told_to_end = False
+        self.broke_down_at_once = False
+
+    def terminate(self) -> None:
+        """Take note."""
+        self.is_told_to_end = True
 
     def kill(self) -> None:
         """End."""
@@ -64,6 +71,34 @@ def test_hosts_have_room_for_all_builders(tmp_path: Path, room: int, builders: i
     reports = {"p": report("p", builders), "q": report("q", 4, elsewhere=4)}
     assert backend.tend(reports, {}) == {}
     assert len(backend.hosts) == hosts
+
+
+def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
+    """A host that was told to end is no longer counted, although it takes a while to do so."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 3)}, {})
+    idle = {name: HostRecord(name, 0) for name in backend.hosts}
+    for at in range(2 * int(process.SPARE_TIME)):
+        now[0] = float(at)
+        backend.tend({"p": report("p", 1)}, idle)
+    assert sum(host.is_told_to_end for host in started) == 2
+    for host in started:
+        host.exit_code = 0 if host.is_told_to_end else None
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in backend.hosts.values()] == [False, False]
+
+
+def test_a_host_that_is_ending_is_replaced_at_once(tmp_path, started):
+    """Builders that are requested just then find room without waiting for its end."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 2)}, {})
+    idle = {name: HostRecord(name, 0) for name in backend.hosts}
+    for now[0] in (0.0, process.SPARE_TIME + 1):
+        backend.tend({"p": report("p", 1)}, idle)
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in started].count(False) == 2
 
 
 def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started):
