@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.host_processes import STOP_TIMEOUT, HostProcess, hosts_needed
+from farm.live.hosts.host_processes import STOP_TIMEOUT, TOO_SOON, HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -96,6 +96,8 @@ class ProcessBackend(Backend):
         self._trouble = ""
         self._spare_since: dict[str, float] = {}
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
+        #: when those were started that have neither announced themselves nor lived for a while
+        self._unproven: dict[str, float] = {}
         #: those that were told to end
         self._ending: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,6 +113,7 @@ class ProcessBackend(Backend):
         now = self._clock()
         while len(self._staying) < needed and self._pause.over(now):
             self._start()
+        self._note_recovery(needed, hosts, now)
         self._end_spare(needed, hosts, now)
         return {"": self._trouble} if self._pause.failures else {}
 
@@ -150,6 +153,7 @@ class ProcessBackend(Backend):
         except OSError as error:
             raise BackendError(f"a builder host cannot be started: {error}") from None
         self.hosts[name] = host
+        self._unproven[name] = self._clock()
         log.info("started builder host %s (process %d)", name, host.pid)
 
     def _record(self, host: HostProcess) -> None:
@@ -187,9 +191,18 @@ class ProcessBackend(Backend):
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:
-                self._pause.well()
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()
+
+    def _note_recovery(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
+        """End the pauses once there are enough hosts, and all of them have come up."""
+        self._unproven = {
+            name: started_at
+            for name, started_at in self._unproven.items()
+            if name in self.hosts and name not in hosts and now - started_at < TOO_SOON
+        }
+        if len(self._staying) >= needed and not self._unproven:
+            self._pause.well()
 
     def _end_spare(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
         staying = self._staying

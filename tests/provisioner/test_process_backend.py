@@ -101,6 +101,37 @@ def test_a_host_that_is_ending_is_replaced_at_once(tmp_path, started):
     assert [host.is_told_to_end for host in started].count(False) == 2
 
 
+@pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "lives on"])
+def test_failed_starts_are_over_with_a_host_that_comes_up(tmp_path, started, is_announced):
+    """Operators see the failure until then, not until some host ends."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({}, {})
+    started[0].exit_code, started[0].broke_down_at_once = 1, True
+    assert "fail at their start" in backend.tend({}, {})[""]
+    now[0] = 1.0
+    assert "fail at their start" in backend.tend({}, {})[""]  # one has been started
+    hosts = {started[1].name: HostRecord(started[1].name, 0)} if is_announced else {}
+    now[0] += 0.5 if is_announced else process.TOO_SOON
+    assert backend.tend({}, hosts) == {}
+
+
+def test_healthy_hosts_do_not_end_the_pause_after_failed_starts(tmp_path, started):
+    """The pause doubles while new hosts fail, whatever becomes of older ones."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 2)}, {})
+    hosts = {host.name: HostRecord(host.name, 1) for host in started}
+    for now[0] in range(60):
+        for host in started[2:]:
+            host.exit_code, host.broke_down_at_once = 1, True
+        if now[0] == 50.0:
+            started[0].exit_code = -9
+        troubles = backend.tend({"p": report("p", 3)}, hosts)
+    assert "fail at their start" in troubles[""]
+    assert len(started) == 2 + 6  # after pauses of 1, 2, 4, 8 and 16 s
+
+
 def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started):
     """On a full disk: a provisioner that starts again could not adopt it; later all is well."""
 
