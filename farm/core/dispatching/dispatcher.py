@@ -210,8 +210,11 @@ class Dispatcher:
 
     def resume(self, at: float, commands: list[Command]) -> None:
         """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
-        self.fill_lanes(self.matching.lanes, at, commands)
-        self.alarm_rang(at, commands)
+        if not self.rules.ends_together:
+            self.fill_lanes(self.matching.lanes, at, commands)
+            self.alarm_rang(at, commands)
+        elif any(lane.waiting for lane in self.matching.lanes):
+            self.ask_alarm(at, commands)  # once all slots of this instant are free
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
         """Stop offering the slots of a builder; its running jobs continue."""
