@@ -162,7 +162,8 @@ class FastestDispatcher(Dispatcher):
         super().reoffer(builder, at)
         for slot in builder.slots:
             if slot.running is not None:
-                self._expect(slot, slot.running.dispatched_at or at)
+                dispatched_at = slot.running.dispatched_at
+                self._expect(slot, at if dispatched_at is None else dispatched_at)
 
     # --- where the plain dispatcher decides -------------------------------------------------
 

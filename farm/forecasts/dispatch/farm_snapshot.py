@@ -73,8 +73,7 @@ def job_view(life: JobLife, builder: str | None, duration_s: float | None, at: f
 
     Elapsed time counts from the start, or from the dispatch while the start is unconfirmed.
     """
-    job = life.job
-    since = life.started_at if life.started_at is not None else life.dispatched_at
+    job, since = life.job, life.began_at
     return JobView(
         id=life.serial,
         name=job.id,

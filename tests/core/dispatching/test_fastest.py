@@ -197,6 +197,14 @@ def test_a_restored_scheduler_expects_the_same_ends():
     assert [o.job.id for o in again.handle(done) if isinstance(o, StartJob)] == ["b"]
 
 
+def test_a_restored_scheduler_knows_a_job_that_was_dispatched_at_the_beginning():
+    """The instant 0 is an instant like any other: the fast builder is free at 10, not at 19."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    farm.scheduler = restored(snapshot_of(farm.scheduler, 9.0), farm.rules, Oracle())
+    assert farm.submit(9, b=12.0) == []
+
+
 def test_a_restored_scheduler_stops_waiting_at_the_same_instant():
     """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
     farm = Farm(1.0, 10.0)
