@@ -37,11 +37,25 @@ def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:
         raise ScenarioError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
+def distinct(jobs: Iterable[Job], source: str) -> Iterator[Job]:
+    """Pass jobs on; raises InputError, with ``source``, for an id that is there already."""
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise InputError(f"{source}: {job.id}: found this id twice; allowed: distinct ids")
+        seen.add(job.id)
+        yield job
+
+
 def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
     """Pass jobs on, each with a platform and an arrival; raises InputError for an invalid one.
 
     ``source`` names them in messages.
     """
+    return distinct(_checked(jobs, scenario, source), source)
+
+
+def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
     able: set[Platform] = set()
     last = 0.0
     for number, job in enumerate(jobs, 1):

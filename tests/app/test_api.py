@@ -246,6 +246,8 @@ def test_jobs_of_the_caller():
     assert one.jobs["job_id"].tolist() != two.jobs["job_id"].tolist()
     with pytest.raises(farm.InputError, match="in order"):
         farm.simulate(LITTLE, jobs=mine[::-1])
+    with pytest.raises(farm.InputError, match="jobs: j8: found this id twice; allowed: distinct"):
+        farm.simulate(LITTLE, jobs=mine + mine[-1:])
 
 
 def test_compare_takes_results_and_folders(tmp_path: Path):

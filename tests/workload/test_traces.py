@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farm.core.errors import FarmError, ScenarioError, TraceError
+from farm.core.errors import FarmError, InputError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace, write_csv
@@ -295,6 +295,28 @@ def test_traces_take_traits_too(scenario_of: ScenarioOf, write: Write) -> None:
     jobs = list(build_jobs(scenario_of({"trace": trace})))
     assert {job.attributes["user"] for job in jobs} == {"ada"}
     assert [job.heavy for job in jobs] == [True, False, False, True, False]
+
+
+def test_distinct_ids_stay_distinct(scenario_of: ScenarioOf, write: Write) -> None:
+    """Zeros are put before none of a trace's ids if two would become one; nor do parts collide."""
+    same = BATSIM.replace('"a"', '"01"').replace("7", '"1"').replace('"res": 3', '"res": 1')
+    write("w.json", same)
+    jobs = build_jobs(scenario_of({"trace": {"path": "w.json"}}))
+    assert [job.id for job in jobs] == ["w-1", "w-01"]
+    parts = write("parts.json", BATSIM.replace("7", '"a-1"'))
+    split = read(parts, parallel="split")
+    assert [(job.id, job.matrix) for job in split] == [
+        ("000001", None), ("000002", "a"), ("000003", "a"), ("000004", "a"),
+    ]  # fmt: skip
+
+
+def test_ids_of_several_sources_stay_distinct(scenario_of: ScenarioOf, write: Write) -> None:
+    """A prefix and an id of the user's can read like another prefix and id: that is refused."""
+    write("t.csv", "job_id,submitted_at_s,service_time_s\nb-000001,1,2\n")
+    generated = {"arrivals": {"every": "1s", "count": 1, "service_time": "1s", "name": "a-b"}}
+    both = scenario_of({"trace": {"path": "t.csv", "name": "a"}}, generated)
+    with pytest.raises(InputError, match="workload: a-b-000001: found this id twice"):
+        list(build_jobs(both))
 
 
 def test_the_only_table_keeps_its_ids(scenario_of: ScenarioOf, write: Write) -> None:
