@@ -15,7 +15,7 @@ from farm.core.errors import FarmError, InputError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace, write_csv
-from farm.workload.traces import FORMATS
+from farm.workload.traces import FORMATS, read_records
 
 from .conftest import ScenarioOf
 
@@ -383,6 +383,27 @@ def test_a_wrong_batsim_workload_is_one_message(
     """It names the job, or the key."""
     with pytest.raises(TraceError, match=told):
         read_trace(write("w.json", BATSIM.replace(old, new)))
+
+
+DATASTORE = """{"duration": 9000, "events": [
+ [0, "task-created", "a"], [5000, "task-started", "a"], [1000, "task-resolved", "a"],
+ [100, "task-created", "b"], [200, "task-started", "b"], [2200, "task-resolved", "b"],
+ [300, "task-created", "c"]]}"""
+
+
+def test_a_task_that_ended_before_its_start_is_left_out(write: Write) -> None:
+    """No service time is below zero: such a task is counted, as one that did not end is."""
+    path = write("datastore.json", DATASTORE)
+    assert [(job.id, job.service_time) for job in read(path)] == [("b", 2.0)]
+    assert read_records(path, None, TraceOptions()).remarks == [
+        "left out: 1 row of tasks that did not end", "left out: 1 row ended before the start",
+    ]  # fmt: skip
+    write("datastore.json", DATASTORE.replace("2200", "100"))
+    with pytest.raises(TraceError, match="found no task that ended after its start"):
+        read(path)
+    write("datastore.json", DATASTORE.replace("2200", "1" + "0" * 400))
+    with pytest.raises(TraceError, match="event 6: found"):
+        read(path)
 
 
 def test_jobs_of_several_processors_are_one_split_or_refused(write: Write) -> None:
