@@ -94,6 +94,16 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.processor or 'any'}/{'virtual' if self.needs_virtual else 'native'}"
 
 
+MAX_LEVEL = 10**9
+"""The largest level or fair-share priority; the smallest is its negative."""
+ALLOWED_LEVEL = f"from -{MAX_LEVEL} to {MAX_LEVEL}"
+
+
+def is_level(number: float) -> bool:
+    """Return whether a level or priority is within the limits."""
+    return -MAX_LEVEL <= number <= MAX_LEVEL
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A unit of build work, submitted once.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from pydantic import ConfigDict, model_validator
@@ -16,11 +17,21 @@ from farm.scenario.quantities import (
 )
 from farm.scenario.section import Section, or_plain
 
+BITS = 53
+"""Of a uniform number u: its distance from 1 is at least 2^-53."""
+DEVIATIONS = 8.21
+"""Standard deviations from the mean of a normal distribution to the draw by the largest u."""
+
 
 class Exponential(Section):
     """Memoryless, as in M/M/1."""
 
     mean: PositiveDuration
+
+    @property
+    def largest(self) -> float:
+        """The largest draw; infinite (here and below) if no float can have it."""
+        return self.mean * BITS * math.log(2.0)
 
 
 class Lognormal(Section):
@@ -40,7 +51,35 @@ class Lognormal(Section):
                 f"found {', '.join(sorted(given)) or 'nothing'}; "
                 "allowed: median and sigma, or mean and std"
             )
+        try:
+            finite = all(map(math.isfinite, self.of_logarithm))
+        except OverflowError:
+            finite = False
+        if not finite:
+            found = f"found std {self.std:g} for mean {self.mean:g}"
+            raise ValueError(f"{found}; allowed: up to 1e150 times the mean")
         return self
+
+    @property
+    def of_logarithm(self) -> tuple[float, float]:
+        """Mean and standard deviation of the logarithm.
+
+        By mean and std: sigma² = ln(1 + (std/mean)²), mu = ln mean - sigma²/2.
+        """
+        if self.median is not None and self.sigma is not None:
+            return math.log(self.median), self.sigma
+        mean, std = self.mean or 1.0, self.std or 0.0
+        variance = math.log1p((std / mean) ** 2)
+        return math.log(mean) - variance / 2, math.sqrt(variance)
+
+    @property
+    def largest(self) -> float:
+        """The largest draw."""
+        mu, sigma = self.of_logarithm
+        try:
+            return math.exp(mu + DEVIATIONS * sigma)
+        except OverflowError:
+            return math.inf
 
 
 class Normal(Section):
@@ -49,12 +88,25 @@ class Normal(Section):
     mean: PositiveDuration
     std: Duration
 
+    @property
+    def largest(self) -> float:
+        """The largest draw."""
+        return self.mean + DEVIATIONS * self.std
+
 
 class Pareto(Section):
     """P(X > x) = (scale ÷ x)^alpha for x ≥ scale; the mean is infinite for alpha ≤ 1."""
 
     alpha: PositiveNumber
     scale: PositiveDuration
+
+    @property
+    def largest(self) -> float:
+        """The largest draw."""
+        try:
+            return self.scale * math.pow(2.0, BITS / self.alpha)
+        except OverflowError:
+            return math.inf
 
 
 class Uniform(Section):
@@ -127,6 +179,17 @@ class Distribution(Section):
         for kind, inner in (self.by_kind or {}).items():
             if inner.by_kind is not None:
                 raise ValueError(f"found by_kind inside by_kind ({kind}); allowed: one level")
+        return self
+
+    @model_validator(mode="after")
+    def _finite(self) -> Distribution:
+        for form in ("exponential", "normal", "lognormal", "pareto"):
+            given = getattr(self, form)
+            if given is not None and self.max is None and not math.isfinite(given.largest):
+                raise ValueError(
+                    f"found {form} with draws larger than any number; "
+                    "allowed: a shorter tail, or max"
+                )
         return self
 
     @property

@@ -102,7 +102,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     if base_name is None:
         return document
     mark = document.marks["extends"]
-    if not isinstance(base_name, str) or not base_name:
+    if not isinstance(base_name, str) or not base_name or "\0" in base_name:
         raise ScenarioError(f"{mark}: extends: found {base_name!r:.60}; allowed: a file name")
     base = path.parent / base_name
     chain = (*below, path.resolve())
@@ -117,7 +117,8 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
 def _resolve_paths(document: MarkedDict, base_dir: Path) -> None:
     """Make paths absolute: they are relative to the file that contains them."""
     for section, key in _sections_with_paths(document):
-        if isinstance(section, dict) and isinstance(path := section.get(key), str) and path:
+        path = section.get(key) if isinstance(section, dict) else None
+        if isinstance(path, str) and path and "\0" not in path:  # else its check refuses it
             section[key] = str((base_dir / path).resolve())
 
 

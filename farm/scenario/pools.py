@@ -23,6 +23,7 @@ from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Count,
     Duration,
+    FileName,
     Flag,
     Name,
     NonNegative,
@@ -164,7 +165,7 @@ class Contention(Section):
     """CPU slowdown by threads against cores."""
     memory: MemoryLaw | None = None
     """Slowdown of the memory bus by memory-heavy jobs: a table, or threshold and slope."""
-    calibration: Text | None = Field(default=None, exclude=True)
+    calibration: FileName | None = Field(default=None, exclude=True)
     """A file of `farm calibrate`, relative to the scenario file: its table is the `slowdown`."""
     combine: Literal["product", "max"] = "product"
     """Whether the slowdowns of the two resources are multiplied, or the larger one counts."""

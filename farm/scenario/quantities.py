@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from farm.core.model import ALLOWED_LEVEL, is_level
 from farm.units import (
     RATE_PATTERN,
     TIME_PATTERN,
@@ -22,6 +23,12 @@ from farm.units import (
 def _positive(value: float) -> float:
     if value <= 0:
         raise ValueError("found 0; allowed: more than 0")
+    return value
+
+
+def _no_null(value: str) -> str:
+    if "\0" in value:
+        raise ValueError(f"found {value!r:.60}; allowed: a name without null characters")
     return value
 
 
@@ -58,6 +65,7 @@ PositiveNumber = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=500)]
+FileName = Annotated[Text, AfterValidator(_no_null)]
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 """Letters, digits, dots, dashes and underscores: it becomes part of ids, keys and file names."""
 RunName = Annotated[str, Field(strict=True, max_length=100, pattern=r"^\w[\w.-]*\Z")]
@@ -112,6 +120,9 @@ def _some_weight(weights: dict[T, float]) -> dict[T, float]:
 TextChoice = Annotated[dict[str, NonNegative], *_choice(str, "text", bool)]
 """One text, a list of equally likely ones, or ``{text: weight}``; likewise the others."""
 WholeChoice = Annotated[dict[int, NonNegative], *_choice(int, "a whole number")]
+LevelChoice = Annotated[
+    dict[int, NonNegative], *_choice(int, f"a whole number, {ALLOWED_LEVEL}", is_level)
+]
 NumberChoice = Annotated[
     dict[float, NonNegative], *_choice(float, "a finite number", math.isfinite)
 ]

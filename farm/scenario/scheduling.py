@@ -10,6 +10,7 @@ from farm.core.contention.laws import LoadLimits
 from farm.scenario.quantities import (
     Count,
     Duration,
+    FileName,
     Flag,
     NonNegative,
     Positive,
@@ -165,6 +166,6 @@ class Estimates(Section):
     refresh: Duration = 5.0
     """Time between sweeps of a queue of more than a thousand jobs; in between a job is
     estimated by its place in the last sweep."""
-    learn_from: Text | None = None
+    learn_from: FileName | None = None
     """A finished run (a directory) or exported statistics (a file) from which the runtime
     estimators learn before the run begins."""

@@ -10,6 +10,7 @@ from farm.core.model import Platform
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Flag,
+    LevelChoice,
     ModeChoice,
     Name,
     NonNegative,
@@ -21,7 +22,6 @@ from farm.scenario.quantities import (
     Text,
     TextChoice,
     ThreadChoice,
-    WholeChoice,
 )
 from farm.scenario.section import Section, or_plain
 
@@ -127,11 +127,11 @@ class Traits(Section):
     invocation: tuple[Text, ...] | None = None
     """The attribute `invocation`, joined by `/` from these attributes (a name that is no
     attribute stands for itself)."""
-    level: WholeChoice | None = None
+    level: LevelChoice | None = None
     """Static priority level: higher goes first, above any policy."""
     score: NumberChoice | None = None
     """Higher goes first under the `score` policy."""
-    priority: WholeChoice | None = None
+    priority: LevelChoice | None = None
     """Fair-share priority: smaller is more urgent, 100 points are a factor of two."""
     declared: Declared | None = None
     """Absent: the declared time is the trace's, else the service time."""

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Duration,
+    FileName,
     Name,
     NonNegative,
     Positive,
@@ -55,7 +56,7 @@ class TraceOptions(Traits):
 class Trace(TraceOptions):
     """Recorded jobs."""
 
-    path: Text
+    path: FileName
     """Relative to the scenario file."""
     format: Text | None = None
     """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""

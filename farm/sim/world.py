@@ -88,8 +88,8 @@ class SimulatedWorld:
         self._lives = LivesAtOneInstant()
         #: provisioners whose next ticks are skipped until something happens
         self._resting: list[SimulatedProvisioner] = []
-        #: submitted jobs that have not ended
-        self._open_jobs = 0
+        #: ids of submitted jobs that have not ended: one that is submitted twice ends once
+        self._open_jobs: set[str] = set()
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
         if self._next_arrival_at == _NEVER:
             self._at_once.append(events.ArrivalsEnded(at))
@@ -121,7 +121,7 @@ class SimulatedWorld:
                     return None
                 jobs = self._next_jobs
                 agenda.now = arrives_at
-                self._open_jobs += len(jobs)
+                self._open_jobs.update([job.id for job in jobs])
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
                 if self._next_arrival_at == _NEVER:
                     at_once.append(events.ArrivalsEnded(arrives_at))
@@ -170,7 +170,7 @@ class SimulatedWorld:
             place = builder.place + command.slot
             heappush(agenda.heap, (finish_at, FINISH, place, serial, command))
         elif type(command) is EndJob:
-            self._open_jobs -= 1
+            self._open_jobs.discard(command.job.id)
         elif type(command) is RequestBuilder:
             self._emulate(command.builder).boot()
         elif type(command) is SetAlarm:
@@ -185,7 +185,7 @@ class SimulatedWorld:
     def _take_over(self, start: FarmSnapshot, end_of: EndOf) -> None:
         """Take over a farm's builders, their attempts and booting builders."""
         jobs = (*start.running, *start.waiting)
-        self._open_jobs = sum(not record.abandoned for record in jobs)
+        self._open_jobs = {record.job.id for record in jobs if not record.abandoned}
         attempts: dict[str | None, list[JobRecord]] = defaultdict(list)
         for attempt in start.running:
             attempts[attempt.builder].append(attempt)

@@ -17,7 +17,7 @@ from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Source, Trace
 from farm.workload import generators
 from farm.workload.alike import AlikeJobs
-from farm.workload.own_jobs import generated
+from farm.workload.own_jobs import distinct, generated
 from farm.workload.traces import format_of, read_records, trace_jobs
 from farm.workload.traces.records import Records
 from farm.workload.traits import Streams, source_streams
@@ -48,7 +48,12 @@ def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable
         if alike.is_empty:
             raise _no_job(scenario)
         return alike
-    merged = sources[0] if len(sources) == 1 else heapq.merge(*sources, key=arrival)
+    merged = sources[0]
+    if len(sources) > 1:
+        merged = heapq.merge(*sources, key=arrival)
+        if any(isinstance(source.options, Generator | Trace) for source in scenario.workload):
+            # with ids of the user's, prefixes do not suffice: "a-" and "b-1", "a-b-" and "1"
+            merged = distinct(merged, f"{scenario.name}: workload")
     # a generated job has its arrival; checking would cost time for each
     jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
     first = next(jobs, None)
@@ -137,11 +142,19 @@ def _recorded(
     platform = _check_platforms(scenario, options, records, where)
     keep = records.ids and len(scenario.workload) == 1
     keep = keep and format_of(path, options.format) == "csv"
+    if not keep:
+        records = records._replace(ids=_padded(records.ids))
 
     def prefixed(number: int) -> str:
-        return f"{prefix}-{records.name(number):>06}"
+        return f"{prefix}-{records.name(number)}"
 
     return trace_jobs(records, options, records.name if keep else prefixed, platform, streams)
+
+
+def _padded(ids: list[str] | None) -> list[str] | None:
+    """Return ids with zeros before the short ones, unless two of them would become one."""
+    padded = [f"{name:>06}" for name in ids or ()]
+    return padded if len(set(padded)) == len(padded) else ids
 
 
 def _check_platforms(

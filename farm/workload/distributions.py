@@ -47,7 +47,16 @@ def quantiles_by_kind(distribution: Distribution, kinds: Sequence[str]) -> dict[
 
 
 def _capped(plain: Quantile, most: float | None) -> Quantile:
-    return plain if most is None else lambda u: min(plain(u), most)
+    if most is None:
+        return plain
+
+    def capped(u: float) -> float:
+        try:
+            return min(plain(u), most)
+        except OverflowError:
+            return most
+
+    return capped
 
 
 def _constant(value: float) -> Quantile:
@@ -69,13 +78,8 @@ def _normal(given: Normal) -> Quantile:
 
 
 def _lognormal(given: Lognormal) -> Quantile:
-    """exp(mu + sigma z); by mean and std sigma² = ln(1 + (std/mean)²), mu = ln mean - sigma²/2."""
-    if given.median is not None and given.sigma is not None:
-        mu, sigma = math.log(given.median), given.sigma
-    else:
-        mean, std = given.mean or 1.0, given.std or 0.0
-        variance = math.log1p((std / mean) ** 2)
-        mu, sigma = math.log(mean) - variance / 2, math.sqrt(variance)
+    """exp(mu + sigma z)."""
+    mu, sigma = given.of_logarithm
     standard = NormalDist().inv_cdf
     return lambda u: math.exp(mu + sigma * standard(max(u, SMALLEST)))
 

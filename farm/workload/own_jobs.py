@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from farm.core.errors import InputError, ScenarioError
-from farm.core.model import Job, Platform
+from farm.core.model import ALLOWED_LEVEL, Job, Platform, is_level
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
+from farm.scenario.quantities import MODES
 from farm.scenario.workload import Generator
+
+_AMOUNT = (lambda found: 0.0 <= found < math.inf), "a finite number, zero or more"
+_LEVEL = is_level, f"a whole number, {ALLOWED_LEVEL}"
+_LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "service_time": _AMOUNT,
+    "declared_time": _AMOUNT,
+    "size": _AMOUNT,
+    "level": _LEVEL,
+    "priority": _LEVEL,
+    "score": (math.isfinite, "a finite number"),
+    "mode": (MODES.__contains__, ", ".join(MODES)),
+    "threads": ((lambda found: found >= 1), "a whole number, 1 or more"),
+}
+"""What is allowed for a field of a job."""
+_SORTS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "dict[str, str]": "a dict of texts",
+    "Platform": "a farm.Platform",
+}
 
 
 def generated(
@@ -37,24 +62,37 @@ def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:
         raise ScenarioError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
+def distinct(jobs: Iterable[Job], source: str) -> Iterator[Job]:
+    """Pass jobs on; raises InputError, with ``source``, for an id that is there already."""
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise InputError(f"{source}: {job.id}: found this id twice; allowed: distinct ids")
+        seen.add(job.id)
+        yield job
+
+
 def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
     """Pass jobs on, each with a platform and an arrival; raises InputError for an invalid one.
 
     ``source`` names them in messages.
     """
+    return distinct(_checked(jobs, scenario, source), source)
+
+
+def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
     able: set[Platform] = set()
     last = 0.0
     for number, job in enumerate(jobs, 1):
         if not isinstance(job, Job):
             raise InputError(f"{source}: number {number}: found {job!r:.60}; allowed: a farm.Job")
         where = f"{source}: {job.id}"
+        job = _typed(job, where)  # noqa: PLW2901
+        _refuse_unsound(job, where)
         at = last if job.arrived_at is None else float(job.arrived_at)
         if not last <= at < float("inf"):
             raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
         last = at
-        if not 0.0 <= job.service_time < float("inf"):
-            found = f"found service_time {job.service_time:g}"
-            raise InputError(f"{where}: {found}; allowed: a finite number, zero or more")
         platform = job.platform
         if platform == Platform():
             platform = default_platform(scenario, source)
@@ -64,3 +102,33 @@ def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator
         if platform is not job.platform or job.arrived_at is None:
             job = msgspec.structs.replace(job, platform=platform, arrived_at=at)  # noqa: PLW2901
         yield job
+
+
+def _typed(job: Job, where: str) -> Job:
+    """Return the job, numbers of NumPy as Python's; raises InputError for a wrong type."""
+    fields = msgspec.structs.asdict(job)
+    try:
+        msgspec.convert(fields, Job)
+    except msgspec.ValidationError:
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in fields.items()}
+        try:
+            return msgspec.convert(plain, Job)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{where}: {_wrong_type(error, plain)}") from None
+    return job
+
+
+def _wrong_type(error: msgspec.ValidationError, fields: dict[str, Any]) -> str:
+    """Say what was found where: the error is like "Expected `float`, got `str` - at `$.size`"."""
+    place = str(error).rsplit("`", 2)[1]
+    name = place.removeprefix("$.").partition("[")[0]
+    sort, _, optional = str(Job.__annotations__[name]).partition(" | ")
+    allowed = _SORTS[sort]
+    return f"found {name} {fields[name]!r:.60}; allowed: {allowed}{' or None' * bool(optional)}"
+
+
+def _refuse_unsound(job: Job, where: str) -> None:
+    for name, (is_sound, allowed) in _LIMITS.items():
+        found = getattr(job, name)
+        if found is not None and not is_sound(found):
+            raise InputError(f"{where}: found {name} {found!r:.60}; allowed: {allowed}")

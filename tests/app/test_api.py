@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_overrides(overrides: dict[str, Any]):
         ({"algorithms": {"p": "keda"}}, "max"),
         ({"algorithms": {"p": lambda _: 1}}, "provisioner section"),
         ({"jobs": ["x"]}, "allowed: a farm.Job"),
-        ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1; allowed"),
+        ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1.0; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
         ({"seeds": []}, "seeds: found none"),
@@ -246,6 +247,44 @@ def test_jobs_of_the_caller():
     assert one.jobs["job_id"].tolist() != two.jobs["job_id"].tolist()
     with pytest.raises(farm.InputError, match="in order"):
         farm.simulate(LITTLE, jobs=mine[::-1])
+    with pytest.raises(farm.InputError, match="jobs: j8: found this id twice; allowed: distinct"):
+        farm.simulate(LITTLE, jobs=mine + mine[-1:])
+
+
+@pytest.mark.parametrize(
+    ("field", "found", "allowed"),
+    [
+        ("id", 5, "text"),
+        ("service_time", "5", "a number"),
+        ("service_time", 10**400, "a number"),
+        ("declared_time", "5", "a number or None"),
+        ("declared_time", -1.0, "a finite number, zero or more"),
+        ("platform", "amd64", r"a farm\.Platform"),
+        ("attributes", {"user": 5}, "a dict of texts"),
+        ("heavy", "yes", "True or False"),
+        ("level", 10**10, "a whole number, from -1000000000 to 1000000000"),
+        ("priority", -(10**10), "a whole number, from -1000000000 to 1000000000"),
+        ("score", math.nan, "a finite number"),
+        ("mode", "burn", "timed, stress, memory, mixed"),
+        ("threads", 0, "a whole number, 1 or more"),
+    ],
+)
+def test_values_that_a_job_of_the_caller_cannot_have(field: str, found: Any, allowed: str):
+    """One message with the job, the field, and what is allowed, before anything is simulated."""
+    job = farm.Job(**{"id": "a", "service_time": 5.0, "arrived_at": 0.0, field: found})
+    with pytest.raises(farm.InputError, match=f"jobs: .*: found {field} .*; allowed: {allowed}"):
+        farm.simulate(LITTLE, jobs=[job])
+
+
+def test_numbers_of_numpy_are_numbers():
+    """They become Python's own, which the event log can write."""
+    job = farm.Job(
+        id="a", service_time=np.float32(2.5), arrived_at=np.float64(1), level=np.int64(3)
+    )
+    result = farm.simulate(LITTLE, jobs=[job], keep_events=True)
+    assert result.jobs["finished_at_s"].tolist() == [3.5]
+    submitted = next(line for line in result.events if line["at_s"] == 1.0)
+    assert submitted["level"] == 3
 
 
 def test_compare_takes_results_and_folders(tmp_path: Path):

@@ -94,6 +94,17 @@ def test_both_engines_leave_the_same_run(scenario, tmp_path):
     assert found["jobs"]["failed"] > 0 or found["builders"]["lost"] > 2
 
 
+def test_both_engines_accept_an_empty_load():
+    """Protects a sweep over loads of the caller's against the one without a job."""
+    pytest.importorskip("numba")
+    fast, reference = (
+        farm.simulate(BUSY, jobs=[], engine=engine, keep_events=True)
+        for engine in ("fast", "reference")
+    )
+    assert list(fast.events) == list(reference.events)
+    assert fast.summary["jobs"]["submitted"] == 0
+
+
 def test_no_events_no_story():
     """Protects the summary of a fast run that keeps no events."""
     pytest.importorskip("numba")

@@ -108,6 +108,34 @@ CHANGES = {
         ("arrivals: {every: 10s, count: 5, service_time: 5s}", "trace: {path: no.csv}"),
         ("no.csv",),
     ),
+    "null character": (
+        ("arrivals: {every: 10s, count: 5, service_time: 5s}", 'trace: {path: "a\\0b"}'),
+        ("farm.yaml:7: workload.0.trace.path", "null characters"),
+    ),
+    "null character in the base": (
+        ("name: small", 'extends: "a\\0b"'),
+        ("farm.yaml:1: extends", "a file name"),
+    ),
+    "level": (
+        ("service_time: 5s", "service_time: 5s, level: -1000000001"),
+        ("workload.0.arrivals.level", "from -1000000000 to 1000000000"),
+    ),
+    "priority": (
+        ("service_time: 5s", f"service_time: 5s, priority: [{10**23}, 1]"),
+        ("workload.0.arrivals.priority", "from -1000000000 to 1000000000"),
+    ),
+    "pareto": (
+        ("service_time: 5s", "service_time: {pareto: {alpha: 0.0005, scale: 1}}"),
+        ("workload.0.arrivals.service_time: found pareto", "larger than any number", "or max"),
+    ),
+    "lognormal": (
+        ("service_time: 5s", "service_time: {lognormal: {median: 1, sigma: 10000}}"),
+        ("workload.0.arrivals.service_time: found lognormal", "larger than any number"),
+    ),
+    "std": (
+        ("service_time: 5s", "service_time: {lognormal: {mean: 1, std: 1.0e+200}, max: 1h}"),
+        ("service_time.lognormal: found std 1e+200", "1e150"),
+    ),
     "text": ((SMALL, "just words"), ("farm.yaml",)),
     "empty": ((SMALL, ""), ("farm.yaml",)),
     "list": ((SMALL, "- 1\n- 2\n"), ("farm.yaml",)),

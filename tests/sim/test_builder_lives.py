@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from farm.core.commands import LoseBuilder, RequestBuilder, RetireBuilder
+from farm.core.commands import EndJob, LoseBuilder, RequestBuilder, RetireBuilder
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -158,8 +159,6 @@ def test_fail_fast_stops_running_jobs_at_once(story, pool, jobs):
 def test_jobs_that_no_builder_can_run_end_cancelled(story, pool, jobs):
     """Reported at the end of the run, with the reason; the other jobs are not affected."""
     made = [*jobs((0, 5)), *jobs((1, 5), platform=Platform("s390x"))]
-    import msgspec
-
     made[1] = msgspec.structs.replace(made[1], id="odd")
     story.play([pool(builders=1)], made)
     assert story.ends()["a"].outcome == "succeeded"
@@ -178,6 +177,14 @@ def test_builders_that_come_and_go_do_not_make_a_run_endless(story, pool, jobs, 
     )
     story.play([life], jobs((0, 5), platform=Platform(None if broken else "s390x")))
     assert story.ends()["a"].outcome == "cancelled"
+
+
+def test_a_job_submitted_twice_does_not_make_a_run_endless(story, pool, jobs):
+    """The scheduler ignores the second submission, which will have no end to wait for."""
+    first, second = jobs((0, 5), (1, 5))
+    twin = msgspec.structs.replace(second, id=first.id)
+    story.play([pool(builders=1, idle_timeout=10.0)], [first, twin])
+    assert [end.finished_at for end in story.of(EndJob)] == [5.0]
 
 
 def test_a_long_job_is_not_given_up(story, pool, jobs):

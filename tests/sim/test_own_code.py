@@ -181,6 +181,13 @@ def test_the_pages_analysis(page: Path) -> None:
             ),
             "found arrived_at 1 after 5; allowed: in order",
         ),
+        (
+            (
+                "import farm\n\ndef load(dice):\n    for at in (0.0, 1.0):\n"
+                "        yield farm.Job(id='a', arrived_at=at, service_time=1.0)\n"
+            ),
+            ": a: found this id twice; allowed: distinct ids",
+        ),
         ("other = 1\n", "has no attribute 'load'"),
     ],
 )

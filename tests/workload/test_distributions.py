@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.scenario.distributions import Distribution
-from farm.workload.distributions import quantile_function, quantiles_by_kind
+from farm.workload.distributions import LARGEST, quantile_function, quantiles_by_kind
 from farm.workload.streams import chooser, stream
 
 DRAWS = 100_000
@@ -61,6 +61,26 @@ def test_larger_draws_become_the_maximum() -> None:
     draws = drawn({"pareto": {"alpha": 1, "scale": 1}, "max": 5})
     assert max(draws) == 5.0
     assert sum(one == 5.0 for one in draws) / DRAWS == pytest.approx(0.2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        {"exponential": {"mean": 1e307}},
+        {"normal": {"mean": 1e307, "std": 1e308}},
+        {"lognormal": {"median": 1, "sigma": 90}},
+        {"pareto": {"alpha": 0.05, "scale": 1}},
+    ],
+)
+def test_draws_larger_than_any_number_need_a_maximum(endless: Any) -> None:
+    """The largest draw decides, not luck; a shorter tail is accepted up to its very last draw."""
+    with pytest.raises(ValueError, match="draws larger than any number"):
+        Distribution.model_validate(endless)
+    capped = quantile_function(Distribution.model_validate({**endless, "max": 5}))
+    assert capped(LARGEST) == 5.0
+    shorter = {"lognormal": {"median": 1, "sigma": 86}}, {"pareto": {"alpha": 0.052, "scale": 1}}
+    for plain in shorter:
+        assert math.isfinite(quantile_function(Distribution.model_validate(plain))(LARGEST))
 
 
 def test_one_distribution_for_each_kind() -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farm.core.errors import FarmError, ScenarioError, TraceError
+from farm.core.errors import FarmError, InputError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace, write_csv
-from farm.workload.traces import FORMATS
+from farm.workload.traces import FORMATS, read_records
 
 from .conftest import ScenarioOf
 
@@ -220,6 +220,7 @@ BAD = [
     ("a.csv", "submitted_at_s,service_time_s,job_id\n1,2,a\n1,2,a", "a.csv: job_id: found 'a' twi"),
     ("a.csv", "submitted_at_s,service_time_s,heavy\n1,2,maybe", "a.csv:2: heavy: found 'maybe'; a"),
     ("a.csv", "submitted_at_s,service_time_s,level\n1,2,1.5", "a.csv:2: level: found '1.5'; allow"),
+    ("a.csv", "submitted_at_s,service_time_s,priority\n1,2,2e9", "a.csv:2: priority: found '2e9'"),
     ("a.csv", "submitted_at_s,service_time_s,attributes\n1,2,{", "a.csv:2: attributes: found '{'"),
     ("a.csv", "submitted_at_s,service_time_s,platform\n1,2,a/b", "a.csv:2: platform: found 'a/b'"),
     ("a.csv", b"\xff", "a.csv: byte 0 is not UTF-8 text"),
@@ -246,6 +247,8 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
         read(tmp_path, "swf")
     with pytest.raises(TraceError, match="format: found 'sfw'; did you mean swf"):
         read(tmp_path / "no.dat", "sfw")
+    with pytest.raises(TraceError, match=r"a\.swf: job 9: queue: found 1e\+12; allowed: from -100"):
+        read(write("a.swf", "9 0 -1 5 1" + " -1" * 9 + " 1e12 -1 -1 -1"), fields={"level": "queue"})
     with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
         read(write("a.swf", SWF), fields={"team": "grup"})
 
@@ -295,6 +298,28 @@ def test_traces_take_traits_too(scenario_of: ScenarioOf, write: Write) -> None:
     jobs = list(build_jobs(scenario_of({"trace": trace})))
     assert {job.attributes["user"] for job in jobs} == {"ada"}
     assert [job.heavy for job in jobs] == [True, False, False, True, False]
+
+
+def test_distinct_ids_stay_distinct(scenario_of: ScenarioOf, write: Write) -> None:
+    """Zeros are put before none of a trace's ids if two would become one; nor do parts collide."""
+    same = BATSIM.replace('"a"', '"01"').replace("7", '"1"').replace('"res": 3', '"res": 1')
+    write("w.json", same)
+    jobs = build_jobs(scenario_of({"trace": {"path": "w.json"}}))
+    assert [job.id for job in jobs] == ["w-1", "w-01"]
+    parts = write("parts.json", BATSIM.replace("7", '"a-1"'))
+    split = read(parts, parallel="split")
+    assert [(job.id, job.matrix) for job in split] == [
+        ("000001", None), ("000002", "a"), ("000003", "a"), ("000004", "a"),
+    ]  # fmt: skip
+
+
+def test_ids_of_several_sources_stay_distinct(scenario_of: ScenarioOf, write: Write) -> None:
+    """A prefix and an id of the user's can read like another prefix and id: that is refused."""
+    write("t.csv", "job_id,submitted_at_s,service_time_s\nb-000001,1,2\n")
+    generated = {"arrivals": {"every": "1s", "count": 1, "service_time": "1s", "name": "a-b"}}
+    both = scenario_of({"trace": {"path": "t.csv", "name": "a"}}, generated)
+    with pytest.raises(InputError, match="workload: a-b-000001: found this id twice"):
+        list(build_jobs(both))
 
 
 def test_the_only_table_keeps_its_ids(scenario_of: ScenarioOf, write: Write) -> None:
@@ -361,6 +386,27 @@ def test_a_wrong_batsim_workload_is_one_message(
     """It names the job, or the key."""
     with pytest.raises(TraceError, match=told):
         read_trace(write("w.json", BATSIM.replace(old, new)))
+
+
+DATASTORE = """{"duration": 9000, "events": [
+ [0, "task-created", "a"], [5000, "task-started", "a"], [1000, "task-resolved", "a"],
+ [100, "task-created", "b"], [200, "task-started", "b"], [2200, "task-resolved", "b"],
+ [300, "task-created", "c"]]}"""
+
+
+def test_a_task_that_ended_before_its_start_is_left_out(write: Write) -> None:
+    """No service time is below zero: such a task is counted, as one that did not end is."""
+    path = write("datastore.json", DATASTORE)
+    assert [(job.id, job.service_time) for job in read(path)] == [("b", 2.0)]
+    assert read_records(path, None, TraceOptions()).remarks == [
+        "left out: 1 row of tasks that did not end", "left out: 1 row ended before the start",
+    ]  # fmt: skip
+    write("datastore.json", DATASTORE.replace("2200", "100"))
+    with pytest.raises(TraceError, match="found no task that ended after its start"):
+        read(path)
+    write("datastore.json", DATASTORE.replace("2200", "1" + "0" * 400))
+    with pytest.raises(TraceError, match="event 6: found"):
+        read(path)
 
 
 def test_jobs_of_several_processors_are_one_split_or_refused(write: Write) -> None:

@@ -10,8 +10,8 @@ from farm.app.jobs.lookup import ids_given, live_of
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import PriorityChanged
+from farm.core.model import MAX_LEVEL
 from farm.live.wire.messages import UNSTAMPED
-from farm.live.wire.report_checks import MAX_LEVEL
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json

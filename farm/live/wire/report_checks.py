@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core.model import Cause, Job
+from farm.core.model import MAX_LEVEL, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
 #: characters of an id: of a job, a builder, a host
@@ -23,8 +23,6 @@ MAX_ID = 256
 MAX_TEXT = 1000
 #: attributes of a job, labels of a builder, parts of an invocation, processors, …
 MAX_ITEMS = 64
-#: the largest level, priority, number of threads, of attempts
-MAX_LEVEL = 10**9
 #: builders that one plan may ask for, or one host may announce room for
 MAX_BUILDERS = 100_000
 #: slots of a builder

@@ -97,7 +97,7 @@ def _traits(jobs: Sequence[Job]) -> Traits:
     platform, platforms = numbered([job.platform for job in jobs])
     matrix, matrices = numbered([job.matrix for job in jobs])
     attribution, attributions = attributed(jobs)
-    fails = np.array([job.fails for job in jobs])
+    fails = np.array([job.fails for job in jobs], np.bool_)
     return Traits(fails, platform, matrix, attribution, platforms, matrices, attributions)
 
 
@@ -109,6 +109,8 @@ def _order(
     A key is constant and depends only on the job: so all are sorted now.
     """
     count = len(submitted_at)
+    if not count:
+        return np.arange(0, dtype=np.int32)
     parts: Any
     if len(jobs) == 1 and policy in _ARITHMETIC:
         columns: Any = estimates, submitted_at, 0

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError, did_you_mean, nearest
-from farm.core.model import Job, Platform
+from farm.core.model import ALLOWED_LEVEL, Job, Platform, is_level
 from farm.scenario.quantities import MODES
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
@@ -169,7 +169,13 @@ def _number(
 
 
 _amount = _number("a number, 0 or more", 0.0)
-_whole = _number("a whole number", whole=True)
+
+
+def _level(text: str) -> float:
+    allowed = f"a whole number, {ALLOWED_LEVEL}"
+    if not is_level(number := _number(allowed, whole=True)(text)):
+        raise ValueError(allowed)
+    return number
 
 
 def _flag(text: str) -> bool:
@@ -204,9 +210,9 @@ CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "platform": ("platform", _platform),
     "kind": ("kind", str),
     "matrix": ("matrix", str),
-    "level": ("level", _whole),
+    "level": ("level", _level),
     "score": ("score", _number("a finite number")),
-    "priority": ("priority", _whole),
+    "priority": ("priority", _level),
     "size": ("size", _amount),
     "action": ("action", str),
     "heavy": ("heavy", _flag),

@@ -107,8 +107,9 @@ def widened(records: Records, options: TraceOptions, source: str) -> Records:
     numbered = [(name, n, of) for name, of in zip(names, width.tolist(), strict=True)
                 for n in range(1, of + 1)]  # fmt: skip
     details = parts.details or [{} for _ in numbered]
+    ids = [f"{name}-{n}" if of > 1 else name for name, n, of in numbered]
     return parts._replace(
-        ids=[f"{name}-{n}" if of > 1 else name for name, n, of in numbered],
+        ids=ids if len(set(ids)) == len(ids) else None,  # "a" in two parts beside an "a-1"
         details=[
             {"matrix": name, **known} if of > 1 else known
             for (name, _, of), known in zip(numbered, details, strict=True)

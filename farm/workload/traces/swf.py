@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.core.errors import TraceError, not_among
-from farm.core.model import Platform
+from farm.core.model import ALLOWED_LEVEL, Platform, is_level
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -79,7 +79,7 @@ def read(path: Path, options: TraceOptions) -> Records:
     if not lines:
         raise TraceError(f"{path}: found no job with a known submit and run time")
     numbers = [f"{line[JOB]:.0f}" for line in lines]
-    describe = _describer(mapping)
+    describe = _describer(mapping, path)
     return Records(
         np.array([line[SUBMIT] for line in lines]),
         np.array([line[RUN] for line in lines]),
@@ -180,7 +180,7 @@ def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
     return mapping
 
 
-def _describer(mapping: dict[str, int]) -> Any:
+def _describer(mapping: dict[str, int], path: Path) -> Any:
     """Return a function for a job's further fields of a line; equal attributes share one dict."""
     special = {*NUMBERS, "platform", "kind", "matrix"}
     numbers = [(part, place, NUMBERS[part]) for part, place in mapping.items() if part in NUMBERS]
@@ -202,6 +202,11 @@ def _describer(mapping: dict[str, int]) -> Any:
         for part, place, number in numbers:
             if line[place] >= 0:
                 fields[part] = number(line[place])
+                if number is int and not is_level(line[place]):
+                    where, found = f"{path}: job {line[JOB]:.0f}", FIELDS[place]
+                    raise TraceError(
+                        f"{where}: {found}: found {line[place]:g}; allowed: {ALLOWED_LEVEL}"
+                    )
         for part, place in texts:
             if line[place] >= 0:
                 fields[part] = _named(place, line[place])

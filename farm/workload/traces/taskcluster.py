@@ -1,7 +1,7 @@
 """``taskcluster``: the tasks of a datastore.json, as the Taskcluster simulator writes it.
 
-Arrivals are counted from the first one; a task that did not end there has no known length and is
-left out.
+Arrivals are counted from the first one. A task that did not end there has no known length, and one
+that ended before it started has none at all: they are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from farm.core.errors import TraceError
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
+
+LATEST = 1e300
+"""Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
 
 
 class _DataStore(msgspec.Struct):
@@ -35,18 +38,23 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     ended: dict[str, float] = {}
     kinds = {"task-created": created, "task-started": started, "task-resolved": ended}
     for number, event in enumerate(store.events, 1):
-        if len(event) < 3 or not isinstance(event[0], int | float) or not isinstance(event[2], str):
+        at, name, task = (*event, None, None, None)[:3]
+        if not (isinstance(at, int | float) and abs(at) < LATEST and isinstance(task, str)):
             raise TraceError(
                 f"{path}: event {number}: found {event!r:.60}; allowed: time, name, id"
             )
-        if (found := kinds.get(str(event[1]))) is not None:
-            found[event[2]] = float(event[0])
-    ids = [task for task in ended if task in started and task in created]
+        if (found := kinds.get(str(name))) is not None:
+            found[task] = float(at)
+    complete = [task for task in ended if task in started and task in created]
+    ids = [task for task in complete if ended[task] >= started[task]]
     if not ids:
-        raise TraceError(f"{path}: found no task that ended; allowed: at least one")
+        raise TraceError(f"{path}: found no task that ended after its start; allowed: at least one")
     ids.sort(key=created.__getitem__)
     arrived = np.array([created[task] for task in ids]) / 1000.0
     service = np.array([ended[task] - started[task] for task in ids]) / 1000.0
-    open_ = len(created) - len(ids)
-    left_out = {"of tasks that did not end": open_} if open_ else {}
+    reasons = {
+        "of tasks that did not end": len(created) - len(complete),
+        "ended before the start": len(complete) - len(ids),
+    }
+    left_out = {why: count for why, count in reasons.items() if count}
     return Records(arrived - arrived[0], service, ids, left_out=left_out)
