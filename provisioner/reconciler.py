@@ -149,6 +149,7 @@ def reconcile(
     ``instances``: all of the pool's; None: the backend has none of its own (hosts play the
     builders), so only time-outs are looked after. ``now`` is real.
     """
+    keeping = _without_future(keeping, now, patience)
     joined = set(report.joined)
     requested = set(report.requested).difference(keeping.given_up)
     if joined.intersection(keeping.requested):
@@ -172,6 +173,15 @@ def reconcile(
         unknown_since=look.unknown_since,
     )
     return following, look.actions
+
+
+def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping:
+    """Return the memory without what a clock that was set back has left in the future."""
+    return msgspec.structs.replace(
+        keeping,
+        not_before=min(keeping.not_before, now + patience.longest_pause),
+        unknown_since={name: min(since, now) for name, since in keeping.unknown_since.items()},
+    )
 
 
 def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:

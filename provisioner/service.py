@@ -47,6 +47,8 @@ log = logging.getLogger("farm.provisioner")
 #: real seconds between two looks, and between two sendings of the same introduction
 LOOK_INTERVAL = 0.2
 INTRODUCE_AGAIN = 5.0
+#: real seconds after which what was sent, and no report follows, counts as lost
+LOST_AFTER = 5.0
 #: stands among troubles for every pool
 ALL = ""
 
@@ -56,6 +58,9 @@ class Provisioner:
 
     The scheduler asks for the builders of a fixed pool by itself; a backend whose builders are
     instances of their own starts one for each. ``look`` is called repeatedly, by one thread.
+
+    Args: wall: Unix seconds, for instants that are saved. monotonic: seconds that no setting of the
+    clock moves, for the others.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class Provisioner:
         backend: Backend,
         patience: Patience | None = None,
         wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         metrics: ProvisionerMetrics | None = None,
     ) -> None:
         self._metrics = metrics or ProvisionerMetrics()
@@ -73,8 +79,11 @@ class Provisioner:
         self._backend = backend
         self._patience = patience or Patience()
         self._wall = wall
+        self._monotonic = monotonic
         self._tokens: dict[str, str] = {}
         self._introduced_at: dict[str, float] = {}
+        #: when a report last followed everything that was sent
+        self._followed_at: dict[str, float] = {}
         self._keepings: dict[str, Keeping] = {}
         self._saved: dict[str, bytes] = {}
         #: pools as last seen
@@ -125,7 +134,7 @@ class Provisioner:
                 self._look_at(pool, algorithm, report, mine, requested)
 
     def _tend(self, reports: Mapping[str, PoolReport]) -> None:
-        now = self._wall()
+        now = self._monotonic()
         if self._pause.over(now):
             try:
                 self._tended = self._backend.tend(reports, self._client.hosts())
@@ -164,20 +173,37 @@ class Provisioner:
         if not self._backend.acts:
             return True
         if report.watcher and report.watcher == self._tokens.get(pool):
-            return True
-        now = self._wall()
-        if now - self._introduced_at.get(pool, 0.0) > INTRODUCE_AGAIN:
+            if not self._has_lost_something(pool, report):
+                return True
+            log.warning("pool %s: what was sent was lost, so it is planned afresh", pool)
+        now = self._monotonic()
+        if now - self._introduced_at.get(pool, float("-inf")) > INTRODUCE_AGAIN:
             self._introduced_at[pool] = now
-            token = self._tokens[pool] = uuid.uuid4().hex
-            closely = algorithm is not None and algorithm.looks_closely
-            outside = self._backend.outside
-            self._client.send(Watch(pool, token, closely=closely, outside=outside))
-            # decisions are counted from zero; builders may have come and gone
-            keeping = self._keepings.get(pool, Keeping())
-            self._keepings[pool] = msgspec.structs.replace(
-                keeping, serial=0, next_at=0.0, desired=None, observed=(), requested=()
-            )
+            self._introduce(pool, algorithm)
         return False
+
+    def _has_lost_something(self, pool: str, report: PoolReport) -> bool:
+        """Return whether a plan or a given up builder has not reached the scheduler.
+
+        A call to the server failed, or the server lost what it had taken.
+        """
+        now, keeping = self._monotonic(), self._keepings.get(pool, Keeping())
+        is_followed = report.heard == keeping.serial
+        if is_followed and report.requested.keys().isdisjoint(keeping.given_up):
+            self._followed_at[pool] = now
+        return now - self._followed_at.setdefault(pool, now) > LOST_AFTER
+
+    def _introduce(self, pool: str, algorithm: Algorithm[Any] | None) -> None:
+        """Register for the pool, and forget what was sent before."""
+        token = self._tokens[pool] = uuid.uuid4().hex
+        self._followed_at.pop(pool, None)
+        # decisions are counted from zero; builders may have come and gone
+        self._keepings[pool] = msgspec.structs.replace(
+            self._keepings.get(pool, Keeping()),
+            serial=0, next_at=0.0, desired=None, observed=(), requested=(), given_up=(),
+        )  # fmt: skip
+        closely = algorithm is not None and algorithm.looks_closely
+        self._client.send(Watch(pool, token, closely=closely, outside=self._backend.outside))
 
     def _look_at(
         self,
@@ -278,8 +304,8 @@ class Provisioner:
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)
         if self._backend.acts and saved != self._saved.get(pool):
-            self._saved[pool] = saved
             self._client.remember(pool, saved)
+            self._saved[pool] = saved
 
 
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: StopRequest) -> Lease:

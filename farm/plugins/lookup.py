@@ -6,8 +6,10 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from farm.core.errors import ScenarioError, did_you_mean
@@ -35,6 +37,50 @@ def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
     raise ScenarioError(f"{where}: unknown {name!r}; {did_you_mean(name, names)}allowed: {allowed}")
 
 
+def source_of(name: str, group: str) -> str:
+    """Return the source of the module from which a name is imported, as this process loaded it.
+
+    Empty for the project's own things, and where there is no source: the module cannot be loaded
+    (``named`` reports why), or was not written in Python.
+    """
+    module_name = name.partition(":")[0] if ":" in name else _module_of(name, group)
+    try:
+        return _source(_loaded(module_name)) if module_name else ""
+    except Exception:  # noqa: BLE001 - whatever the user's code raises
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _module_of(name: str, group: str) -> str:
+    """Return the module of an installed entry point; empty if there is none."""
+    return next((entry.module for entry in entry_points(group=group, name=name)), "")
+
+
+#: the sources of loaded modules; each with the module's spec, which reloading replaces
+_sources: dict[str, tuple[object, str]] = {}
+
+
+def _source(module: ModuleType) -> str:
+    """Return what was in a module's file when it was loaded, not what it was changed to since."""
+    known = _sources.get(module.__name__)
+    if known is None or known[0] is not module.__spec__:
+        try:
+            source = inspect.getsource(module)
+        except (OSError, TypeError):
+            source = ""
+        known = _sources[module.__name__] = module.__spec__, source
+    return known[1]
+
+
+def _loaded(module_name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = importlib.import_module(module_name)
+    _source(module)
+    return module
+
+
 def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
     """Raise ScenarioError unless the function can be called with ``count`` arguments."""
     try:
@@ -47,11 +93,8 @@ def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
 
 def _imported(name: str, where: str) -> Any:
     module_name, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        found = getattr(_loaded(module_name), attribute)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         raise ScenarioError(f"{where}: cannot load {name!r}: {message}") from error

@@ -43,7 +43,7 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     builder: str
     #: started - arrived; None: never started
     waiting_time: float | None = None
-    #: finished - started
+    #: finished - started; None: not running when it ended
     service_time: float | None = None
     #: finished - arrived
     response_time: float | None = None
@@ -179,7 +179,7 @@ def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -
         attempts=end.attempts,
         builder=end.builder or "",
         waiting_time=None if started_at is None else started_at - arrived_at,
-        service_time=None if started_at is None else finished_at - started_at,
+        service_time=finished_at - started_at if end.builder and started_at is not None else None,
         response_time=response,
         stretch=response / job.service_time if job.service_time > 0 else None,
     )

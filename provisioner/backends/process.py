@@ -12,12 +12,12 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.host_processes import HostProcess, hosts_needed
+from farm.live.hosts.host_processes import STOP_TIMEOUT, TOO_SOON, HostProcess, hosts_needed
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -76,18 +76,30 @@ class ProcessBackend(Backend):
     Args: settings: those of the farm; each host gets a different name. folder: where logs and files
     of the hosts go. cord: hosts inherit this process's standard input, and leave when it closes:
     the other end is held by the process that keeps the farm up, so hosts outlive a provisioner but
-    not the farm. False: hosts leave with this process.
+    not the farm. False: hosts leave with this process. clock: real seconds.
     """
 
-    def __init__(self, settings: LiveSettings, folder: Path, *, cord: bool = False) -> None:
+    def __init__(
+        self,
+        settings: LiveSettings,
+        folder: Path,
+        *,
+        cord: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._folder = folder
         self._cord = cord
+        self._clock = clock
         #: hosts that die as soon as they are started are tried again after it
         self._pause = Pause()
         self._trouble = ""
         self._spare_since: dict[str, float] = {}
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
+        #: when those were started that have neither announced themselves nor lived for a while
+        self._unproven: dict[str, float] = {}
+        #: those that were told to end
+        self._ending: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
 
@@ -98,11 +110,16 @@ class ProcessBackend(Backend):
         self._forget_ended()
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)
-        now = time.monotonic()
-        while len(self.hosts) < needed and self._pause.over(now):
+        now = self._clock()
+        while len(self._staying) < needed and self._pause.over(now):
             self._start()
+        self._note_recovery(needed, hosts, now)
         self._end_spare(needed, hosts, now)
         return {"": self._trouble} if self._pause.failures else {}
+
+    @property
+    def _staying(self) -> list[str]:
+        return [name for name in self.hosts if name not in self._ending]
 
     def close(self) -> None:
         """Hosts on a cord stay, to be adopted; others leave with this process."""
@@ -132,21 +149,40 @@ class ProcessBackend(Backend):
         settings = msgspec.structs.replace(self._settings, host=name)
         try:
             host = HostProcess(settings, self._folder / f"{name}.log", own_cord=not self._cord)
+            self._record(host)
         except OSError as error:
             raise BackendError(f"a builder host cannot be started: {error}") from None
         self.hosts[name] = host
-        file = HostFile(host.pid, began_at(host.pid))
-        (self._folder / f"{name}.json").write_bytes(msgspec.json.encode(file))
+        self._unproven[name] = self._clock()
         log.info("started builder host %s (process %d)", name, host.pid)
+
+    def _record(self, host: HostProcess) -> None:
+        """Write the file of a new host; one without a file, which none could adopt, is ended.
+
+        Raises OSError.
+        """
+        path = self._folder / f"{host.name}.json"
+        draft = path.with_suffix(".new")
+        file = HostFile(host.pid, began_at(host.pid))
+        try:
+            draft.write_bytes(msgspec.json.encode(file))
+            draft.replace(path)
+        except OSError:
+            host.kill()  # it has no builders yet
+            host.wait(STOP_TIMEOUT)
+            host.close()
+            draft.unlink(missing_ok=True)
+            raise
 
     def _forget_ended(self) -> None:
         for name, host in list(self.hosts.items()):
             if host.exit_code is None:
                 continue
             del self.hosts[name]
+            self._ending.discard(name)
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
-                pause = self._pause.failed(time.monotonic())
+                pause = self._pause.failed(self._clock())
                 self._trouble = (
                     f"builder hosts fail at their start; one said: {last_line(host.log)}"
                 )
@@ -155,16 +191,27 @@ class ProcessBackend(Backend):
                     name, pause, last_line(host.log),
                 )  # fmt: skip
             else:
-                self._pause.well()
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()
 
+    def _note_recovery(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
+        """End the pauses once there are enough hosts, and all of them have come up."""
+        self._unproven = {
+            name: started_at
+            for name, started_at in self._unproven.items()
+            if name in self.hosts and name not in hosts and now - started_at < TOO_SOON
+        }
+        if len(self._staying) >= needed and not self._unproven:
+            self._pause.well()
+
     def _end_spare(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
-        idle = [name for name in self.hosts if name in hosts and not hosts[name].builders]
+        staying = self._staying
+        idle = [name for name in staying if name in hosts and not hosts[name].builders]
         spare = {name: self._spare_since.get(name, now) for name in idle}
         for name, since in sorted(spare.items(), key=lambda pair: (pair[1], pair[0])):
-            if len(self.hosts) > needed and now - since > SPARE_TIME:
+            if len(staying) > needed and now - since > SPARE_TIME:
                 self.hosts[name].terminate()
+                self._ending.add(name)
                 del spare[name]
                 break
         self._spare_since = spare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -71,6 +72,15 @@ def test_a_baseline_holds_all_else_equal() -> None:
     assert compared[2:] == [
         {"scheduling.policy": "fifo", "pools.single.builders": number} for number in "12"
     ]
+
+
+def test_a_baseline_is_a_value_as_python_writes_it() -> None:
+    """It is compared with the values of the axis, whatever their type."""
+    vary = {"scheduling.fail_fast": [False, True]}
+    baseline = {"scheduling.fail_fast": True}
+    found = farm.sweep("mm1", vary, replications=1, baseline=baseline, **SMALL)
+    compared = [row.baseline for row in found.rows if row.metric == "makespan"]
+    assert compared == [{"scheduling.fail_fast": "true"}, None]
 
 
 def test_a_pattern_means_every_pool_that_has_the_section() -> None:
@@ -179,6 +189,77 @@ def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.Mo
     assert (alone.engine, among_many.engine) == ("reference", "fast")
     assert alone.waiting_time == among_many.waiting_time
     assert alone.cost == among_many.cost
+
+
+OWN_POLICY = "def key(job, estimate, at, serial):\n    return ({}serial,)\n"
+
+
+@pytest.fixture
+def own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a policy of the user's own: first come, first served."""
+    path = tmp_path / "swept_policy.py"
+    path.write_text(OWN_POLICY.format(""), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "swept_policy", raising=False)
+    return path
+
+
+def test_a_finished_run_is_repeated_after_a_change_of_own_code(
+    own_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kept result belongs to the code that made it: a new process runs the changed one."""
+    own = {"scheduling__policy": "swept_policy:key", **SMALL}
+    first, kept = (farm.sweep("mm1", replications=1, out=tmp_path / "out", **own) for _ in "12")
+    own_policy.write_text(OWN_POLICY.format("-"), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "swept_policy")
+    changed = farm.sweep("mm1", replications=1, out=tmp_path / "out", **own)
+    alone = farm.sweep("mm1", replications=1, **own)
+    waits = [rows(found, "waiting_time p95")[0]["mean"] for found in (first, kept, changed, alone)]
+    assert waits[0] == waits[1] != waits[2] == waits[3]
+
+
+def test_the_key_of_a_run_covers_code_as_it_was_loaded(own_policy: Path) -> None:
+    """An edit counts from when it is loaded: until then this process runs the old code."""
+    scenario = farm.load_scenario("mm1", scheduling__policy="swept_policy:key", **SMALL)
+    before = SeededRun(scenario, 1).key
+    own_policy.write_text(OWN_POLICY.format("-"), encoding="utf-8")
+    assert SeededRun(scenario, 1).key == before
+    importlib.reload(sys.modules["swept_policy"])
+    assert SeededRun(scenario, 1).key != before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scheduling__balancer": "swept_policy:key"},
+        {"pools__single__behaviour": "swept_policy:key"},
+        {"pools__single__provisioner": {"algorithm": "swept_policy:key", "max": 2}},
+        {"workload__0": {"generator": {"function": "swept_policy:key"}}},
+    ],
+)
+def test_the_key_of_a_run_covers_all_own_code(
+    own_policy: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """Balancers, behaviours, algorithms and generators change results as policies do."""
+    if "pools__single__provisioner" in changes:
+        changes = {**changes, "pools__single__builders": None}
+    scenario = farm.load_scenario("mm1", **changes)
+    before = SeededRun(scenario, 1).key
+    own_policy.write_text(OWN_POLICY.format("-"), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "swept_policy")
+    assert SeededRun(scenario, 1).key != before
+
+
+def test_the_key_of_a_run_covers_what_estimators_learn_from(tmp_path: Path) -> None:
+    """Statistics in a file, or the event log of a run."""
+    statistics, events = tmp_path / "statistics.json", tmp_path / "run" / "events.jsonl"
+    events.parent.mkdir()
+    for path, source in ((statistics, statistics), (events, events.parent)):
+        path.write_text("{}", encoding="utf-8")
+        scenario = farm.load_scenario("mm1", estimates__learn_from=str(source))
+        before = SeededRun(scenario, 1).key
+        path.write_text('{"more": 1}', encoding="utf-8")
+        assert SeededRun(scenario, 1).key != before
 
 
 def test_other_directories_are_not_written_into(tmp_path: Path) -> None:

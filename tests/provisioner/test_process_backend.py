@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from farm.live.hosts.host_processes import BUILDERS_PER_HOST
 from farm.live.settings import LiveSettings
+from farm.live.wire.pool_report import HostRecord
+from provisioner.backends import process
+from provisioner.backends.interface import BackendError
 from provisioner.backends.process import ProcessBackend
 from tests.fixtures.prepared_world import report
 
 
-class Started(ProcessBackend):
-    """Start fake hosts."""
+class FakeHost:
+    """A host that lives until the test, or its backend, kills it."""
 
-    def _start(self) -> None:
-        name = f"host-{len(self.hosts)}"
-        self.hosts[name] = SimpleNamespace(exit_code=None, terminate=lambda: None)
+    def __init__(self, settings: LiveSettings, log: Path, **_: Any) -> None:
+        self.name = settings.host
+        self.log = log
+        self.pid = os.getpid()
+        self.exit_code: int | None = None
+        self.is_told_to_end = False
+        self.broke_down_at_once = False
+
+    def terminate(self) -> None:
+        """Take note."""
+        self.is_told_to_end = True
+
+    def kill(self) -> None:
+        """End."""
+        self.exit_code = -9
+
+    def wait(self, timeout: float) -> bool:
+        """Return whether it has ended."""
+        del timeout
+        return self.exit_code is not None
+
+    def close(self) -> None:
+        """Refuse to be forgotten while it lives."""
+        assert self.exit_code is not None
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[FakeHost]:
+    """All hosts that are started, fake ones."""
+    hosts: list[FakeHost] = []
+
+    class Recorded(FakeHost):
+        def __init__(self, *values: Any, **more: Any) -> None:
+            super().__init__(*values, **more)
+            hosts.append(self)
+
+    monkeypatch.setattr(process, "HostProcess", Recorded)
+    return hosts
 
 
 @pytest.mark.parametrize(
@@ -27,7 +67,84 @@ class Started(ProcessBackend):
 )
 def test_hosts_have_room_for_all_builders(tmp_path: Path, room: int, builders: int, hosts: int):
     """A host is counted on for the room that it was told to announce."""
-    backend = Started(LiveSettings(room=room), tmp_path, cord=True)
+    backend = ProcessBackend(LiveSettings(room=room), tmp_path, cord=True)
     reports = {"p": report("p", builders), "q": report("q", 4, elsewhere=4)}
     assert backend.tend(reports, {}) == {}
     assert len(backend.hosts) == hosts
+
+
+def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
+    """A host that was told to end is no longer counted, although it takes a while to do so."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 3)}, {})
+    idle = {name: HostRecord(name, 0) for name in backend.hosts}
+    for at in range(2 * int(process.SPARE_TIME)):
+        now[0] = float(at)
+        backend.tend({"p": report("p", 1)}, idle)
+    assert sum(host.is_told_to_end for host in started) == 2
+    for host in started:
+        host.exit_code = 0 if host.is_told_to_end else None
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in backend.hosts.values()] == [False, False]
+
+
+def test_a_host_that_is_ending_is_replaced_at_once(tmp_path, started):
+    """Builders that are requested just then find room without waiting for its end."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 2)}, {})
+    idle = {name: HostRecord(name, 0) for name in backend.hosts}
+    for now[0] in (0.0, process.SPARE_TIME + 1):
+        backend.tend({"p": report("p", 1)}, idle)
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in started].count(False) == 2
+
+
+@pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "lives on"])
+def test_failed_starts_are_over_with_a_host_that_comes_up(tmp_path, started, is_announced):
+    """Operators see the failure until then, not until some host ends."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({}, {})
+    started[0].exit_code, started[0].broke_down_at_once = 1, True
+    assert "fail at their start" in backend.tend({}, {})[""]
+    now[0] = 1.0
+    assert "fail at their start" in backend.tend({}, {})[""]  # one has been started
+    hosts = {started[1].name: HostRecord(started[1].name, 0)} if is_announced else {}
+    now[0] += 0.5 if is_announced else process.TOO_SOON
+    assert backend.tend({}, hosts) == {}
+
+
+def test_healthy_hosts_do_not_end_the_pause_after_failed_starts(tmp_path, started):
+    """The pause doubles while new hosts fail, whatever becomes of older ones."""
+    now = [0.0]
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend.tend({"p": report("p", 2)}, {})
+    hosts = {host.name: HostRecord(host.name, 1) for host in started}
+    for now[0] in range(60):
+        for host in started[2:]:
+            host.exit_code, host.broke_down_at_once = 1, True
+        if now[0] == 50.0:
+            started[0].exit_code = -9
+        troubles = backend.tend({"p": report("p", 3)}, hosts)
+    assert "fail at their start" in troubles[""]
+    assert len(started) == 2 + 6  # after pauses of 1, 2, 4, 8 and 16 s
+
+
+def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started):
+    """On a full disk: a provisioner that starts again could not adopt it; later all is well."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True)
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_bytes", full)
+        with pytest.raises(BackendError, match="No space left"):
+            backend.tend({}, {})
+    assert backend.hosts == {}
+    assert [host.exit_code for host in started] == [-9]
+    assert list(tmp_path.iterdir()) == []
+    backend.tend({}, {})
+    assert [path.stem for path in tmp_path.iterdir()] == list(backend.hosts) == [started[1].name]

@@ -234,6 +234,14 @@ def test_an_unknown_instance_is_an_orphan_after_a_time_out():
     assert keeping.unknown_since == {}
 
 
+def test_an_orphan_seen_before_the_clock_was_set_back_is_removed_in_time():
+    """The time-out runs from the first look by the clock as it is now."""
+    keeping, _ = look(Keeping(), report(), [box("a")], 86400)
+    keeping, done = look(keeping, report(), [box("a")], 0)
+    assert done == []
+    assert look(keeping, report(), [box("a")], 5)[1] == ["remove c-a: orphan"]
+
+
 def test_of_two_instances_of_one_builder_the_first_is_kept():
     """A launch that was repeated over a broken connection."""
     seen = report(requested={"a": 0})

@@ -2,144 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
+import redis
 
 from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
-from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
-from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Report, Watch
-from farm.live.wire.pool_report import PoolReport
+from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
-
-
-class FakeFarm:
-    """An operator's view of a farm with one pool, which carries out requests."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-        self.watcher = ""
-        self.heard = 0
-        self.asked: dict[str, float] = {}
-        self.there: list[str] = []
-        self.told: list[Report] = []
-        self.memory: dict[str, bytes] = {}
-        self._made = 0
-
-    def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
-        snapshot = PoolSnapshot(pool="p", at=self.at, booting=len(self.asked), idle=len(self.there))
-        report = PoolReport(
-            snapshot=snapshot,
-            watcher=self.watcher,
-            heard=self.heard,
-            requested=dict(self.asked),
-            joined=tuple(self.there),
-        )
-        return {"p": report}, {name: play(name) for name in self.asked}
-
-    def hosts(self) -> dict[str, Any]:
-        return {}
-
-    def remembered(self) -> dict[str, bytes]:
-        return dict(self.memory)
-
-    def remember(self, pool: str, value: bytes) -> None:
-        self.memory[pool] = value
-
-    def send(self, *reports: Report) -> None:
-        self.told.extend(reports)
-        for report in reports:
-            if isinstance(report, Watch):
-                self.watcher, self.heard = report.token, 0
-            elif isinstance(report, Plan):
-                self.heard = report.serial
-                for _ in range(report.start):
-                    self._made += 1
-                    self.asked[f"b{self._made}"] = self.at
-            elif isinstance(report, GiveUpBuilder):
-                self.asked.pop(report.builder, None)
-
-    def all_join(self) -> None:
-        self.there.extend(self.asked)
-        self.asked.clear()
-
-    @property
-    def plans(self) -> list[tuple[int, int, int]]:
-        return [(p.desired, p.start, p.stop) for p in self.told if isinstance(p, Plan)]
-
-
-def play(name: str) -> Play:
-    """Return the command to play a builder of the pool."""
-    return Play(builder=Builder(id=name, pool="p", index=1))
-
-
-class FakeBackend:
-    """Containers in a dict; ``broken`` is the error that it raises."""
-
-    outside = True
-    acts = True
-
-    def __init__(self) -> None:
-        self.boxes: dict[str, Instance] = {}
-        self.tended = 0
-        self.no_hosts = ""
-        self.troubles: dict[str, str] = {}
-        self.broken = ""
-        self.launches = 0
-
-    def instances(self) -> list[Instance]:
-        return list(self.boxes.values())
-
-    def launch(self, play: Play) -> None:
-        self.launches += 1
-        if self.broken:
-            raise BackendError(self.broken)
-        name = play.builder.id
-        self.boxes[name] = Instance(name=f"c-{name}", builder=name, pool="p")
-
-    def remove(self, command: Remove) -> None:
-        self.boxes.pop(command.instance.builder)
-
-    def tend(self, *_: object) -> dict[str, str]:
-        """Return what blocks its hosts."""
-        self.tended += 1
-        if self.no_hosts:
-            raise BackendError(self.no_hosts)
-        return self.troubles
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class World:
-    """A service, its farm and its backend, and the real time."""
-
-    def __init__(self) -> None:
-        self.farm = FakeFarm()
-        self.backend = FakeBackend()
-        self.now = 1000.0
-        self.service = self.start()
-
-    def start(self, backend: Any = None, builders: int = 2) -> Provisioner:
-        algorithms = {"p": Fixed(builders=builders, interval=1.0)}
-        patience = Patience(boot_timeout=30, orphan_time=5)
-        farm: Any = self.farm
-        return Provisioner(
-            farm, algorithms, backend or self.backend, patience, wall=lambda: self.now
-        )
-
-    def looks(self, count: int, service: Provisioner | None = None) -> None:
-        for _ in range(count):
-            self.now += 1.0
-            self.farm.at += 1.0
-            (service or self.service).look()
+from tests.fixtures.provisioned_world import World, lose_once
 
 
 @pytest.fixture
@@ -182,10 +61,51 @@ def test_a_restarted_scheduler_gets_a_new_registration(world):
     assert world.farm.plans[-1] == (2, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("method", "kind", "error"),
+    [
+        ("remember", bytes, redis.ResponseError("MISCONF")),
+        ("send", Plan, redis.ResponseError("MISCONF")),
+        ("send", Plan, None),
+    ],
+    ids=["not saved", "not sent", "lost by the server"],
+)
+def test_a_lost_plan_is_made_again(world, method, kind, error):
+    """Otherwise the pool would never be sized again: each waits for the report on the lost one."""
+    lose_once(world.farm, method, kind, error)
+    for _ in range(20):
+        with contextlib.suppress(redis.ResponseError):
+            world.looks(1)
+    assert world.farm.plans == [(2, 2, 0)]
+    assert _remembered(world).serial == world.farm.heard
+    assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
+
+
+def test_a_state_that_was_not_saved_is_saved_at_the_next_look(world):
+    """It is the state from which the next provisioner continues."""
+    farm: Any = world.farm
+    lose_once(farm, "remember", bytes, redis.ResponseError("MISCONF"))
+    farm.asked = {"b1": 0.0}
+    service = Provisioner(farm, {}, world.backend, **world.clocks)
+    world.looks(1, service)  # it registers
+    with pytest.raises(redis.ResponseError):
+        world.looks(1, service)
+    world.looks(1, service)
+    assert _remembered(world).requested == ("b1",)
+
+
+def test_a_lost_message_that_gives_up_a_builder_is_sent_again(world):
+    """Otherwise the scheduler would count on that builder, and its pool would stay one short."""
+    lose_once(world.farm, "send", GiveUpBuilder, None)
+    world.looks(45)  # two builders are late after 30 s
+    assert len({r.builder for r in world.farm.told if isinstance(r, GiveUpBuilder)}) == 2
+    assert not {"b1", "b2"}.intersection(world.farm.asked)
+
+
 def test_a_fixed_pool_gets_the_builders_that_the_scheduler_requests(world):
     """It has no algorithm, but its instances have to be started."""
     farm: Any = world.farm
-    service = Provisioner(farm, {}, world.backend, wall=lambda: world.now)
+    service = Provisioner(farm, {}, world.backend, **world.clocks)
     world.farm.asked = {"b1": 0.0, "b2": 0.0}
     world.looks(4, service)
     assert [report.outside for report in world.farm.told if isinstance(report, Watch)] == [True]
@@ -204,7 +124,7 @@ def test_a_fixed_pool_is_left_to_hosts_that_play_many_builders(world):
     world.backend.outside = False
     farm: Any = world.farm
     world.farm.asked = {"b1": 0.0}
-    world.looks(4, Provisioner(farm, {}, world.backend, wall=lambda: world.now))
+    world.looks(4, Provisioner(farm, {}, world.backend, **world.clocks))
     assert world.farm.told == []
     assert world.backend.boxes == {}
 
@@ -231,6 +151,40 @@ def test_a_missing_image_is_retried_with_backoff(world):
             world.farm.there.append(name)
     assert sorted(world.backend.boxes) == sorted(world.farm.there)
     assert len(world.backend.boxes) == 2
+
+
+def test_a_clock_set_back_does_not_delay_a_new_registration(world):
+    """A standby scheduler that takes over just then knows no provisioner."""
+    world.looks(4)
+    world.now -= 3600
+    world.farm.watcher = ""
+    world.looks(8)
+    assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
+
+
+def test_a_clock_set_back_does_not_delay_hosts(world):
+    """The pause after a failure of the backend is a length of time."""
+    world.backend.no_hosts = "the API refuses (403)"
+    world.looks(1)
+    world.now -= 86400
+    world.backend.no_hosts = ""
+    world.looks(5)
+    assert _remembered(world).backend == ""
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_a_clock_set_back_prolongs_no_pause_between_boots(world, is_restarted):
+    """What is saved is an instant of the clock that was wrong: a day in the future."""
+    world.backend.broken = "no image"
+    world.looks(4)
+    world.now -= 86400
+    world.backend.broken = ""
+    service = world.service
+    if is_restarted:
+        service = world.start()
+        service.restore()
+    world.looks(int(Patience().longest_pause) + 10, service)
+    assert world.backend.boxes
 
 
 def test_an_image_that_never_joins_is_given_up_and_retried_with_backoff(world):
@@ -331,7 +285,7 @@ def test_an_algorithm_of_the_user_that_fails_is_reported(world, caplog):
             raise LookupError(f"no rule for {snapshot.pool}")
 
     torn = GuardedAlgorithm(Torn(builders=2, interval=1.0), "mine:Torn", "pools.p.algorithm")
-    service = Provisioner(farm, {"p": torn}, world.backend, Patience(), wall=lambda: world.now)
+    service = Provisioner(farm, {"p": torn}, world.backend, Patience(), **world.clocks)
     world.looks(5, service)
     assert world.farm.plans == [(0, 0, 0)]
     assert caplog.text.count("mine:Torn failed") == 1

@@ -73,6 +73,39 @@ def test_statistics_are_of_the_jobs_that_count() -> None:
     assert measure(records(), Window(), p50) == 0.0
 
 
+def in_matrix(name: str, number: int, cause: Cause = Cause.FINISHED) -> EndJob:
+    """Return a job of a matrix that arrived at 0 and ended at 10, without a start if given up."""
+    job = Job(id=f"{name}{number}", service_time=10.0, matrix=name)
+    if cause is Cause.UNRUNNABLE:
+        return EndJob(job, "cancelled", 1, 0.0, 10.0, cause=cause)
+    return EndJob(job, "succeeded", 1, 0.0, 10.0, started_at=0.0, cause=cause)
+
+
+def test_a_matrix_with_a_job_that_was_given_up_takes_forever() -> None:
+    """It counts once, however many of its jobs were given up, and not by their quick ends."""
+    (p50,) = parse_objective("p50(matrix_response_time) < 1m")
+    (longest,) = parse_objective("max(matrix_response_time) < 1m")
+    given_up = [in_matrix("a", n, Cause.UNRUNNABLE) for n in range(4)]
+    ends = [*given_up, in_matrix("a", 4), in_matrix("b", 0), in_matrix("c", 0)]
+    found = RunRecords(ends, [], {}, 0, 0.0)
+    assert measure(found, Window(), longest) == math.inf
+    assert measure(found, Window(), p50) == 10.0
+    assert measure(RunRecords(given_up, [], {}, 0, 0.0), Window(), p50) == math.inf
+
+
+def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
+    """Many such jobs of one matrix are one value of infinity; a job without a matrix is none."""
+    (p50,) = parse_objective("p50(matrix_response_time) < 1m")
+    (longest,) = parse_objective("max(matrix_response_time) < 1m")
+    ends = [in_matrix(f"done{n}", 0) for n in range(3)]
+    unended = [(in_matrix("lost", n).job, 0.0) for n in range(20)]
+    found = RunRecords(ends, unended, {}, 0, 0.0)
+    assert measure(found, Window(), longest) == math.inf
+    assert measure(found, Window(), p50) == 10.0
+    alone = RunRecords(ends, [(Job(id="x", service_time=1.0), 0.0)], {}, 0, 0.0)
+    assert measure(alone, Window(), longest) == 10.0
+
+
 def test_strict_and_weak_limits() -> None:
     """< excludes the limit, <= includes it, infinity never passes."""
     weak, strict = Term("max", "stretch", False, 2.0), Term("max", "stretch", True, 2.0)

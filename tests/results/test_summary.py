@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import farm
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
@@ -238,3 +239,27 @@ def test_fairness_weighs_parties_not_jobs() -> None:
     """A team with many jobs counts as much as one with few."""
     assert fairness_index(np.array([0, 0, 1]), np.array([2.0, 4.0, 3.0])) == pytest.approx(1.0)
     assert fairness_index(np.zeros(0, np.int64), np.zeros(0)) == 1.0
+
+
+def test_a_job_cancelled_while_it_waits_again_saves_all_of_its_service_time() -> None:
+    """The attempt on the lost builder is void: what ran of it is no part of another attempt."""
+    pool = {"name": "p", "builders": 2, "boot_time": "30s", "losses": {"at": ["50s"]}}
+    document = {
+        "pools": [pool],
+        "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],
+        "scheduling": {"fail_fast": True},
+    }
+    load = [
+        Job(id="a", service_time=100.0, matrix="m", arrived_at=0.0),
+        Job(id="b", service_time=40.0, matrix="m", arrived_at=0.0, fails=True),
+    ]
+    run = farm.simulate(document, jobs=load)
+    rows = {row.job_id: row for row in run.kept.jobs}
+    assert (rows["b"].outcome, rows["b"].service_time, rows["b"].finished_at) == (
+        "failed",
+        40.0,
+        70.0,
+    )
+    assert (rows["a"].outcome, rows["a"].started_at, rows["a"].builder) == ("cancelled", 30.0, "")
+    assert rows["a"].service_time is None
+    assert run.summary["saved_time_s"] == 100.0

@@ -41,12 +41,18 @@ def axis_of(key: str, values: Sequence[Any]) -> Axis:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(f"vary: {key}: found {values!r:.60}; allowed: a list of values")
     named = {
-        one if isinstance(one, str) else json.dumps(one, default=str): (
+        name_of(one): (
             _section(one[1:], key) if isinstance(one, str) and one.startswith("@") else one
         )
         for one in values
     }
     return _axis(key.replace("__", "."), named)
+
+
+def name_of(value: Any) -> str:
+    """Return a value as an axis names it: text as it is, a file without its ``@``, else JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text.removeprefix("@")
 
 
 def _axis(key: str, values: dict[str, Any]) -> Axis:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from farm import __version__
 from farm.app.runs.simulated_run import simulated_run
+from farm.app.sweeps.run_key import run_key
 from farm.core.errors import RunError, file_access
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
@@ -38,11 +37,8 @@ class SeededRun(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return a hash of scenario, traces and version: equal for runs with the same result."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (__version__, str(self.seed), self.scenario.to_yaml(), *_traces(self.scenario)):
-            digest.update(part.encode() + b"\0")
-        return digest.hexdigest()
+        """Return a hash that is equal for runs with the same result."""
+        return run_key(self.scenario, self.seed)
 
 
 class SentRun(msgspec.Struct, frozen=True):
@@ -57,23 +53,11 @@ class SentRun(msgspec.Struct, frozen=True):
         """Simulate it; raises RunError if the sender's result would differ."""
         run = SeededRun(parse_scenario(parse_document(self.scenario, "sweep")), self.seed)
         if run.key != self.key:
-            raise RunError("a worker has another version of the farm, or other trace files")
+            raise RunError(
+                "a worker has another version of the farm, or other files or code of your own: "
+                "they must be the same there (after a change of code, restart it)"
+            )
         return run.play(self.runs)
-
-
-def _traces(scenario: Scenario) -> Iterator[str]:
-    for source in scenario.workload:
-        if source.trace is not None:
-            path = Path(source.trace.path)
-            with file_access(path, "be read"):
-                content = _content(path, path.stat().st_mtime_ns)
-            yield content
-
-
-@lru_cache(maxsize=32)
-def _content(path: Path, _changed_at: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 class FinishedRuns:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from farm.app.api import Source, load_scenario
-from farm.app.sweeps.axes import Grid, axis_of
+from farm.app.sweeps.axes import Grid, axis_of, name_of
 from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError, file_access
 from farm.results.comparison.metrics import RELEVANT, metrics_named
@@ -126,7 +126,7 @@ def sweep(
     """
     base = load_scenario(scenario, **overrides)
     axes = [axis_of(key, values) for key, values in (vary or {}).items()]
-    chosen = {key: str(value) for key, value in (baseline or {}).items()}
+    chosen = {key: name_of(value) for key, value in (baseline or {}).items()}
     grid = Grid(base, axes)
     return play_sweep(grid, replications, out, chosen, relevant, redis=redis)
 

@@ -1,7 +1,7 @@
 """``celery -A farm.app.sweeps.worker worker``: plays the runs of ``farm sweep --redis URL``.
 
 The server is that of FARM_REDIS_URL. Files that a scenario reads must exist under the same path,
-with the same content.
+with the same content; so must the user's own code that it names, as it was when a worker loaded it.
 """
 
 from __future__ import annotations

@@ -205,7 +205,8 @@ class Lease:
             if held:
                 pipe.delete(self._key)
             if named:
-                pipe.hdel(self._keys.fence, "holder")
+                # not HDEL: a provisioner's own user may not
+                pipe.hset(self._keys.fence, "holder", "")
             pipe.execute()
 
     def _keep(self) -> None:

@@ -59,6 +59,7 @@ class Columns:
         spared = ends.taken(ends.cause == CAUSES[Cause.FAIL_FAST])
         speeds = np.ones(len(self.pool_of))
         speeds[self.spans.builder] = self.spans.speed
-        ran = spared.finished_at - spared.started_at
+        # a start without a builder is that of a void attempt: the job waited again
+        ran = np.where(spared.builder < 0, np.nan, spared.finished_at - spared.started_at)
         left = np.maximum(0.0, spared.service_time / speeds[spared.builder] - ran)
         return total(np.where(np.isnan(ran), spared.service_time, left))

@@ -142,6 +142,10 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         times: Floats = (finished - released)[whole]
         return times
 
+    def matrices_of(self, some: Flags) -> set[str]:
+        """Return the names of the matrices that these jobs belong to."""
+        return {self.matrices[place] for place in set(self.matrix[some].tolist()) if place >= 0}
+
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
         some, matrix, names = self._matrices()

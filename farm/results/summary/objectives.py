@@ -98,21 +98,21 @@ def _limit(text: str, metric: str, option: str) -> float:
 def measure(records: RunRecords, window: Window, term: Term) -> float:
     """Return the term's statistic in a run (percentiles: type 7).
 
-    A job that was never served, or was given up, counts as infinity; cancelled ones are ignored.
+    A job that was never served, or was given up, counts as infinity, and so does a matrix with such
+    a job; cancelled ones are ignored.
     """
     ends, lost = counted(records, records.columns(), window)
     given_up = ends.cause == CAUSES[Cause.UNRUNNABLE]
-    never = given_up & ~ends.served
     if term.metric == "matrix_response_time":
-        values, never = ends.matrix_response_times({job.matrix for job in lost}), given_up[:0]
+        never_whole = ends.matrices_of(given_up) | {job.matrix for job in lost if job.matrix}
+        values, never = ends.matrix_response_times(never_whole), len(never_whole)
     elif term.metric == "waiting_time":
-        values, never = ends.waits(), (given_up | ends.served) & np.isnan(ends.started_at)
-    elif term.metric == "response_time":
-        values = ends.responses()
+        never_started = (given_up | ends.served) & np.isnan(ends.started_at)
+        values, never = ends.waits(), len(lost) + int(never_started.sum())
     else:
-        values = ends.stretches()
-    infinite = np.full(len(lost) + int(never.sum()), math.inf)
-    return _statistic(np.concatenate((values, infinite)), term.statistic)
+        values = ends.responses() if term.metric == "response_time" else ends.stretches()
+        never = len(lost) + int((given_up & ~ends.served).sum())
+    return _statistic(np.concatenate((values, np.full(never, math.inf))), term.statistic)
 
 
 def _statistic(values: Floats, statistic: str) -> float:

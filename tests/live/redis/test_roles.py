@@ -16,6 +16,8 @@ import redis
 from farm.app.long_running.access import apply, lines_of, users_of
 from farm.core.errors import InputError
 from farm.live.redis.connection import connect
+from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, choose_server
 
 SCENARIO = """
@@ -82,11 +84,11 @@ class Guarded:
             logs = "\n".join(path.read_text()[-1000:] for path in self.folder.glob("*.log"))
             assert time.monotonic() < deadline, f"no {there!r} in {said}\n{logs}"
 
-    def close(self) -> None:
-        for process in reversed(self.processes):
+    def end(self) -> None:
+        while self.processes:
+            process = self.processes.pop()
             process.terminate()
             process.wait(30)
-        self.owner.close()
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,8 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
         assert isinstance(server, EmbeddedServer)
         found = Guarded(server, tmp_path_factory.mktemp("guarded"))
         yield found
-        found.close()
+        found.end()
+        found.owner.close()
 
 
 @pytest.mark.live
@@ -120,8 +123,24 @@ def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     assert guarded.farm("operator", "drain", "linux-1")[0] == 0
     assert guarded.farm("reader", "dead-letters")[0] == 0
     assert guarded.farm("operator", "dead-letters", "--clear")[0] == 0
+    guarded.end()
     refused = [one for one in guarded.owner.acl_log() if one["reason"] != "auth"]
     assert refused == []
+    assert not guarded.owner.exists("farm:lease", "farm:provisioner:lease")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(("role", "prefix"), [("scheduler", ""), ("provisioner", "provisioner:")])
+def test_a_lease_is_taken_and_released_with_its_own_user(guarded: Guarded, role: str, prefix: str):
+    """A successor need not wait for a lease that was released."""
+    keys = Keys(f"farm:{prefix}")
+    with contextlib.closing(guarded.client(role)) as client:
+        for _ in range(2):
+            lease = Lease(client, keys, lease_time=60.0)
+            assert lease.try_to_take(client) is not None
+            assert Lease(client, keys).try_to_take(client) is None
+            lease.release()
+            assert client.get(keys.lease) is None
 
 
 @pytest.mark.live
