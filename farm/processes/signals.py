@@ -56,7 +56,7 @@ class StopRequest:
     """A request for the end, once it is set for good.
 
     Like ``threading.Event``, but without its lock: a signal that comes while the main thread holds
-    that in ``wait`` would wait for it in the same thread, for ever.
+    that in ``wait`` would wait for it in the same thread, without end.
     """
 
     def __init__(self) -> None:

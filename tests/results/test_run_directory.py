@@ -134,7 +134,7 @@ def reopen(path: Path, scenario: str) -> None:
     RunDirectory.reopen(path, scenario=scenario, started="2026-01-01T00:00:00+00:00", anew=False)
 
 
-def test_a_farm_goes_on_while_its_disk_is_full(
+def test_a_farm_continues_while_its_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No scheduler could take it over any more, and its scenario was cut off."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from farm.core.commands import Command, Ignored
+from farm.core.commands import Command, Ignored, SetAlarm
 from farm.core.driver import Handler
-from farm.core.events import Event
+from farm.core.events import Event, FarmOpened
 from farm.results.log.reader import Entry, read_log
 
 
@@ -38,13 +38,16 @@ def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference 
     """Pass a log's events to a scheduler; return the first difference, None if there is none.
 
     ``scheduler`` must be new and configured like the one that made the log. The last entry of a
-    truncated log may lack commands; only the remaining ones are compared there. Raises InputError
-    for a log that cannot be read.
+    truncated log may lack commands; only the remaining ones are compared there. After a takeover
+    alarms are not compared: a successor sets its own, as it does not know which were set. Raises
+    InputError for a log that cannot be read.
     """
     entries = read_log(log) if isinstance(log, str | Path) else log
+    openings = 0
     for entry in entries:
         answer = scheduler.handle(entry.event)
-        if not _agrees(entry, answer):
+        openings += isinstance(entry.event, FarmOpened)
+        if not _agrees(entry, answer, alarms=openings <= 1):
             return Difference(
                 line=entry.line,
                 event=entry.event,
@@ -56,8 +59,11 @@ def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference 
     return None
 
 
-def _agrees(entry: Entry, answer: Sequence[Command]) -> bool:
-    recorded, replayed = list(entry.commands), list(answer)
+def _agrees(entry: Entry, answer: Sequence[Command], *, alarms: bool) -> bool:
+    recorded, replayed = (
+        [command for command in commands if alarms or type(command) is not SetAlarm]
+        for commands in (entry.commands, answer)
+    )
     if entry.cut:
         return replayed[: len(recorded)] == recorded
     return replayed == recorded and entry.ignored == (type(answer) is Ignored)

@@ -61,7 +61,7 @@ def test_a_host_that_reads_no_commands_is_stuck(roster: Roster, host: HostState)
 
 
 def test_a_host_that_takes_no_builders_is_stuck(roster: Roster):
-    """Its plays lay there for ever, and the pool stayed short; likewise a builder to retire."""
+    """Its plays were never taken, and the pool stayed short; likewise a builder to retire."""
     host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
     assert roster.check(host, Beat(), 19.0, queued=1) == ([], [], False)

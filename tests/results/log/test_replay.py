@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from farm.core.commands import IGNORED, NO_COMMANDS, Command
-from farm.core.events import Event
-from farm.results.log.reader import read_log
+from farm.core.commands import IGNORED, NO_COMMANDS, Command, RetireBuilder, SetAlarm
+from farm.core.events import BuilderJoined, Event, FarmOpened
+from farm.core.model import Builder
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.state.restore import restore
+from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.runtime import make_estimator
+from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 
@@ -67,3 +74,31 @@ def test_a_truncated_log_is_compared_as_far_as_it_goes(log: Path, history: Any) 
     last_order = raw.rindex(b'{"at_s":40.0,"event":"builder-drained"')
     log.write_bytes(raw[: last_order + 30])
     assert replay(read_log(log), Parrot(history)) is None
+
+
+def test_alarms_are_compared_up_to_a_takeover() -> None:
+    """A successor does not know which alarms were set; whatever else it commands is compared."""
+    pool = PoolSpec(name="p", processors=("amd64",), provisioned=True, idle_timeout=60.0)
+
+    def new() -> Scheduler:
+        return Scheduler(SchedulingRules(), make_estimator("oracle"), [pool])
+
+    story: list[tuple[Event, Sequence[Command]]] = []
+
+    def handled(scheduler: Scheduler, event: Event) -> None:
+        story.append((event, scheduler.handle(event)))
+
+    first = new()
+    handled(first, FarmOpened(0.0))
+    handled(first, BuilderJoined(1.0, Builder(id="p-1", pool="p", index=0, processors=("amd64",))))
+    second = new()
+    restore(second, snapshot_of(first, 2.0))
+    handled(second, FarmOpened(2.0))
+    entries = [Entry(event, commands, line) for line, (event, commands) in enumerate(story, 1)]
+    assert list(entries[-1].commands) == [SetAlarm(61.0)]
+    assert replay(entries, new()) is None
+    entries[1].commands = NO_COMMANDS
+    assert replay(entries, new()) is not None
+    entries[1].commands = [SetAlarm(61.0)]
+    entries[2].commands = [SetAlarm(61.0), RetireBuilder("p-1")]
+    assert replay(entries, new()) is not None
