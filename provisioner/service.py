@@ -8,7 +8,6 @@ remembered. The next look starts from what is there.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.processes.signals import StopRequest
 from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED
 from provisioner.reconciler import (
@@ -308,7 +308,7 @@ class Provisioner:
             self._saved[pool] = saved
 
 
-def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: threading.Event) -> Lease:
+def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: StopRequest) -> Lease:
     """Wait until no other provisioner is in charge of this farm, then take charge of it."""
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
     lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
@@ -322,7 +322,7 @@ def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: thread
     return lease
 
 
-def serve(service: Provisioner, lease: Lease, stop: threading.Event) -> None:
+def serve(service: Provisioner, lease: Lease, stop: StopRequest) -> None:
     """Look at the farm until stopped, waiting during trouble with the server."""
     call = ServerCalls(None, stop.wait)
 

@@ -21,7 +21,7 @@ class Agenda:
     seconds (``time.monotonic``), and must be short. Entries are added in a ``turn()``, at whose end
     everything that is due is run. Entries due at the same instant happen by rank, by place, then in
     the order in which they were made. ``late`` is given for each by how many seconds it came too
-    late.
+    late. An action that raises ends the thread with its exception, in whichever thread it ran.
     """
 
     def __init__(self, lock: threading.RLock, late: Callable[[float], None] | None = None) -> None:
@@ -30,6 +30,7 @@ class Agenda:
         self._heap: list[tuple[float, int, int, int, Entry]] = []
         self._serial = 0
         self._closing = False
+        self._defect: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="farm-agenda", daemon=True)
 
     def start(self) -> None:
@@ -76,14 +77,24 @@ class Agenda:
             if entry.action is not None:
                 if self._late is not None:
                     self._late(-pause)
-                entry.action(due_at)
+                self._carry_out(entry.action, due_at)
         return None
+
+    def _carry_out(self, action: Action, due_at: float) -> None:
+        try:
+            action(due_at)
+        except Exception as error:
+            self._defect = error
+            self._changed.notify_all()
+            raise
 
     def _run(self) -> None:
         with self._changed:
             while not self._closing:
                 pause = self._catch_up()
                 self._changed.wait(None if pause is None else min(pause, LONGEST_WAIT))
+                if self._defect is not None:
+                    raise self._defect
 
 
 class FarmAgenda:

@@ -6,6 +6,7 @@ of this machine's monotonic clock, which all its processes share.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+log = logging.getLogger(__name__)
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,9 +30,13 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptJournal:
-    """The journal of one host; with an empty folder name nothing is written."""
+    """The journal of one host; with an empty folder name nothing is written.
+
+    What a full disk does not take is left out.
+    """
 
     def __init__(self, folder: str, host: str) -> None:
+        self._complained = False
         self._file: int | None = None
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -45,8 +52,14 @@ class AttemptJournal:
         self._write(Entry(time.monotonic(), "ended", job, attempt, builder, outcome))
 
     def _write(self, entry: Entry) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             os.write(self._file, msgspec.json.encode(entry) + b"\n")
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                log.warning("the journal (FARM_JOURNAL) has gaps: it cannot be written: %s", error)
 
 
 def read_journals(folder: Path) -> Iterator[Entry]:

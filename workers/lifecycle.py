@@ -40,6 +40,7 @@ def bind(settings: LiveSettings) -> BuilderHost:
         _prepare_server(settings)
 
     def up(**_: object) -> None:
+        threading.excepthook = end_with_thread
         try:
             host.start()
         except Exception:
@@ -55,6 +56,16 @@ def bind(settings: LiveSettings) -> BuilderHost:
     worker_ready.connect(up, weak=False)
     worker_shutdown.connect(down, weak=False)
     return host
+
+
+def end_with_thread(ended: threading.ExceptHookArgs) -> None:
+    """End this process, as a thread of it was ended by an error (for ``threading.excepthook``).
+
+    Without its agenda or its reports a host would live on, silent, and not be replaced.
+    """
+    error = ended.exc_value or ended.exc_type()
+    log.error("a thread of this host ended: the host ends", exc_info=error)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _prepare_server(settings: LiveSettings) -> None:

@@ -85,7 +85,10 @@ class SchedulingChanged(_Event, frozen=True):
 
 
 class FarmOpened(_Event, frozen=True):
-    """The farm opens, or its scheduler resumes after a restart: missing builders are requested."""
+    """The farm opens, or its scheduler resumes after a restart.
+
+    Missing builders are requested; alarms, which do not outlive a scheduler, are set again.
+    """
 
     #: provisioned pools start with their minimum too; False: a separate service sizes them
     provisioned: bool = True

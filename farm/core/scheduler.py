@@ -333,8 +333,8 @@ class Scheduler:
         self.keeper.open(event.at, commands, provisioned=event.provisioned)
         for state in self.builders.values():
             self._watch_idleness(state, commands)
-        self._losses.open(event.at)
-        self._losses.lose(event.at, commands)
+        self._losses.open(event.at, commands)
+        self.dispatcher.resume(event.at, commands)
 
     def _on_planned(self, event: events.PoolPlanned, commands: list[Command]) -> None:
         at = event.at

@@ -22,7 +22,7 @@ from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.fence import Fence
+from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
@@ -285,7 +285,7 @@ def rare_collections() -> Iterator[None]:
 
 
 def _clear_quietly(store: Store) -> None:
-    with contextlib.suppress(redis.RedisError):
+    with contextlib.suppress(redis.RedisError, LostWritesError):
         store.vanish()
 
 

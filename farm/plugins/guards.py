@@ -43,8 +43,10 @@ class Guard:
         """Count a failure; ``of`` says for what. Return what went wrong."""
         self.failures += 1
         kind = "" if isinstance(error, UnusableError) else f"{type(error).__name__}: "
-        self.first = self.first or f"{of}: {kind}{error}"
-        return f"{kind}{error}"
+        # it goes into files and messages, which hold no half of a surrogate pair
+        what = f"{kind}{error}".encode(errors="backslashreplace").decode()
+        self.first = self.first or f"{of}: {what}"
+        return what
 
 
 class GuardedPolicy(Guard):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import select
 import signal
 import socket
@@ -51,9 +52,37 @@ class Wakeups:
             self._near.recv(4096)
 
 
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set from now on."""
-    stop = threading.Event()
+class StopRequest:
+    """A request for the end, once it is set for good.
+
+    Like ``threading.Event``, but without its lock: a signal that comes while the main thread holds
+    that in ``wait`` would wait for it in the same thread, for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        # readable from then on
+        self._near, self._far = os.pipe()
+
+    def is_set(self) -> bool:
+        """Whether the end was requested."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Request the end; signal handlers may call it."""
+        if not self._is_set:
+            self._is_set = True
+            os.write(self._far, b"x")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the request, for this many real seconds at most; whether it was made."""
+        select.select([self._near], [], [], seconds)
+        return self._is_set
+
+
+def stop_on_signals() -> StopRequest:
+    """Return what SIGINT and SIGTERM set from now on."""
+    stop = StopRequest()
     for kind in REQUESTS:
         signal.signal(kind, lambda *_: stop.set())
     return stop

@@ -7,6 +7,7 @@ by its meta.json.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import shutil
@@ -26,6 +27,8 @@ from farm.results.log.reader import Entry, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
 from farm.scenario import Scenario, load_scenario
+
+log = logging.getLogger("farm.results")
 
 FORMAT = 1
 """Version of the directory's layout; other versions are refused."""
@@ -99,7 +102,7 @@ class RunDirectory:
         """Create the directory of a long-running farm, or continue an existing one.
 
         ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
-        InputError if it cannot be written.
+        InputError if it cannot be written; an existing one may be on a disk that is full just now.
         """
         with file_access(path):
             if anew and path.exists():
@@ -108,7 +111,7 @@ class RunDirectory:
                     shutil.rmtree(older)
                 path.rename(older)
             if path.exists():
-                (path / SCENARIO).write_text(scenario, encoding="utf-8")
+                _update(path / SCENARIO, scenario.encode())
             else:
                 cls.create(path, scenario=scenario, world="live", started=started)
 
@@ -273,6 +276,19 @@ def _read(path: Path) -> bytes:
 
 def _unfinished(path: Path) -> str:
     return f"{path}: this run did not finish (killed, or still running): it has no results"
+
+
+def _update(path: Path, content: bytes) -> None:
+    """Replace a file if it has other content; a full or failing disk leaves the old one."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        if not path.exists() or path.read_bytes() != content:
+            draft.write_bytes(content)
+            draft.replace(path)
+    except (PermissionError, NotADirectoryError):
+        raise  # a mistake in the path: waiting does not help
+    except OSError as error:
+        log.warning("%s stays as it was: it cannot be written: %s", path, error.strerror or error)
 
 
 def _meta_now(world: WorldName, started: str) -> Meta:

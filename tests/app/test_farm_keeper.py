@@ -6,8 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from farm.app.long_running.farm_daemon import is_at_work
+import pytest
+import redis
+
+from farm.app.long_running import farm_daemon
+from farm.app.long_running.farm_daemon import FarmKeeper, is_at_work
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, read_place
+from farm.core.errors import RunError, ServerError
+from farm.metrics.exporter import MetricsPlace
+from farm.scenario import load_scenario
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_what_an_earlier_farm_left_is_not_taken_for_this_one():
@@ -37,3 +46,118 @@ def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: P
     found = read_place(tmp_path)
     assert found is not None
     assert (found.state, found.pid) == ("up", 1)
+
+
+class EndingFarm:
+    """Supervisor, server and client of a farm that is asked to end; the diary is what happened."""
+
+    def __init__(self, *answers: int | Exception) -> None:
+        self.answers = list(answers)
+        self.diary: list[str] = []
+        self.settled, self.pid = True, 0
+        self.given_up = False
+
+    def check(self) -> float:
+        """Look after the services."""
+        if self.given_up:
+            raise RunError("the farm's scheduler ended")
+        return 1.0
+
+    def revive(self) -> bool:
+        """Look after the server."""
+        self.diary.append("server looked after")
+        return False
+
+    def builders(self) -> dict[str, Any]:
+        """All are draining; or the call fails."""
+        answer = self.answers.pop(0)
+        self.diary.append(str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        self.running = answer
+        return {"b": SimpleNamespace(draining=True)}
+
+    def count_running(self) -> int:
+        """Return what is running."""
+        return self.running
+
+    def hosts(self) -> dict[str, Any]:
+        """All hosts have left."""
+        return {}
+
+    def pids(self) -> set[int]:
+        """No service is a process."""
+        return set()
+
+    def stop_one(self, name: str) -> None:
+        """Stop a service."""
+        self.diary.append(f"{name} stops")
+
+    def close_cord(self, name: str) -> None:
+        """Let the hosts end, with all that they run."""
+        self.diary.append(f"hosts of the {name} leave")
+
+    def stop(self) -> None:
+        """Stop all services."""
+        self.diary.append("all stop")
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch) -> Any:
+    """The supervising process of a farm, asked once to end."""
+    monkeypatch.setattr(farm_daemon, "strays", lambda *_: [])
+    monkeypatch.setattr(farm_daemon, "LOOK_INTERVAL", 0.0)
+    scenario = load_scenario(EXAMPLES / "quickstart.yaml")
+    keeper: Any = FarmKeeper(scenario, None, tmp_path, MetricsPlace(), fresh=False)
+    keeper._asked = 1
+    with keeper._wakeups:
+        yield keeper
+
+
+def end(keeper: Any, farm: Any) -> list[str]:
+    """End the farm; return what happened, looks at the server left out."""
+    keeper._revival = farm_daemon._Revival(farm)
+    keeper._end(farm, farm, farm)
+    return [line for line in farm.diary if line != "server looked after"]
+
+
+def test_running_jobs_end_although_the_server_is_in_trouble_for_a_moment(keeper, caplog):
+    """One failed call broke off all of them; and nothing started the farm's server again."""
+    farm = EndingFarm(redis.ConnectionError("cut"), 2, ServerError("full"), 1, 0)
+    assert end(keeper, farm) == [
+        *(
+            "provisioner stops",
+            "cut",
+            "2",
+            "full",
+            "1",
+            "0",
+            "hosts of the provisioner leave",
+            "all stop",
+        )
+    ]
+    assert "server looked after" in farm.diary
+    assert [line for line in caplog.messages if "cannot be counted" in line] == [
+        "running jobs cannot be counted: cut; tried again"
+    ]
+
+
+def test_a_drain_ends_when_it_is_asked_for_again_or_has_become_hopeless(keeper):
+    """Asked twice, without a scheduler for good, or in a farm that never was up."""
+    farm = EndingFarm()
+    farm.given_up = True
+    assert end(keeper, farm) == ["provisioner stops", "hosts of the provisioner leave", "all stop"]
+    farm = EndingFarm(redis.ConnectionError("cut"))
+    farm.settled = False
+    assert end(keeper, farm) == [
+        "provisioner stops",
+        "cut",
+        "hosts of the provisioner leave",
+        "all stop",
+    ]
+    keeper._asked = 2
+    assert end(keeper, EndingFarm()) == [
+        "provisioner stops",
+        "hosts of the provisioner leave",
+        "all stop",
+    ]

@@ -358,3 +358,18 @@ def test_a_snapshot_counts_every_builder_once(ledger):
         pool="p", at=99.0, slots=2, idle=1, busy=1, booting=1, draining=1, stopping=1,
         waiting_jobs=1, running_jobs=2, draining_jobs=2,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("started_at", [0.0, 1.0])
+def test_a_job_that_started_at_the_beginning_is_nearly_over_too(ledger, started_at):
+    """The instant 0 is an instant like any other: nine tenths of the job have passed."""
+    farm = ledger()
+    for happen in (
+        lambda: farm.join("b"),
+        lambda: farm.submit(farm.job("a", 100.0)),
+        lambda: farm.started("a"),
+    ):
+        farm.at = started_at
+        happen()
+    observer = PoolObserver(farm.scheduler, fixed(), closely=True)
+    assert observer.look(started_at + 90.0).next_slot_time == 10.0

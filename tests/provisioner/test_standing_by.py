@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ import redis
 from farm.core.errors import RunError
 from farm.live.redis.lease import Lease
 from farm.live.settings import LiveSettings
+from farm.processes.signals import StopRequest
 from provisioner.service import serve, take_charge
 
 
@@ -27,13 +27,13 @@ def test_a_provisioner_that_stands_by_waits_for_a_server_in_trouble(monkeypatch)
 
     monkeypatch.setattr(Lease, "try_to_take", try_to_take)
     with ExitStack() as stack:
-        take_charge("redis://127.0.0.1:1/0", LiveSettings(), stack, threading.Event())
+        take_charge("redis://127.0.0.1:1/0", LiveSettings(), stack, StopRequest())
     assert next(answers, "none is left") == "none is left"
 
 
 def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
     """Trouble is said once; a request for the end is obeyed in the midst of it."""
-    stop, looks = threading.Event(), list[int]()
+    stop, looks = StopRequest(), list[int]()
 
     def look() -> None:
         looks.append(1)
@@ -57,4 +57,4 @@ def test_a_deposed_provisioner_ends():
     """Two would request builders twice."""
     service = SimpleNamespace(restore=lambda: None, look=lambda: None)
     with pytest.raises(RunError, match="another provisioner"):
-        serve(service, SimpleNamespace(lost=True), threading.Event())
+        serve(service, SimpleNamespace(lost=True), StopRequest())

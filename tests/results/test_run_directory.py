@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,43 @@ def test_a_place_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make the run directory"):
         begin(tmp_path / "file" / "run")
+
+
+def reopen(path: Path, scenario: str) -> None:
+    """Continue the directory of a long-running farm."""
+    RunDirectory.reopen(path, scenario=scenario, started="2026-01-01T00:00:00+00:00", anew=False)
+
+
+def test_a_farm_goes_on_while_its_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No scheduler could take it over any more, and its scenario was cut off."""
+    reopen(tmp_path / "log", "name: old\n")
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        path.open("wb").close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        patch.setattr(Path, "write_text", full)
+        reopen(tmp_path / "log", "name: old\n")
+        assert caplog.messages == []
+        reopen(tmp_path / "log", "name: new\n")
+    scenario = tmp_path / "log" / "scenario.yaml"
+    assert caplog.messages == [
+        f"{scenario} stays as it was: it cannot be written: No space left on device"
+    ]
+    assert scenario.read_text() == "name: old\n"
+    reopen(tmp_path / "log", "name: new\n")
+    assert scenario.read_text() == "name: new\n"
+
+
+def test_a_folder_of_a_farm_that_is_none_is_refused(tmp_path: Path) -> None:
+    """A file in its place is a mistake, which no waiting mends."""
+    (tmp_path / "log").write_text("")
+    with pytest.raises(InputError, match="cannot be written: Not a directory"):
+        reopen(tmp_path / "log", "name: old\n")
 
 
 def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> None:

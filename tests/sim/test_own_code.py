@@ -95,6 +95,7 @@ def test_the_page_on_a_live_farm(
     [
         ("def own(job, builder):\n    return 3\n", "returned 3; allowed: the job"),
         ("def own(job, builder):\n    raise KeyError('x')\n", "mine:own failed 2 times"),
+        ("def own(job, builder):\n    raise ValueError('\\ud800 half')\n", r"\ud800 half"),
         ("def own(job):\n    return job\n", "mine:own(job, builder) cannot be called so"),
         ("class own:\n    pass\n", "found the class mine:own; allowed: a function"),
         (
@@ -112,7 +113,8 @@ def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> No
     pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "behaviour": "mine:own"}
     load = {"arrivals": {"every": "1m", "count": 2, "service_time": "4s"}}
     try:
-        warnings = farm.simulate({"pools": [pool], "workload": [load]}).summary["warnings"]
+        run = farm.simulate({"pools": [pool], "workload": [load]}, out=page / "run")
+        warnings = run.summary["warnings"]
     except FarmError as refused:
         warnings = [str(refused)]
     assert len(warnings) == 1

@@ -14,6 +14,7 @@ from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job
+from farm.core.state.snapshot import JobRecord
 from farm.forecasts.runtime.boinc import Boinc, is_anonymous
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.live.operating.farm_image import FarmImage
@@ -205,11 +206,15 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
         builders={one.builder.id: one.builder for one in snapshot.builders},
         jobs={record.job.id: record.job for record in records},
         running={
-            record.job.id: (record.builder, snapshot.at - (record.started_at or snapshot.at))
+            record.job.id: (record.builder, _elapsed(record, snapshot.at))
             for record in snapshot.running
             if record.builder is not None
         },
     )
+
+
+def _elapsed(record: JobRecord, at: float) -> float:
+    return 0.0 if record.started_at is None else at - record.started_at
 
 
 def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:

@@ -22,6 +22,7 @@ from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
+from farm.processes.signals import StopRequest
 from farm.scenario import Scenario
 from farm.terminal.console import many
 from farm.workload import batches, build_jobs
@@ -180,7 +181,7 @@ def play(
     client: FarmClient,
     prefix: str,
     most_waiting: int,
-    stop: threading.Event,
+    stop: StopRequest,
     progress: Callable[[int, int], None],
 ) -> tuple[int, int]:
     """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.

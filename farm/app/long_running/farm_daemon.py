@@ -181,7 +181,7 @@ class FarmKeeper:
                 supervisor.add(self._standby())
                 self._keep_up(supervisor, server)
             self._place.update(state="stopping")
-            self._end(supervisor, client)
+            self._end(supervisor, server, client)
         log.info("down")
 
     def _await_lease(self, client: FarmClient) -> None:
@@ -253,14 +253,12 @@ class FarmKeeper:
         self._end_strays({server.pid, *supervisor.pids()})
         return due
 
-    def _end(self, supervisor: Supervisor, client: FarmClient) -> None:
+    def _end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
         log.info("ending: %s", "running jobs first" if self._asked == 1 else "immediately")
         supervisor.stop_one("provisioner")
-        with contextlib.suppress(FarmError, RedisError):
-            while self._asked == 1 and self._drain(client):
-                supervisor.check()
-                self._wakeups.wait(LOOK_INTERVAL)
+        with contextlib.suppress(RunError):  # a service that running jobs need was given up
+            self._let_jobs_end(supervisor, server, client)
         log.info("builder hosts leave")
         supervisor.close_cord("provisioner")
         deadline = time.monotonic() + LEAVE_TIMEOUT
@@ -269,6 +267,22 @@ class FarmKeeper:
                 self._wakeups.wait(LOOK_INTERVAL)
         supervisor.stop()
         self._end_leftover_hosts()
+
+    def _let_jobs_end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
+        """Drain, through all troubles of the server, until no job runs or we are asked again."""
+        said = False
+        while self._asked == 1:
+            self._look_after(supervisor, server)
+            try:
+                if not self._drain(client):
+                    return
+            except (FarmError, RedisError) as error:
+                if not supervisor.settled:  # the farm never came up: nothing was begun
+                    return
+                if not said:
+                    said = True
+                    log.warning("running jobs cannot be counted: %s; tried again", error)
+            self._wakeups.wait(LOOK_INTERVAL)
 
     def _drain(self, client: FarmClient) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""

@@ -38,6 +38,8 @@ class Dispatcher:
         self.rules = rules
         self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
+        #: instants since or until which jobs are held back, by job or platform: in snapshots
+        self.held: dict[str, float] = {}
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
 
@@ -205,6 +207,14 @@ class Dispatcher:
             builder.pool.opens(builder)
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
+
+    def resume(self, at: float, commands: list[Command]) -> None:
+        """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
+        if not self.rules.ends_together:
+            self.fill_lanes(self.matching.lanes, at, commands)
+            self.alarm_rang(at, commands)
+        elif any(lane.waiting for lane in self.matching.lanes):
+            self.ask_alarm(at, commands)  # once all slots of this instant are free
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
         """Stop offering the slots of a builder; its running jobs continue."""

@@ -109,8 +109,6 @@ class FastestDispatcher(Dispatcher):
         self._estimate = estimator.estimate
         self._ends: dict[Slot, End] = {}
         self._dispatches = 0
-        #: until when a job is held back, by serial
-        self._patience: dict[int, float] = {}
 
     def _make_matching(self) -> Matching:
         make_queue = self.rules.make_queue
@@ -124,7 +122,7 @@ class FastestDispatcher(Dispatcher):
         self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
     ) -> None:
         super()._dispatch(state, slot, lane, at, commands)
-        self._patience.pop(state.serial, None)
+        self.held.pop(state.job.id, None)
         self._expect(slot, at)
 
     def _expect(self, slot: Slot, at: float) -> None:
@@ -164,7 +162,8 @@ class FastestDispatcher(Dispatcher):
         super().reoffer(builder, at)
         for slot in builder.slots:
             if slot.running is not None:
-                self._expect(slot, slot.running.dispatched_at or at)
+                dispatched_at = slot.running.dispatched_at
+                self._expect(slot, at if dispatched_at is None else dispatched_at)
 
     # --- where the plain dispatcher decides -------------------------------------------------
 
@@ -175,7 +174,7 @@ class FastestDispatcher(Dispatcher):
 
     def unwait(self, state: JobState, lane: Lane, at: float) -> None:
         """Take a waiting job out of its lane."""
-        self._patience.pop(state.serial, None)
+        self.held.pop(state.job.id, None)
         super().unwait(state, lane, at)
 
     def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
@@ -211,7 +210,7 @@ class FastestDispatcher(Dispatcher):
     def alarm_rang(self, at: float, commands: list[Command]) -> None:
         """Decide again: a job may have been held back for as long as it may be."""
         self._decide(self.matching.lanes, at, commands)
-        later = [until for until in self._patience.values() if until > at]
+        later = [until for until in self.held.values() if until > at]
         if later:
             self.ask_alarm(min(later), commands)
 
@@ -297,10 +296,10 @@ class FastestDispatcher(Dispatcher):
         if now is not None:
             if chosen is None:
                 return False
-            patience = self._patience.setdefault(state.serial, at + now[0] - run_time)
-            if at >= patience:
+            until = self.held.setdefault(state.job.id, at + now[0] - run_time)
+            if at >= until:
                 return False
-            self.ask_alarm(patience, commands)
+            self.ask_alarm(until, commands)
         if chosen is not None:
             outlook.reserve(chosen, ends_at)
         return True

@@ -61,13 +61,12 @@ def _is_on_its_way(slot: Slot) -> bool:
 class HeavyLane(Lane):
     """The heavy jobs of one platform."""
 
-    __slots__ = ("since",)
+    __slots__ = ("name",)
 
     def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
         super().__init__(platform, queue)
         self.heavy = True
-        #: when a job was last dispatched, or the first one arrived
-        self.since = 0.0
+        self.name = str(platform)
 
     def best_builder(self) -> BuilderState | None:
         """Return the builder with the lowest load that has room for a heavy job."""
@@ -120,7 +119,10 @@ class _WeighedMatching(Matching):
 
 
 class HeavyLightDispatcher(Dispatcher):
-    """Measures a builder's load whenever it changes, and chooses its lanes accordingly."""
+    """Measures a builder's load whenever it changes, and chooses its lanes accordingly.
+
+    Heavy jobs are held back since one of their platform was last dispatched, or the first arrived.
+    """
 
     def __init__(self, rules: SchedulingRules, rule: HeavyLight) -> None:
         super().__init__(rules)
@@ -176,7 +178,7 @@ class HeavyLightDispatcher(Dispatcher):
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Let a job stand in its lane."""
         if isinstance(lane, HeavyLane) and not lane.waiting:
-            lane.since = at
+            self.held[lane.name] = at
         super().wait(state, lane, at)
 
     def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
@@ -197,7 +199,7 @@ class HeavyLightDispatcher(Dispatcher):
         super()._dispatch(state, slot, lane, at, commands)
         builder = slot.builder
         if isinstance(lane, HeavyLane):
-            lane.since = at
+            self.held[lane.name] = at
             if self._measure is None and not builder.overloaded:
                 builder.overloaded = True  # until the builder reports its load with this job
                 self._switch(builder, at)
@@ -229,8 +231,6 @@ class HeavyLightDispatcher(Dispatcher):
     def reoffer(self, builder: BuilderState, at: float) -> None:
         """Offer a builder whose state was restored."""
         super().reoffer(builder, at)
-        for lane in self._heavy(builder):
-            lane.since = max(lane.since, at)
         if builder.overloaded:
             builder.lanes = _group(builder).light_lanes
         self._place(builder)
@@ -281,14 +281,17 @@ class HeavyLightDispatcher(Dispatcher):
         return _group(builder).heavy_lanes
 
     def _overdue(self, lane: HeavyLane, at: float) -> bool:
-        return lane.waiting > 0 and at >= lane.since + self._hold_at_most
+        return lane.waiting > 0 and at >= self._held_until(lane, at)
 
     def _remember(self, lane: Lane, at: float, commands: list[Command]) -> None:
         """Set an alarm for when the jobs of this lane will have been held back long enough."""
         if isinstance(lane, HeavyLane) and lane.waiting:
-            rings_at = lane.since + self._hold_at_most
+            rings_at = self._held_until(lane, at)
             if at < rings_at < float("inf"):
                 self.ask_alarm(rings_at, commands)
+
+    def _held_until(self, lane: HeavyLane, at: float) -> float:
+        return self.held.setdefault(lane.name, at) + self._hold_at_most
 
 
 def _group(builder: BuilderState) -> WeighedGroup:

@@ -136,8 +136,8 @@ class Reorderer:
 
 
 _SORTED_AFTER = (
-    events.JobsSubmitted, events.JobFinished, events.AttemptLost, events.BuilderLost,
-    events.AlarmRang,
+    events.FarmOpened, events.JobsSubmitted, events.JobFinished, events.AttemptLost,
+    events.BuilderLost, events.AlarmRang,
 )  # fmt: skip
 """Events after which more jobs may wait, or a sorting may be due."""
 

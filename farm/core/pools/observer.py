@@ -71,9 +71,9 @@ class PoolObserver:
                     work += scheduler.estimator.estimate(state.job, sample)
                     oldest_at = min(oldest_at, state.submitted_at)
             elif slot.builder.builder.pool == self._spec.name and next_slot_time != 0.0:
-                began = state.started_at if state.started_at is not None else state.dispatched_at
+                began_at = at if state.began_at is None else state.began_at
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
-                left = max(0.0, (began or at) + expected - at)
+                left = max(0.0, began_at + expected - at)
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
         return msgspec.structs.replace(
             snapshot,

@@ -20,9 +20,10 @@ class PlannedLosses:
         self._builders = builders
         self._alarms = alarms
 
-    def open(self, at: float) -> None:
+    def open(self, at: float, commands: list[Command]) -> None:
         """Drop the losses up to this instant: the farm opens, possibly after a restart."""
         self._instants = [instant for instant in self._instants if instant[0] > at]
+        self.lose(at, commands)
 
     def lose(self, at: float, commands: list[Command]) -> None:
         """Lose the builders that are due, and set an alarm for the next loss."""

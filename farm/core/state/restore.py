@@ -42,8 +42,10 @@ def restored(
 
 def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False) -> None:
     """Restore the snapshot in a new scheduler; see ``restored``."""
-    if snapshot.choices is not None and not rekey:
-        scheduler.reorderer.adopt(snapshot.choices)
+    if not rekey:
+        scheduler.dispatcher.held.update(snapshot.held)
+        if snapshot.choices is not None:
+            scheduler.reorderer.adopt(snapshot.choices)
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
     scheduler.keeper.made = snapshot.made

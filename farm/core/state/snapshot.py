@@ -77,6 +77,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     unsorted: tuple[int, int] | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
+    #: instants since or until which the balancer holds jobs back, by platform or job
+    held: dict[str, float] = {}
     #: what each platform's fair-share tree remembers
     #: (with heavy-light: one for the light jobs and one for the heavy ones)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
@@ -122,6 +124,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         choices=scheduler.rules.choices,
         unsorted=scheduler.reorderer.unsorted,
         made=scheduler.keeper.made,
+        held=dict(scheduler.dispatcher.held),
         trees=trees_of(scheduler),
     )
 

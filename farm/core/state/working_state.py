@@ -71,6 +71,11 @@ class JobLife(msgspec.Struct, eq=False):
         """Estimated run time and submission of its execution, by which policies sort."""
         return self.inherited or (self.estimated_time, self.submitted_at)
 
+    @property
+    def began_at(self) -> float | None:
+        """When its attempt started, or was dispatched while the start is unconfirmed."""
+        return self.dispatched_at if self.started_at is None else self.started_at
+
 
 class JobState(JobLife, eq=False, kw_only=True):
     """A live job in the scheduler's state."""

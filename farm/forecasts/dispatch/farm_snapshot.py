@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
+from itertools import chain
 
 from farm.core.model import Platform
 from farm.core.state.snapshot import FarmSnapshot, JobRecord
@@ -30,23 +30,30 @@ def view_of(snapshot: FarmSnapshot) -> FarmView:
     its leader is running, it is not in the view.
     """
     leads = [record for record in snapshot.running if record.leader is None]
-    queue = list(_dispatch_order(snapshot.waiting))
+    queue = list(_dispatch_order(snapshot))
     builders = tuple(map(builder_view, snapshot.builders))
     jobs = tuple(_job(record, snapshot.at) for record in (*leads, *queue))
     return FarmView(builders, jobs, tuple(record.serial for record in queue))
 
 
-def _dispatch_order(waiting: Sequence[JobRecord]) -> Iterator[JobRecord]:
-    """Yield waiting jobs in the order of dispatch: always the best head of all platforms.
+def _dispatch_order(snapshot: FarmSnapshot) -> Iterator[JobRecord]:
+    """Yield waiting jobs in the order of dispatch: always the best head of all lanes.
 
-    ``waiting`` is in dispatch order platform by platform, as a snapshot has it.
+    A snapshot has them in dispatch order lane by lane, those that share an execution together.
     """
-    lanes: dict[Platform, list[JobRecord]] = {}
-    for platform, records in groupby(waiting, key=lambda record: record.job.platform.normalised()):
-        lanes.setdefault(platform, []).extend(records)
-    if len(lanes) == 1:
-        return iter(*lanes.values())
-    return heapq.merge(*lanes.values(), key=lambda record: record.key)
+    # heavy-light has two lanes for a platform; splitting one plain queue would change nothing
+    by_weight = not snapshot.trees or any(heavy for _, heavy, _ in snapshot.trees)
+    lanes: dict[tuple[Platform, bool], list[list[JobRecord]]] = {}
+    lane: list[list[JobRecord]] = []
+    for record in snapshot.waiting:
+        if lane and record.leader is not None:
+            lane[-1].append(record)
+            continue
+        job = record.job
+        lane = lanes.setdefault((job.platform.normalised(), by_weight and job.heavy), [])
+        lane.append([record])
+    executions = heapq.merge(*lanes.values(), key=lambda records: records[0].key)
+    return chain.from_iterable(executions)
 
 
 def builder_view(life: BuilderLife) -> BuilderView:
@@ -66,8 +73,7 @@ def job_view(life: JobLife, builder: str | None, duration_s: float | None, at: f
 
     Elapsed time counts from the start, or from the dispatch while the start is unconfirmed.
     """
-    job = life.job
-    since = life.started_at if life.started_at is not None else life.dispatched_at
+    job, since = life.job, life.began_at
     return JobView(
         id=life.serial,
         name=job.id,

@@ -6,6 +6,9 @@ to be sent again and who must be given up for lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import msgspec
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
@@ -269,7 +272,7 @@ class Roster:
             return again, lost, False
         if not queued:
             again.extend(self._missing_builders(host, beat, now))
-        stuck = queued > 0 and self._oldest_command(host) < now - self.patience.stuck
+        stuck = queued > 0 and _oldest_command(host, beat) < now - self.patience.stuck
         return again, lost, stuck
 
     def _missing(
@@ -288,19 +291,31 @@ class Roster:
 
     def _missing_builders(self, host: HostState, beat: Beat, now: float) -> list[HostCommand]:
         old = now - self.patience.grace
-        played, retiring = set(beat.builders), set(beat.retiring)
         again: list[HostCommand] = []
-        for builder, play in host.plays.items():
+        for builder in list(_not_shown(host, beat)):
             if host.sent_at[builder] >= old:
                 continue
-            if builder not in played and builder not in host.joined:
-                host.sent_at[builder] = now
-                again.append(play)
-            elif builder in host.retiring and builder not in retiring:
+            if builder in host.joined or builder in beat.builders:
                 again.append(self.retire(host, builder, now))
+            else:
+                host.sent_at[builder] = now
+                again.append(host.plays[builder])
         return again
 
-    @staticmethod
-    def _oldest_command(host: HostState) -> float:
-        waiting = (d.sent_at for d in host.dispatches.values() if not d.confirmed)
-        return min(waiting, default=float("inf"))
+
+def _not_shown(host: HostState, beat: Beat) -> Iterator[str]:
+    """Yield the builders whose play or retire command does not show in a heartbeat."""
+    played, retiring = set(beat.builders), set(beat.retiring)
+    for builder in host.plays:
+        if builder in played or builder in host.joined:
+            if builder in host.retiring and builder not in retiring:
+                yield builder
+        else:
+            yield builder
+
+
+def _oldest_command(host: HostState, beat: Beat) -> float:
+    """Return when the longest unconfirmed command was sent."""
+    starts = (d.sent_at for d in host.dispatches.values() if not d.confirmed)
+    others = (host.sent_at[builder] for builder in _not_shown(host, beat))
+    return min(chain(starts, others), default=float("inf"))

@@ -33,6 +33,7 @@ class SuccessorState:
             ended=dict(ended),
             choices=self._book.rules.choices,
             unsorted=self._book.reorderer.unsorted,
+            held=dict(self._book.dispatcher.held),
         )
         if counts != self._counts:
             self._counts = batch.counts = counts

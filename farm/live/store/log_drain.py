@@ -75,10 +75,10 @@ class LogDrain:
         self._client.close()
 
     def _run(self) -> None:
-        with (self._folder / LOCK).open("w") as lock:
-            while not self._locked(lock):
-                if self._stop.wait(WAIT):
-                    return
+        while (lock := self._take_lock()) is None:
+            if self._stop.wait(WAIT):
+                return
+        with lock:
             last = False
             while not last:
                 last = self._stop.is_set()
@@ -87,11 +87,19 @@ class LogDrain:
             if self._file is not None:
                 self._file.close()
 
-    def _locked(self, lock: object) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
-            return True
-        return False
+    def _take_lock(self) -> BinaryIO | None:
+        """Return the folder's lock; None if another process has it, or the disk is in trouble."""
+        with contextlib.ExitStack() as stack:
+            try:
+                lock = stack.enter_context((self._folder / LOCK).open("wb"))
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                self._say_unwritable(error)
+                return None
+            stack.pop_all()
+            return lock
 
     def _try_to_move(self, *, wait: bool) -> bool:
         try:
@@ -100,7 +108,7 @@ class LogDrain:
             self._move(self._file, wait=wait)
         except (OSError, redis.RedisError) as error:
             self._file = None  # what of it reached the disk is only known by the position
-            self._say(f"the event log in {self._folder} cannot be written: {error}")
+            self._say_unwritable(error)
             return False
         self._say("")
         return True
@@ -148,6 +156,9 @@ class LogDrain:
         draft.write_bytes(msgspec.json.encode(position))
         draft.replace(self._folder / POSITION)
         self._position = position
+
+    def _say_unwritable(self, error: Exception) -> None:
+        self._say(f"the event log in {self._folder} cannot be written: {error}")
 
     def _say(self, trouble: str) -> None:
         if trouble != self._trouble:

@@ -58,6 +58,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     choices: Choices | None = None
     #: see FarmSnapshot
     unsorted: tuple[int, int] | None = None
+    held: dict[str, float] = {}
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -128,6 +129,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         choices=saved.counts.choices,
         unsorted=saved.counts.unsorted,
         made=saved.counts.made,
+        held=saved.counts.held,
         trees=saved.learned.trees,
         trees_are_older=True,
     )

@@ -9,6 +9,7 @@ the host whose builder is to leave). A message of another version is refused wit
 
 from __future__ import annotations
 
+import json
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -232,8 +233,15 @@ AnyCommand = TypeVar("AnyCommand", bound=HostCommand)
 
 
 def encode(message: Envelope[Report] | HostCommand) -> bytes:
-    """Return the message as JSON; raises TooLargeError if it is larger than MAX_BYTES."""
-    data = _encoder.encode(message)
+    """Return the message as JSON; raises TooLargeError if it is larger than MAX_BYTES.
+
+    Half a surrogate pair (in what the user's own code raised) becomes a question mark.
+    """
+    try:
+        data = _encoder.encode(message)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
+        data = text.encode(errors="replace")
     _check_size(data)
     return data
 

@@ -92,7 +92,7 @@ def ends_of(
     run_times: RuntimeDistribution, view: JobRecord, builder: Builder, u: Floats, at: float
 ) -> Floats:
     """Return the drawn instants at which a running attempt ends, not before ``at``."""
-    since = view.started_at if view.started_at is not None else view.dispatched_at
+    since = view.began_at
     since = at if since is None else since
     expected_at = since + run_times.estimate(view.job, builder)
     if expected_at >= at and run_times.spread(view.job)[1] is None:

@@ -199,7 +199,8 @@ class _Plan:
         """Return whether nothing can happen but dispatches to slots that become free."""
         rules, fork = self.rules, self.fork
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
-        failing = rules.fail_fast and fork.truthful
+        plain = plain and not rules.ends_together
+        failing = fork.truthful and (rules.fail_fast or rules.max_resets is not None)
         return plain and not (fork.arrivals or failing or self._builders_change)
 
     @property

@@ -3,12 +3,19 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 import farm
+from farm.assembly import make_scheduler
 from farm.cli.main import app
 from farm.core.errors import FarmError
+from farm.core.events import BuilderJoined, JobsSubmitted, JobStarted
+from farm.core.model import Builder, Job, Platform
+from farm.core.state.snapshot import snapshot_of
+from farm.live.operating.farm_image import FarmImage
+from farm.scenario import parse_scenario
 
 SCENARIO = {
     "name": "learned",
@@ -61,6 +68,26 @@ def test_each_rung_is_named_with_its_samples(run: Path):
     assert (other["rung"], other["samples"], other["estimate_s"]) == ("declared time", 0, 60.0)
     nothing, _ = rows(run, "--kind", "other")
     assert (nothing["rung"], nothing["estimate_s"]) == ("default: nothing is known", 300.0)
+
+
+@pytest.mark.parametrize("started_at", [0.0, 1.0])
+def test_a_job_of_a_snapshot_has_run_since_its_start(tmp_path: Path, started_at: float):
+    """The instant 0, too, is one at which a job can start."""
+    scenario = parse_scenario(SCENARIO)
+    scheduler = make_scheduler(scenario)
+    slow = Builder(id="slow-1", pool="slow", index=1, processors=("amd64",))
+    job = Job(id="a", service_time=100.0, platform=Platform("amd64"))
+    for event in (
+        BuilderJoined(started_at, slow),
+        JobsSubmitted(started_at, (job,)),
+        JobStarted(started_at, "a", 1, "slow-1"),
+    ):
+        scheduler.handle(event)
+    plain = scenario.model_dump(mode="json", exclude_none=True)
+    image = FarmImage(snapshot=snapshot_of(scheduler, started_at + 90.0), scenario=plain)
+    (tmp_path / "image.json").write_bytes(msgspec.json.encode(image))
+    (row,) = rows(tmp_path / "image.json", "--job", "a")
+    assert row["elapsed_s"] == 90.0
 
 
 def test_how_a_client_treats_it(run: Path):

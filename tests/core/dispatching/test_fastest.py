@@ -17,6 +17,7 @@ from farm.core.events import (
     BuilderLost,
     DrainRequested,
     Event,
+    FarmOpened,
     JobFinished,
     JobsSubmitted,
     PriorityChanged,
@@ -191,9 +192,48 @@ def test_a_restored_scheduler_expects_the_same_ends():
     farm.submit(0, b=40.0)
     again = restored(snapshot_of(farm.scheduler, 1.0), farm.rules, Oracle())
     later = JobsSubmitted(2.0, (Job(id="c", service_time=40.0),))
-    assert list(again.handle(later)) == [SetAlarm(32.0)]
+    assert list(again.handle(later)) == [SetAlarm(30.0)]
     done = JobFinished(10.0, "a", 1, "b1", "succeeded")
     assert [o.job.id for o in again.handle(done) if isinstance(o, StartJob)] == ["b"]
+
+
+def test_a_restored_scheduler_knows_a_job_that_was_dispatched_at_the_beginning():
+    """The instant 0 is an instant like any other: the fast builder is free at 10, not at 19."""
+    farm = Farm(1.0, 4.0)
+    farm.submit(0, a=40.0)
+    farm.scheduler = restored(snapshot_of(farm.scheduler, 9.0), farm.rules, Oracle())
+    assert farm.submit(9, b=12.0) == []
+
+
+def test_a_restored_scheduler_stops_waiting_at_the_same_instant():
+    """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
+    farm = Farm(1.0, 10.0)
+    farm.submit(0, a=1000.0)
+    farm.submit(6, b=500.0)
+    assert farm.alarms == [456.0]
+    again = restored(snapshot_of(farm.scheduler, 50.0), farm.rules, Oracle())
+    assert list(again.handle(FarmOpened(50.0))) == [SetAlarm(456.0)]
+    starts = again.handle(AlarmRang(456.0))
+    assert [(o.job.id, o.builder) for o in starts if isinstance(o, StartJob)] == [("b", "b0")]
+
+
+def test_a_scheduler_restored_too_late_dispatches_when_it_opens():
+    """The job has waited for long enough while there was no scheduler."""
+    farm = Farm(1.0, 10.0)
+    farm.submit(0, a=1000.0)
+    farm.submit(6, b=500.0)
+    farm.scheduler = restored(snapshot_of(farm.scheduler, 50.0), farm.rules, Oracle())
+    assert farm.tell(FarmOpened(500.0)) == ["b@b0"]
+
+
+def test_a_fork_that_holds_no_jobs_back_dispatches_when_it_opens():
+    """What if any builder would do? The job that waits goes to the one that is free."""
+    farm = Farm(1.0, 10.0)
+    farm.submit(0, a=1000.0)
+    farm.submit(6, b=500.0)
+    taken = snapshot_of(farm.scheduler, 50.0)
+    farm.scheduler = restored(taken, SchedulingRules(), Oracle(), rekey=True)
+    assert farm.tell(FarmOpened(50.0)) == ["b@b0"]
 
 
 # --- whole farms -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from farm.core.events import (
     AlarmRang,
     BuilderJoined,
     Event,
+    FarmOpened,
     JobFinished,
     JobsSubmitted,
     JobStarted,
@@ -201,6 +202,20 @@ def test_a_restored_scheduler_knows_the_overloaded_builders():
     for name in ("l1", "h1"):
         event = JobFinished(farm.at, name, 1, "b0", "succeeded")
         assert list(again.handle(event)) == list(farm.scheduler.handle(event))
+
+
+def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
+    """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
+    farm = Farm(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm.submit("h1 h2 h3")
+    (rings_at,) = farm.alarms
+    taken = snapshot_of(farm.scheduler, farm.at)
+    again = restored(taken, farm.rules, Oracle())
+    assert list(again.handle(FarmOpened(50.0))) == [SetAlarm(rings_at)]
+    farm.scheduler = again
+    assert farm.tell(AlarmRang(rings_at)) == ["h3@b0"]
+    farm.scheduler = restored(taken, farm.rules, Oracle())
+    assert farm.tell(FarmOpened(rings_at + 100.0)) == ["h3@b0"]
 
 
 # --- whole farms -------------------------------------------------------------------------------

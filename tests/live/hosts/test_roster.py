@@ -60,6 +60,19 @@ def test_a_host_that_reads_no_commands_is_stuck(roster: Roster, host: HostState)
     assert roster.check(host, beat(), 31.0, queued=1)[2]
 
 
+def test_a_host_that_takes_no_builders_is_stuck(roster: Roster):
+    """Its plays lay there for ever, and the pool stayed short; likewise a builder to retire."""
+    host = roster.arrive("h", "life", 0.0, HostUp())
+    roster.assign(host, PLAY, 0.0)
+    assert roster.check(host, Beat(), 19.0, queued=1) == ([], [], False)
+    assert roster.check(host, Beat(), 21.0, queued=1) == ([], [], True)
+    assert roster.check(host, beat(), 21.0, queued=1) == ([], [], False)
+    host.joined.add("b")
+    roster.retire(host, "b", 30.0)
+    assert roster.check(host, beat(), 49.0, queued=1) == ([], [], False)
+    assert roster.check(host, beat(), 51.0, queued=1) == ([], [], True)
+
+
 def test_a_held_attempt_is_left_alone(roster: Roster, host: HostState):
     """Named in the heartbeat, it is fine, confirmed or not."""
     roster.dispatch(host, START, 10.0)

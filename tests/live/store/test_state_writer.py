@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 import fakeredis
 import pytest
@@ -15,9 +16,11 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
+from farm.live.hosts.successor_state import SuccessorState
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
+from farm.live.store.saved import snapshot_of_saved
 from farm.live.store.state_writer import StateWriter
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
@@ -178,6 +181,20 @@ def test_a_successor_finds_each_builder_as_it_was(truth):
         view.builder.id: view for view in snapshot_of(history.scheduler, 3.0).builders
     }
     assert history.store.builders()["b"].overloaded
+
+
+def test_a_successor_holds_jobs_back_until_the_same_instant(truth):
+    """Until when a job waits for a faster builder is committed with the counts."""
+    history, batch = History(0, truth), Batch()
+    history.scheduler.dispatcher.held["a"] = 456.0
+    roster, requests = mock.Mock(changed=set()), mock.Mock(wanted=[], outside={})
+    state = SuccessorState(history.scheduler, roster, requests)
+    history.store.open(1.0, stays=True)
+    state.write(batch, 0, {})
+    history.store.commit(batch, {}, 3.0)
+    saved = history.store.saved()
+    assert saved is not None
+    assert snapshot_of_saved(saved).held == {"a": 456.0}
 
 
 @pytest.mark.live

@@ -14,6 +14,7 @@ from farm.live.redis.fence import DeposedError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
+from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
 from farm.live.store.lost_writes import Sizes
@@ -293,3 +294,17 @@ def test_a_farm_whose_counts_cannot_be_read_is_reported(
     redis.hset(keys.meta, field, b"\xff")
     with pytest.raises(ServerError, match=r"meta cannot be read .*--fresh"):
         store.saved()
+
+
+def test_a_finished_run_on_a_server_that_was_emptied_stays_finished(redis, keys: Keys):
+    """What it leaves behind there is no reason to fail."""
+    lease = watching(redis, keys)
+    fence = lease.try_to_take(redis)
+    assert fence is not None
+    store = Store(redis, keys, fence)
+    store.open(1.0)
+    redis.delete(*redis.keys(keys.prefix + "*"))
+    redis.hset(keys.jobs, "job", "written since")
+    _clear_quietly(store)
+    redis.delete(keys.jobs)
+    lease.release()

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from farm.core.commands import StartJob
-from farm.core.events import JobsSubmitted, SlotCleaned
+from farm.core.events import JobFinished, JobsSubmitted, SlotCleaned
 from farm.core.model import Job
 from farm.live.redis.keys import queue_name
 from farm.live.wire import messages as wire
@@ -90,6 +90,19 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
     assert reporter.close(60.0)
     assert reporter.refused is not None
     assert read_all(Inbox(client, keys), 1) == [wire.LoadDone()]
+
+
+def test_text_that_is_not_unicode_does_not_stop_the_reports(server, client, keys):
+    """Half a surrogate pair, in what a user's own behaviour raised, made its host mute."""
+    reporter = Reporter(server.url, keys, "me")
+    reporter.put(JobFinished(wire.UNSTAMPED, "jö", 1, "b", "failed", "half \ud800 of it"))
+    reporter.put(wire.Beat(held=(("a", 1),)))
+    reporter.start()
+    assert reporter.close(60.0)
+    assert read_all(Inbox(client, keys), 2) == [
+        JobFinished(wire.UNSTAMPED, "jö", 1, "b", "failed", "half ? of it"),
+        wire.Beat(held=(("a", 1),)),
+    ]
 
 
 def test_an_envelope_sent_twice_is_read_once(client, keys, caplog):

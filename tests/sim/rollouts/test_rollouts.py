@@ -98,6 +98,7 @@ SOURCE = st.fixed_dictionaries(
             ]
         ),
         "attributes": st.just({"user": ["x", "y"]}),
+        "fails": st.sampled_from([0.0, 0.2]),
     }
 )
 SCHEDULING = st.fixed_dictionaries(
@@ -105,6 +106,8 @@ SCHEDULING = st.fixed_dictionaries(
         "policy": st.sampled_from(["fifo", "sjf", "ljf", "ljf-aging", "random"]),
         "fair_share": st.sampled_from([[], ["user"]]),
         "balancer": st.sampled_from(["jenkins", "longest-idle"]),
+        "simultaneous_ends": st.sampled_from(["one-by-one", "together"]),
+        "failures": st.sampled_from(["fail", "launchpad"]),
     }
 )
 

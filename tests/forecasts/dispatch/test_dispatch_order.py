@@ -1,0 +1,67 @@
+"""The order of dispatch in a snapshot, with several queues for one platform."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.contention.laws import LoadLimits
+from farm.core.dispatching.heavy_light import heavy_share
+from farm.core.events import BuilderJoined, JobsSubmitted
+from farm.core.model import Builder, Job, Platform
+from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.runtime.oracle import Oracle
+
+HEAVY_LIGHT = {
+    "heavy_light": HeavyLight(limits=LoadLimits(0.5, 0.25), measure=heavy_share),
+}
+TREE = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+
+
+def submitted(*jobs: Job, **rules) -> Scheduler:
+    """Return a farm of one slot to which these jobs are submitted, one by one."""
+    scheduler = Scheduler(SchedulingRules(**rules), Oracle())
+    processors = ("a", "b")
+    scheduler.handle(BuilderJoined(0.0, Builder(id="x", pool="p", index=1, processors=processors)))
+    for job in jobs:
+        scheduler.handle(JobsSubmitted(0.0, (job,)))
+    return scheduler
+
+
+def both_orders(scheduler: Scheduler) -> tuple[list[int], list[int]]:
+    """Return the waiting jobs' serials: in the view of a snapshot, and in a sweep of the queues."""
+    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    sweep = QueueSweep(lanes, builders, 0.0)
+    sweep.finish()
+    return [job.id for job in view_of(snapshot_of(scheduler, 0.0)).waiting()], list(sweep.places)
+
+
+@pytest.mark.parametrize("rules", [{}, HEAVY_LIGHT, TREE, HEAVY_LIGHT | TREE])
+def test_heavy_and_light_jobs_are_in_the_order_of_the_queues(rules) -> None:
+    """Whether they wait in one queue or in two: the second job is heavy, and not the last one."""
+    names = ["runs", "L0", "H0", "L1", "L2", "H1", "L3"]
+    jobs = [
+        Job(id=name, service_time=100.0, heavy=name[0] == "H", attributes={"user": name[-1]})
+        for name in names
+    ]
+    seen, swept = both_orders(submitted(*jobs, **rules))
+    assert seen == swept
+    if "path" not in rules:
+        assert seen == [2, 3, 4, 5, 6, 7]
+
+
+def test_a_shared_execution_holds_up_no_queue() -> None:
+    """The job that shares it came late; the jobs behind it in the queue did not."""
+    jobs = [
+        Job(id=name, service_time=100.0, platform=Platform(name[0]), action=action)
+        for name, action in [
+            ("a-runs", None), ("a1", "compile"), ("a2", None), ("b1", None), ("a3", "compile"),
+        ]
+    ]  # fmt: skip
+    seen, _ = both_orders(submitted(*jobs, dedup=True))
+    assert seen == [2, 5, 3, 4]
