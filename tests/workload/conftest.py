@@ -9,6 +9,7 @@ import pytest
 from farm.scenario import Scenario, parse_scenario
 
 ScenarioOf = Callable[..., Scenario]
+Write = Callable[[str, bytes | str], Path]
 
 
 @pytest.fixture
@@ -20,3 +21,15 @@ def scenario_of(tmp_path: Path) -> ScenarioOf:
         return parse_scenario({"pools": [pool], "workload": list(sources), **keys}, tmp_path)
 
     return make
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a trace file."""
+
+    def write_file(name: str, content: bytes | str) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
