@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
+from farm.core.commands import Command
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.results.audit.auditor import Auditor
-from farm.results.log.reader import Entry, read_log
-from farm.results.log.replay import replay
-from farm.results.run_directory import EVENTS, SCENARIO, Run, load_run
-from farm.scenario import load_scenario
+from farm.results.log.reader import Entry
+from farm.results.log.replay import Comparison, replay
+from farm.results.run_directory import Run, load_run
 from farm.sim.simulation import no_garbage_collection
 
 
@@ -43,7 +43,7 @@ def audit_run(path: Path) -> Audit:
     auditor, wrong, not_replayed = Auditor(), "", ""
     entries = _audited(run.entries(), auditor)
     try:
-        scheduler = _scheduler_like(run)
+        scheduler = scheduler_like(run)
     except InputError as error:
         scheduler, not_replayed = None, str(error)
     try:
@@ -60,11 +60,28 @@ def audit_run(path: Path) -> Audit:
     return Audit(events=auditor.events, jobs=jobs, wrong=wrong, not_replayed=not_replayed)
 
 
-def _scheduler_like(run: Run) -> Scheduler:
+def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:
     """Return a fresh scheduler like the run's own; raises InputError if none can be made."""
     scenario = run.scenario
     estimator = Estimating(scenario, live=run.meta.world == "live").estimator
-    return make_scheduler(scenario, estimator=estimator)
+    return make_scheduler(scenario, explain_last=explain_last, estimator=estimator)
+
+
+class SameCommands:
+    """Checks that the commands of a run's replay are the recorded ones."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._comparison = Comparison()
+
+    def check(self, entry: Entry, answer: Sequence[Command]) -> None:
+        """Raise InputError if a fresh scheduler's answer differs from the entry's commands."""
+        if (difference := self._comparison.of(entry, answer)) is not None:
+            raise InputError(
+                f"{self._run.path}: cannot be replayed: from line {difference.line} of its event "
+                "log on a new scheduler decides otherwise (farm audit shows how); allowed: a run "
+                "whose own code, and what its estimates.learn_from names, are as they were"
+            )
 
 
 def _audited(entries: Iterable[Entry], auditor: Auditor) -> Iterator[Entry]:
@@ -77,19 +94,18 @@ def _audited(entries: Iterable[Entry], auditor: Auditor) -> Iterator[Entry]:
 def decisions_on(run: Path, job: str) -> list[Decision]:
     """Replay the log up to the job's end; return the decisions on all its attempts.
 
-    Raises InputError for what is not a run, or for a job that was never dispatched in it.
+    Raises InputError for what is not a run, for one whose decisions a new scheduler does not make
+    again, or for a job that was never dispatched in it.
     """
-    for name in (SCENARIO, EVENTS):
-        if not (run / name).exists():
-            raise InputError(f"{run}: found no {name}; allowed: a run directory (farm run --out)")
-    scheduler = make_scheduler(load_scenario(run / SCENARIO), explain_last=1_000_000)
+    recorded = load_run(run, unfinished=True)
+    scheduler, same = scheduler_like(recorded, explain_last=1_000_000), SameCommands(recorded)
     decisions: list[Decision] = []
     known = False
-    for entry in read_log(run / EVENTS):
+    for entry in recorded.entries():
         event = entry.event
         if isinstance(event, JobsSubmitted):
             known = known or any(one.id == job for one in event.jobs)
-        scheduler.handle(event)
+        same.check(entry, scheduler.handle(event))
         if known:
             decision = scheduler.dispatcher.decisions.get(job)
             if decision is not None and (not decisions or decisions[-1] is not decision):

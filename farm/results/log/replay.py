@@ -43,20 +43,32 @@ def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference 
     InputError for a log that cannot be read.
     """
     entries = read_log(log) if isinstance(log, str | Path) else log
-    openings = 0
+    comparison = Comparison()
     for entry in entries:
-        answer = scheduler.handle(entry.event)
-        openings += isinstance(entry.event, FarmOpened)
-        if not _agrees(entry, answer, alarms=openings <= 1):
-            return Difference(
-                line=entry.line,
-                event=entry.event,
-                recorded=tuple(entry.commands),
-                replayed=tuple(answer),
-                recorded_ignored=entry.ignored,
-                replayed_ignored=type(answer) is Ignored,
-            )
+        if (difference := comparison.of(entry, scheduler.handle(entry.event))) is not None:
+            return difference
     return None
+
+
+class Comparison:
+    """Compares a new scheduler's commands with a log's, entry by entry from the first on."""
+
+    def __init__(self) -> None:
+        self._openings = 0
+
+    def of(self, entry: Entry, answer: Sequence[Command]) -> Difference | None:
+        """Return how the commands differ from the entry's, as ``replay``; None: they do not."""
+        self._openings += isinstance(entry.event, FarmOpened)
+        if _agrees(entry, answer, alarms=self._openings <= 1):
+            return None
+        return Difference(
+            line=entry.line,
+            event=entry.event,
+            recorded=tuple(entry.commands),
+            replayed=tuple(answer),
+            recorded_ignored=entry.ignored,
+            replayed_ignored=type(answer) is Ignored,
+        )
 
 
 def _agrees(entry: Entry, answer: Sequence[Command], *, alarms: bool) -> bool:

@@ -172,7 +172,7 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     [
         (["submit"], "found neither"),
         (["cancel"], "found no jobs"),
-        (["explain", ".", "--job", "x"], "found no scenario.yaml"),
+        (["explain", ".", "--job", "x"], "not a run: it has no meta.json"),
         (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
     ],
 )

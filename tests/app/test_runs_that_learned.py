@@ -1,0 +1,75 @@
+"""Runs that start from an earlier run's statistics: explained, exported and planned with them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farm
+from farm.app.recorded.replays import decisions_on
+from farm.core.commands import StartJob
+from farm.core.errors import InputError
+from farm.results.run_directory import Run, load_run
+from farm.scenario import Scenario, parse_scenario
+from tests.metrics.test_openmetrics import samples
+
+
+def scenario(slow: str, quick: str, **estimates: Any) -> Scenario:
+    """Jobs of two kinds, one of each a second, on one builder; the shorter estimate goes first."""
+    kinds = {"slow": slow, "quick": quick}
+    return parse_scenario({
+        "name": "learned",
+        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
+        "scheduling": {"policy": "sjf", "runtime_estimates": "last-3"},
+        "estimates": estimates,
+        "workload": [
+            {"arrivals": {
+                "platform": {"processor": "amd64"}, "kind": kind,
+                "count": 15, "every": "1s", "service_time": time,
+            }}
+            for kind, time in kinds.items()
+        ],
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that learned the opposite of what is true: slow jobs first."""
+    folder = tmp_path_factory.mktemp("runs")
+    farm.simulate(scenario("1s", "60s")).save(folder / "earlier")
+    wanted = scenario("20s", "2s", learn_from=str(folder / "earlier"))
+    farm.simulate(wanted).save(folder / "run")
+    return load_run(folder / "run")
+
+
+def changed(run: Run, path: Path) -> Run:
+    """Return a copy of the run whose scheduler has no statistics."""
+    run.save(path)
+    text = (path / "scenario.yaml").read_text()
+    lines = [line for line in text.splitlines(keepends=True) if "learn_from" not in line]
+    assert len(lines) == text.count("\n") - 1
+    (path / "scenario.yaml").write_text("".join(lines))
+    return load_run(path)
+
+
+def test_each_dispatch_is_explained_as_it_was(run: Run) -> None:
+    """The replay begins with the statistics that the run began with."""
+    started = {
+        command.job.id: (entry.event.at, command.builder)
+        for entry in run.entries()
+        for command in entry.commands
+        if isinstance(command, StartJob)
+    }
+    assert len(started) == 30
+    last = {job: decisions_on(run.path, job)[-1] for job in started}
+    assert {job: (one.at, one.builder) for job, one in last.items()} == started
+
+
+def test_other_decisions_than_the_recorded_ones_are_not_shown(run: Run, tmp_path: Path) -> None:
+    """A run that cannot be replayed is refused, with the line at which it differs."""
+    other = changed(run, tmp_path / "other")
+    with pytest.raises(InputError, match=r"other: cannot be replayed: from line \d+ of its event"):
+        decisions_on(other.path, run.jobs[-1].job_id)
