@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from farm.core.commands import Command
+from farm.core.driver import Observer
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.metrics.catalogue import CATALOGUE, Metric
@@ -113,12 +114,13 @@ def replay(
     take: Callable[[float, Readings], None],
     *,
     desired: Mapping[str, int] | None = None,
+    observe: Observer = lambda _, __: None,
 ) -> float:
     """Play a recorded run through a fresh scheduler, handing on the metrics at every interval.
 
     Readings at 0, interval, 2·interval … include every event at or before that instant; a last one
-    stands at the end. Returns the farm time of the last event. Raises ValueError for an interval
-    that is not positive.
+    stands at the end. ``observe`` is called with each event and the scheduler's commands. Returns
+    the farm time of the last event. Raises ValueError for an interval that is not positive.
     """
     if not interval > 0:
         raise ValueError(f"interval {interval} is not positive")
@@ -136,7 +138,9 @@ def replay(
         while (at := number * interval) < event.at:
             sample(at)
             number += 1
-        metrics.observe(event, scheduler.handle(event))
+        commands = scheduler.handle(event)
+        observe(event, commands)
+        metrics.observe(event, commands)
         last = event.at
     sample(max(last, number * interval))
     return last

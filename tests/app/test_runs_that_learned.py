@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import farm
+from farm.app.recorded.backfill import Place, write_text
 from farm.app.recorded.replays import decisions_on
 from farm.core.commands import StartJob
 from farm.core.errors import InputError
@@ -73,3 +74,21 @@ def test_other_decisions_than_the_recorded_ones_are_not_shown(run: Run, tmp_path
     other = changed(run, tmp_path / "other")
     with pytest.raises(InputError, match=r"other: cannot be replayed: from line \d+ of its event"):
         decisions_on(other.path, run.jobs[-1].job_id)
+
+
+def test_the_metrics_of_a_run_end_where_its_summary_does(run: Run) -> None:
+    """All jobs have succeeded, and none is left in the queue."""
+    text = io.StringIO()
+    write_text(run, Place.of(run, None, None), text)
+    ended = [line for line in text.getvalue().splitlines() if 'outcome="succeeded"' in line]
+    totals = [line for line in ended if line.startswith("farm_jobs_total{")]
+    assert float(totals[-1].split()[1]) == run.summary.jobs.succeeded == 30
+    assert samples(text, "farm_queue_depth")[-1][1] == 0.0
+
+
+def test_no_metrics_of_other_decisions_are_written(run: Run, tmp_path: Path) -> None:
+    """A run that cannot be replayed is refused before anything is written."""
+    other, text = changed(run, tmp_path / "other"), io.StringIO()
+    with pytest.raises(InputError, match="cannot be replayed"):
+        write_text(other, Place.of(other, None, None), text)
+    assert text.getvalue() == ""

@@ -8,12 +8,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import tee
 from pathlib import Path
 from typing import Self, TextIO
 
 import msgspec
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.app.recorded.replays import SameCommands, scheduler_like
+from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, replay
 from farm.metrics.series import Readings
@@ -72,7 +74,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def write_text(run: Run, place: Place, sink: TextIO) -> int:
-    """Write the whole run as OpenMetrics text; return how many samples there are."""
+    """Write the whole run as OpenMetrics text; return how many samples there are.
+
+    Raises InputError for a run whose decisions a new scheduler does not make again.
+    """
     collected = _collector(run, place)
     _replay(run, place, collected.add)
     return collected.write(sink)
@@ -148,5 +153,13 @@ def _collector(run: Run, place: Place) -> Backfill:
 
 def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> None:
     desired = {p.name: p.builders for p in pool_specs(run.scenario) if not p.provisioned}
-    history = ((entry.event, entry.commands) for entry in run.entries())
-    replay(make_scheduler(run.scenario), history, place.interval, take, desired=desired)
+    played, recorded = tee(run.entries())
+    same = SameCommands(run)
+    replay(
+        scheduler_like(run),
+        ((entry.event, entry.commands) for entry in played),
+        place.interval,
+        take,
+        desired=desired,
+        observe=lambda _, commands: same.check(next(recorded), commands),
+    )
