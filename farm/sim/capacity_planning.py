@@ -25,8 +25,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.assembly import make_scheduler, run_info
+from farm.assembly import estimator_of, make_scheduler, run_info
 from farm.core.pools.algorithm import Algorithm
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
@@ -42,6 +43,8 @@ Tried = tuple[int | str, ...]
 """Sizes by pool, or settings by key as they are written."""
 AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
 """The algorithms of pools that keep their provisioners."""
+EstimatorOf = Callable[[Scenario], RuntimeEstimator]
+"""The runtime estimator that a replication begins with."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
@@ -95,6 +98,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float = 0.95
     most: int = 10_000
     algorithms: AlgorithmsOf = no_algorithms
+    estimator: EstimatorOf = estimator_of
 
 
 def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
@@ -117,10 +121,11 @@ def play(
     terms: Sequence[Term],
     seed: int,
     algorithms: AlgorithmsOf = no_algorithms,
+    estimator: EstimatorOf = estimator_of,
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    records = _simulated(own, algorithms(own))
+    records = _simulated(own, algorithms(own), estimator(own))
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(
@@ -131,9 +136,11 @@ def play(
     )
 
 
-def _simulated(scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]]) -> RunRecords:
+def _simulated(
+    scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]], estimator: RuntimeEstimator
+) -> RunRecords:
     """Simulate a scenario without dispatch estimates, by either engine."""
-    scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+    scheduler, jobs = make_scheduler(scenario, estimator=estimator), build_jobs(scenario)
     with no_garbage_collection():
         found = try_fast(scenario, scheduler, jobs, algorithms, runs=RUNS_OF_A_SEARCH)
         if found.played is not None:
@@ -180,8 +187,11 @@ class Evaluator:
         return self.points[sizes]
 
     def _outcomes(self, sizes: Tried) -> list[Outcome]:
-        scenario, algorithms = self._scenario_of(sizes), self._options.algorithms
-        calls = [partial(play, scenario, self._terms, seed, algorithms) for seed in self._seeds]
+        scenario, options = self._scenario_of(sizes), self._options
+        calls = [
+            partial(play, scenario, self._terms, seed, options.algorithms, options.estimator)
+            for seed in self._seeds
+        ]
         found = dict(self._work.done(calls))
         return [found[place] for place in range(len(calls))]
 

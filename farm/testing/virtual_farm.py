@@ -14,6 +14,7 @@ import fakeredis
 import msgspec
 
 from farm.app.api import Source, load_scenario
+from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
@@ -60,7 +61,7 @@ class VirtualFarm:
         nothing: Iterator[tuple[float, tuple[Job, ...]]] = iter([(_LATER_THAN_ANYTHING, ())])
         self._simulation = Simulation(
             loaded,
-            scheduler=make_scheduler(loaded, explain_last=1000),
+            scheduler=make_scheduler(loaded, explain_last=1000, estimator=seeded_estimator(loaded)),
             algorithms=algorithms_of(loaded),
             load=nothing,
         )

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 import farm
+from farm.app.forecasts.capacity import plan_pools
 from farm.app.recorded.backfill import Place, write_text
 from farm.app.recorded.replays import decisions_on
 from farm.core.commands import StartJob
 from farm.core.errors import InputError
 from farm.results.run_directory import Run, load_run
+from farm.results.summary.objectives import parse_objective
 from farm.scenario import Scenario, parse_scenario
+from farm.sim.capacity_planning import PlanOptions
+from farm.testing import VirtualFarm
 from tests.metrics.test_openmetrics import samples
 
 
@@ -92,3 +96,18 @@ def test_no_metrics_of_other_decisions_are_written(run: Run, tmp_path: Path) -> 
     with pytest.raises(InputError, match="cannot be replayed"):
         write_text(other, Place.of(other, None, None), text)
     assert text.getvalue() == ""
+
+
+def test_a_plan_begins_with_the_statistics_too(run: Run) -> None:
+    """Its one replication with the scenario's own pool is the run."""
+    terms = parse_objective("mean(waiting_time) < 1d")
+    found = plan_pools(run.scenario, terms, PlanOptions(replications=1, most=1))
+    (point,) = (point for point in found.points if point.sizes == (1,))
+    assert point.mean_wait == pytest.approx(run.summary.waiting_time.mean)
+
+
+def test_a_virtual_farm_begins_with_the_statistics_too(run: Run) -> None:
+    """Its scheduler estimates as that of the run did at first."""
+    estimate = VirtualFarm(run.scenario).scheduler.estimator.estimate
+    jobs = [farm.Job(id=kind, service_time=5.0, kind=kind) for kind in ("slow", "quick")]
+    assert [estimate(job) for job in jobs] == [1.0, 60.0]

@@ -11,6 +11,7 @@ import msgspec
 from farm.app.calibrating.burnt_watch import BurntWatch
 from farm.app.calibrating.calibration import busy_with_others
 from farm.app.calibrating.work_rates import rates_for
+from farm.app.runs.estimates import seeded_estimator
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
@@ -196,7 +197,8 @@ def _live(scenario: Scenario, rates: str) -> _LiveRun:
             metrics_targets=str(watch.targets),
         )
         load = batches(build_jobs(scenario))
-        scheduler, pools = make_scheduler(scenario), pool_specs(scenario)
+        scheduler = make_scheduler(scenario, estimator=seeded_estimator(scenario))
+        pools = pool_specs(scenario)
         ended = run_live(scheduler, pools, load, options, Watchers(observe=recorder))
         if ended.interrupted:
             raise KeyboardInterrupt

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from farm.app.runs.estimates import seeded_estimator
 from farm.app.sweeps.axes import Axis, Grid
 from farm.results.summary.objectives import Term
 from farm.scenario import Scenario
@@ -23,8 +24,9 @@ def plan_pools(
     """Return the smallest pools that meet the objective; see ``farm.sim.capacity_planning``.
 
     With ``axes``: the cheapest of their settings, the pools being sized as the scenario says.
+    Raises InputError for statistics that cannot be learned from.
     """
-    options = msgspec.structs.replace(options, algorithms=algorithms_of)
+    options = msgspec.structs.replace(options, algorithms=algorithms_of, estimator=seeded_estimator)
     if not axes:
         return plan(scenario, terms, options, on_point)
     grid = Grid(scenario, axes)

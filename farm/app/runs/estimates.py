@@ -127,6 +127,17 @@ def _forecaster(
     )
 
 
+def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
+    """Return the scenario's estimator with what it learns before a run.
+
+    Raises InputError for statistics that cannot be learned from.
+    """
+    estimator = estimator_of(scenario)
+    if scenario.estimates.learn_from is not None:
+        seed_estimator(estimator, Path(scenario.estimates.learn_from))
+    return estimator
+
+
 def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
     """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
 
