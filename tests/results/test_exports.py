@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -191,3 +192,36 @@ def test_options_that_do_not_go_together(
     assert (done.code, done.out) == (2, "")
     assert told in " ".join(done.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["batsim", "openmetrics"])
+def test_a_failed_export_leaves_nothing_behind(farm, run: Path, tmp_path: Path, kind: str):
+    """So it can be repeated under the same name."""
+    damaged, out = tmp_path / "damaged", tmp_path / "exported"
+    shutil.copytree(run, damaged)
+    log = (damaged / "events.jsonl").read_bytes()
+    (damaged / "events.jsonl").write_bytes(log + b"garbage\n")
+    words = ("export", damaged, "--format", kind, "-o", out)
+    assert farm(*words).code == 2
+    assert list(tmp_path.iterdir()) == [damaged]
+    (damaged / "events.jsonl").write_bytes(log)
+    assert farm(*words).code == 0
+    assert sorted(tmp_path.iterdir()) == [damaged, out]
+
+
+@pytest.mark.parametrize("start", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00"])
+def test_a_start_at_the_end_of_the_calendar_is_refused(export, tmp_path: Path, start: str):
+    """The run would end, or begin, in a year that has no name."""
+    done = export("openmetrics", tmp_path / "text", "--start", start)
+    assert done.code == 2
+    assert "allowed: one that begins and ends in the years 1 to 9999" in done.err
+    assert not (tmp_path / "text").exists()
+
+
+@pytest.mark.parametrize("kind", ["csv", "openmetrics"])
+def test_a_closed_standard_output_gets_one_message(export, monkeypatch, kind: str):
+    """As after ``>&-`` in a shell."""
+    monkeypatch.setattr(sys, "stdout", None)
+    done = export(kind, "-")
+    assert done.code == 2
+    assert "-o -: standard output is closed" in done.err

@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True):
         """Return the place of a run: by default, from a midnight (UTC) on.
 
         It is the last one from which the run ended so long before it was made that no live
-        metrics of a Prometheus can be in danger.
+        metrics of a Prometheus can be in danger. Raises InputError for years beyond 1 to 9999.
         """
         length = max((row.finished_at or 0.0 for row in run.jobs), default=0.0)
         if began is None:
@@ -53,7 +53,15 @@ class Place(msgspec.Struct, frozen=True):
             began = (made - IN_MEMORY - length) // DAY * DAY
         if interval is None:
             interval = FINE if length <= SHORT_RUN else COARSE
-        return cls(began, began + length, interval)
+        place = cls(began, began + length, interval)
+        try:
+            str(place)
+        except (ValueError, OverflowError, OSError):
+            raise InputError(
+                f"--start: found {began:.0f} (seconds since 1970) for a run of {length:.0f} s; "
+                "allowed: one that begins and ends in the years 1 to 9999"
+            ) from None
+        return place
 
     @property
     def is_recent(self) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -76,13 +78,16 @@ def _check(wanted: str, out: Path | None, into: Path | None) -> None:
         raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
     if out == STDOUT and wanted == "batsim":
         raise InputError("-o -: batsim is four files; allowed: -o with a new directory")
+    if out == STDOUT and sys.stdout is None:
+        raise InputError("-o -: standard output is closed; allowed: -o with a new file")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
 
 
 def _jobs(run: Run, wanted: str, out: Path) -> int:
     if out != STDOUT:
-        return EXPORTS[wanted](run, out)
+        with _draft_of(out) as draft:
+            return EXPORTS[wanted](run, draft)
     with tempfile.TemporaryDirectory(prefix="farm-export-") as folder:
         file = Path(folder) / "jobs"
         count = EXPORTS[wanted](run, file)
@@ -94,8 +99,11 @@ def _jobs(run: Run, wanted: str, out: Path) -> int:
 def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[str]:
     if blocks:
         samples = write_blocks(run, place, target)
+    elif target == STDOUT:
+        with open(1, "w", encoding="utf-8", newline="\n", closefd=False) as sink:
+            samples = write_text(run, place, sink)
     else:
-        with _text_to(target) as sink:
+        with _draft_of(target) as draft, draft.open("w", encoding="utf-8", newline="\n") as sink:
             samples = write_text(run, place, sink)
     lines = [
         f"{_shown(target)}: {samples:,} samples, {place}",
@@ -109,10 +117,13 @@ def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[st
     return lines
 
 
-def _text_to(out: Path) -> TextIO:
-    if out == STDOUT:
-        return open(1, "w", encoding="utf-8", newline="\n", closefd=False)
-    return out.open("x", encoding="utf-8", newline="\n")
+@contextmanager
+def _draft_of(out: Path) -> Iterator[Path]:
+    """Provide a path that becomes ``out`` once it is complete; of a failed export nothing stays."""
+    with tempfile.TemporaryDirectory(prefix=".farm-export-", dir=out.parent) as folder:
+        draft = Path(folder) / out.name
+        yield draft
+        draft.rename(out)
 
 
 def _shown(target: Path) -> str:
