@@ -180,6 +180,8 @@ def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str)
         (["batsim", "-o", "-"], "-o -: batsim is four files"),
         (["openmetrics", "--into", "file"], "file: is no directory"),
         (["openmetrics", "-o", "new", "--start", "noon"], "--start: "),
+        (["csv", "-o", "new", "--start", "2024-05-01"], "--start: found with --format csv"),
+        (["swf", "-o", "new", "--interval", "5s"], "--interval: found with --format swf"),
         (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),
     ],
 )

@@ -46,7 +46,7 @@ def runtime_estimate(
 
     Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
     it; for a running job, for its builder, with the remaining time. Builders of a pool with equal
-    estimates share a row; with --json each has its own.
+    estimates share a row; with --json each has its own, and --replicas a last one.
 
     Args:
         source: A run directory, snapshot or state file. Default: the live farm.
@@ -81,6 +81,8 @@ def runtime_estimate(
     done = None if replicas is None else quorum(rows, replicas)
     if as_json:
         print_json(*rows)
+        if done is not None:
+            print_json({"replicas": replicas, "done_in_s": done[0], "builders": done[1]})
         return
     what = wanted.id or f"a job of the kind {wanted.kind}"
     note(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))

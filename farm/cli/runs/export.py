@@ -48,6 +48,7 @@ def export(
             midnight such that the run ended at least 3 hours before it was made.
     """
     _check(wanted, out, into)
+    _check_place(wanted, interval, start)
     found = load_run(run)
     target = into or out or STDOUT
     try:
@@ -82,6 +83,12 @@ def _check(wanted: str, out: Path | None, into: Path | None) -> None:
         raise InputError("-o -: standard output is closed; allowed: -o with a new file")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
+
+
+def _check_place(wanted: str, interval: str | None, start: str | None) -> None:
+    for option, value in (("--interval", interval), ("--start", start)):
+        if value is not None and wanted != OPENMETRICS:
+            raise InputError(f"{option}: found with --format {wanted}; allowed: with openmetrics")
 
 
 def _jobs(run: Run, wanted: str, out: Path) -> int:

@@ -37,6 +37,8 @@ def score(
             repeatable.
     """
     if run_times:
+        if plot is not None:
+            raise InputError("--plot: found with --run-times; allowed: with dispatch estimates")
         with progress("replaying", silent=as_json):
             found = rungs_of(run, run_times)
         if as_json:

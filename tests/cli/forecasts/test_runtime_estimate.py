@@ -106,6 +106,9 @@ def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
     asked = ["runtime-estimate", str(run), "--kind", "unit", "--declared", "1m"]
     done = CliRunner().invoke(app, [*asked, "--replicas", "1"])
     assert "1 replicas are done in 20s, on slow-1" in done.stdout
+    told = CliRunner().invoke(app, [*asked, "--replicas", "1", "--json"]).stdout
+    last = json.loads(told.splitlines()[-1])
+    assert last == {"replicas": 1, "done_in_s": 20.0, "builders": ["slow-1"]}
     with pytest.raises(FarmError, match="--replicas: found 2; allowed: up to 1 builders here"):
         CliRunner().invoke(app, [*asked, "--replicas", "2"], catch_exceptions=False)
 
@@ -115,6 +118,13 @@ def test_rungs_are_scored(run: Path):
     done = CliRunner().invoke(app, ["score", str(run), "--run-times", "boinc", "--json"])
     found = [(one["rung"], one["jobs"], one["bias_time_s"]) for one in json.loads(done.stdout)]
     assert found == [("declared time", 11, 40.0), ("the kind on this builder", 1, 0.0)]
+
+
+def test_rungs_have_no_plot(run: Path, tmp_path: Path):
+    """The option is refused, not ignored."""
+    asked = ["score", str(run), "--run-times", "boinc", "--plot", str(tmp_path / "p.svg")]
+    with pytest.raises(FarmError, match="--plot: found with --run-times"):
+        CliRunner().invoke(app, asked, catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
