@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ import farm
 from farm.app.forecasts.capacity import plan_pools
 from farm.app.recorded.backfill import Place, write_text
 from farm.app.recorded.replays import decisions_on
+from farm.app.runs.estimates import Estimating
+from farm.assembly import estimator_of
 from farm.core.commands import StartJob
 from farm.core.errors import InputError
+from farm.core.model import Builder
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.results.run_directory import Run, load_run
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import Scenario, parse_scenario
@@ -111,3 +116,21 @@ def test_a_virtual_farm_begins_with_the_statistics_too(run: Run) -> None:
     estimate = VirtualFarm(run.scenario).scheduler.estimator.estimate
     jobs = [farm.Job(id=kind, service_time=5.0, kind=kind) for kind in ("slow", "quick")]
     assert [estimate(job) for job in jobs] == [1.0, 60.0]
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("dumped", ["alone", "with its errors", "in a snapshot"])
+def test_every_file_of_statistics_is_learned_from(tmp_path: Path, dumped: str, live: bool) -> None:
+    """A live farm's, too, by a simulation, which keeps no errors of its estimates."""
+    known = RuntimeDistribution(estimator_of(scenario("1s", "1s")))
+    builder = Builder(id="p-1", pool="p", index=1, processors=("amd64",))
+    for _ in range(3):
+        known.learn(farm.Job(id="a", service_time=7.0, kind="slow"), builder, 7.0, "succeeded")
+    statistics = known.estimator.dump() if dumped == "alone" else known.dump()
+    content = (
+        statistics if dumped != "in a snapshot" else {"snapshot": {}, "statistics": statistics}
+    )
+    (tmp_path / "learned.json").write_text(json.dumps(content))
+    wanted = scenario("1s", "1s", learn_from=str(tmp_path / "learned.json"))
+    found = Estimating(wanted, live=live).estimator
+    assert found.estimate(farm.Job(id="b", service_time=1.0, kind="slow")) == 7.0

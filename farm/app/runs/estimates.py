@@ -152,10 +152,12 @@ def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
             state = msgspec.json.decode(source.read_bytes())
     except msgspec.DecodeError as error:
         raise InputError(f"learn_from: {source}: not JSON: {error}") from None
-    statistics = state.get("statistics", state) if isinstance(state, dict) else state
-    if isinstance(state, dict) and "snapshot" not in state:
-        statistics = state
+    if isinstance(state, dict) and "snapshot" in state:
+        state = state.get("statistics")
+    # it reads its own dumps, such as a live farm's, and those of the estimator alone
+    if not isinstance(estimator, RuntimeDistribution):
+        estimator = RuntimeDistribution(estimator)
     try:
-        estimator.load(statistics)
+        estimator.load(state)
     except InputError as error:
         raise InputError(f"learn_from: {source}: {error}") from None
