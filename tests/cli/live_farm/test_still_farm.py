@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+
+
+def test_the_next_page_of_builders_has_the_same_filters(still: StillFarm):
+    """What is printed can be pasted into a shell."""
+    for number in range(1, 5):
+        still.join(f"linux-{number}")
+    words = ["linux-*", "--state", "idle", "--pool", "linux"]
+    done = still.farm("builders", *words, "--limit", "2")
+    more = "more: farm builders 'linux-*' --state idle --pool linux --offset 2 --limit 2\n"
+    assert done.stderr == more
+    assert still.farm("builders", *shlex.split(more)[3:]).stderr == ""
     assert still.inbox() == []
 
 
