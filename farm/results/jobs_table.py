@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TextIO
 
 import msgspec
 from msgspec.structs import astuple
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, file_access
-from farm.core.model import Job, Platform
+from farm.core.model import Job, Outcome, Platform
 from farm.results.json_names import json_name
 from farm.results.summary.records import RunRecords
 
@@ -38,7 +38,7 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     dispatched_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
-    outcome: str
+    outcome: Outcome | Literal["lost"]
     attempts: int
     builder: str
     #: started - arrived; None: never started
@@ -132,18 +132,30 @@ def read_jobs(path: Path | str) -> Iterator[JobRow]:
     with file_access(path, "read the jobs"):
         file = path.open(newline="", encoding="utf-8")
     with file:
-        reader = csv.reader(file)
-        header = tuple(next(reader, ()))
-        if header[: len(COLUMNS)] != COLUMNS:
+        lines = _lines(path, file)
+        _, header = next(lines, (1, []))
+        if tuple(header[: len(COLUMNS)]) != COLUMNS:
             raise InputError(
                 f"{path}, line 1: the columns are {', '.join(header) or 'missing'}; "
                 f"expected {', '.join(COLUMNS)}"
             )
-        for cells in reader:
+        for line, cells in lines:
             if len(cells) != len(header):
                 wrong = f"{len(cells)} cells; expected {len(header)}"
-                raise InputError(f"{path}, line {reader.line_num}: {wrong}")
-            yield _row(path, reader.line_num, cells)
+                raise InputError(f"{path}, line {line}: {wrong}")
+            yield _row(path, line, cells)
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row's cells, with the number of its (last) line."""
+    reader = csv.reader(file)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except UnicodeDecodeError:  # it is decoded in blocks: which line it was is not known
+        raise InputError(f"{path}, after line {reader.line_num}: not UTF-8 text") from None
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not a table: {error}") from None
 
 
 def _row(path: Path, line: int, cells: list[str]) -> JobRow:

@@ -196,6 +196,20 @@ def test_prepared_builders_are_found_and_have_room_for_one(compose):
         assert re.fullmatch(pattern, name) is None
 
 
+def test_the_proxy_starts_and_stops_only_what_the_names_match():
+    """Also when the names are alternatives: neither parts of names, nor other requests."""
+    text = (ROOT / "deploy/docker-proxy/haproxy.cfg").read_text()
+    (rule,) = re.findall(r'METH_POST \{ path -m reg "(.+)" \}', text)
+    rule = rule.replace("${FARM_PREPARED_NAMES}", "ci-1|ci-2").replace(r"\z", r"\Z")
+    for path in ("/containers/ci-1/start", "/v1.44/containers/ci-2/stop"):
+        assert re.search(rule, path)
+    for path in (
+        "/containers/ci-1/kill", "/containers/ci-1", "/containers/xci-2/start", "/ci-2/stop",
+        "/containers/ci-1/start/x",
+    ):  # fmt: skip
+        assert re.search(rule, path) is None, path
+
+
 def test_farm_services_run_without_privileges(compose):
     """Not root (except with the socket), read-only, no capabilities."""
     unprivileged = ("scheduler", "provisioner", "builder", "load", "prepared")

@@ -89,15 +89,19 @@ def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None
     ("text", "says"),
     [
         ("job_id,matrix\n", "line 1: the columns are job_id, matrix"),
-        ("", "columns are missing"),
+        ("", "line 1: the columns are missing"),
         (",".join(COLUMNS) + "\na,b\n", "line 2: 2 cells; expected 18"),
         (",".join(COLUMNS) + "\na,,,,,soon,,,,failed,1,,,,,,,\n", "line 2: .*submitted_at"),
+        (",".join(COLUMNS) + "\na,,,,,0,,,,oops,1,,,,,,,\n", "line 2: .*'oops'.*outcome"),
+        (",".join(COLUMNS) + "\n" + "a" * 200_000, "line 2: not a table: .*limit"),
+        (",".join(COLUMNS) + "\n\udcff", "after line [01]: not UTF-8 text"),
+        ("\udcff", "after line 0: not UTF-8 text"),
     ],
 )
 def test_garbled_jobs_are_refused(tmp_path: Path, text: str, says: str) -> None:
-    """A damaged table is refused with its line."""
-    (tmp_path / "jobs.csv").write_text(text)
-    with pytest.raises(InputError, match=says):
+    """A damaged table is refused with its name and line."""
+    (tmp_path / "jobs.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match=f"jobs.csv, {says}"):
         list(read_jobs(tmp_path / "jobs.csv"))
 
 

@@ -6,11 +6,12 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines
+from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines, standard_input
 from farm.core.errors import InputError, TraceError, not_among
 from farm.core.model import Job, Platform
 from farm.live.wire.pool_report import PoolReport
@@ -68,12 +69,15 @@ def of_file(
     forced: Platform | None,
     default: Platform | None,
 ) -> Iterator[Job]:
-    """Yield the jobs of a file; raises TraceError, which names file and line, or InputError."""
+    """Yield the jobs of a file, or its first ``jobs``.
+
+    Raises TraceError, which names file and line, or InputError.
+    """
     name = source.name.split(".")[0]
     if trace_format is None and source.suffix.lower() in LINES:
         lines = lines_of(source)
         empty = True
-        for job in parse_lines(lines, str(source), name, forced or default):
+        for job in islice(parse_lines(lines, str(source), name, forced or default), jobs):
             empty = False
             yield job
         if empty:
@@ -98,6 +102,14 @@ def of_file(
 def _is_guessable(source: Path) -> bool:
     endings = tuple(ending for known in FORMATS.values() for ending in known.endings)
     return source.name.lower().endswith(endings)
+
+
+def streamed(jobs: int | None, default: Platform | None) -> Iterator[Job]:
+    """Yield the jobs of JSON lines from standard input as they come; none is read after the last.
+
+    Raises InputError if it is closed, and TraceError, which names the line.
+    """
+    return islice(parse_lines(standard_input(), "stdin", made_up("stdin"), default), jobs)
 
 
 def of_stdin(

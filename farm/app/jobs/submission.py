@@ -5,6 +5,7 @@ So does a scenario's workload, as the farm's time goes by.
 
 from __future__ import annotations
 
+import math
 import queue
 import sys
 import threading
@@ -18,7 +19,7 @@ from rich.progress import Progress
 
 from farm.app.jobs.sources import runnable
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
-from farm.core.errors import InputError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
@@ -70,7 +71,7 @@ class Submission:
         jobs = self._new(jobs)
         self._client.check_room(len(jobs))
         if pace is not None:
-            self.paced(jobs, pace)
+            self.paced(sorted(jobs, key=_arrival), pace)
             return
         self._at_once = len({job.arrived_at for job in jobs}) > 1
         hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
@@ -86,9 +87,12 @@ class Submission:
             self._submit(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
-        """Each at its own time."""
+        """Each at its own time.
+
+        They come in order of arrival; raises TraceError for one that arrives before another.
+        """
         began = time.monotonic()
-        for at, together in batches(jobs):
+        for at, together in batches(_in_order(jobs, self._source)):
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
@@ -138,6 +142,24 @@ class Submission:
             )
         self.skipped += len(known)
         return [job for job in jobs if job.id not in known]
+
+
+def _arrival(job: Job) -> float:
+    return job.arrived_at or 0.0
+
+
+def _in_order(jobs: Iterable[Job], source: str) -> Iterator[Job]:
+    """Pass jobs on; raises TraceError for one whose time is before that of an earlier job."""
+    latest = -math.inf
+    for job in jobs:
+        at = _arrival(job)
+        if job.arrived_at is not None and at < latest:
+            raise TraceError(
+                f"{source}: job {job.id!r}: found submitted_at_s {at:g} after "
+                f"{latest:g}; allowed: jobs in order of time (or a FILE, which is sorted)"
+            )
+        latest = max(latest, at)
+        yield job
 
 
 def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:

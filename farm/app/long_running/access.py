@@ -31,14 +31,17 @@ def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str]) -> list[Us
 def password_of(user: User, folder: Path) -> str:
     """Return a user's password: what stands in FOLDER/NAME, or a new one that is written there.
 
-    Raises InputError for an empty file.
+    Raises InputError for an empty file, or one that is not text.
     """
     path = folder / user.name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(f"{secrets.token_urlsafe(24)}\n", encoding="utf-8")
-    password = path.read_text(encoding="utf-8").strip()
+    try:
+        password = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; allowed: a password in its only line") from None
     if not password:
         raise InputError(f"{path}: found nothing; allowed: a password in its only line")
     return password

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from farm.app.long_running.farm_place import check_fair_share
 from farm.core.errors import InputError, ServerError, did_you_mean
 from farm.core.events import SchedulingChanged
 from farm.core.policies import POLICIES
@@ -26,10 +27,8 @@ def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
             f"found policy {name!r:.60}; {did_you_mean(name, POLICIES)}allowed: "
             f"{', '.join(POLICIES)}, or the module:function of its scenario"
         )
-    if wanted.weights and not client.image().scenario["scheduling"].get("fair_share"):
-        raise InputError(
-            "--weight: found a farm without fair share; allowed: one with scheduling.fair_share"
-        )
+    if wanted.weights:
+        check_fair_share(client, "--weight")
     goal = client.status().choices.changed(wanted)
     client.send(wanted)
     deadline = time.monotonic() + TIMEOUT

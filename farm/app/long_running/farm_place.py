@@ -106,6 +106,14 @@ def reach(redis: str | None, folder: Path) -> FarmClient:
     return FarmClient(place.redis_url, place.prefix)
 
 
+def check_fair_share(client: FarmClient, option: str) -> None:
+    """Raise InputError, which names the option, for a farm without fair share."""
+    if not client.status().fair_share:
+        raise InputError(
+            f"{option}: found a farm without fair share; allowed: one with scheduling.fair_share"
+        )
+
+
 def warn_if_unattended(client: FarmClient) -> None:
     """Make sure that a farm is there; say so if its scheduler has not been heard of for long."""
     status = client.status()

@@ -53,13 +53,17 @@ def _viewed(image: FarmImage) -> tuple[FarmView, tuple[str, ...]]:
 
 
 def _text(source: Path) -> tuple[str, str]:
-    if str(source) == "-":
-        return sys.stdin.read(), "stdin"
+    """Return the text of a file (- is stdin), and its name in messages; raises StateError."""
+    name, read = str(source), source.read_bytes
+    if name == "-":
+        if sys.stdin is None:
+            raise StateError("standard input is closed; allowed: a state or snapshot to read")
+        name, read = "stdin", sys.stdin.buffer.read
     try:
-        return source.read_text(encoding="utf-8"), str(source)
+        return read().decode(), name
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise StateError(f"{source}: cannot be read: {reason}") from None
+        raise StateError(f"{name}: cannot be read: {reason}") from None
 
 
 def image_of_text(text: str, name: str) -> FarmImage | None:

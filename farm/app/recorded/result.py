@@ -28,6 +28,10 @@ if TYPE_CHECKING:  # most runs are not asked for these
 Column = NDArray[Any]
 
 
+#: of a column, by the type of its field
+_NUMBERS: dict[Any, Any] = {int: np.int64, float: np.float64, float | None: np.float64}
+
+
 class JobTable:
     """The jobs of a run, one row each, with the columns of jobs.csv.
 
@@ -50,7 +54,7 @@ class JobTable:
         columns = {name: np.full(len(rows), value) for name, value in constants.items()}
         for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=False):
             values = [getattr(row, field.name) for row in rows]
-            kind: Any = {str: np.str_, int: np.int64}.get(field.type, np.float64)
+            kind = _NUMBERS.get(field.type, np.str_)
             columns[name] = np.array(values, dtype=kind)  # None becomes NaN
         for place, name in enumerate(MORE_COLUMNS):
             columns[name] = np.array([row.more[place] for row in rows])

@@ -9,7 +9,7 @@ import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import ids_given, live_of
-from farm.app.long_running.farm_place import reach, warn_if_unattended
+from farm.app.long_running.farm_place import check_fair_share, reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested
@@ -59,6 +59,7 @@ def cancel(
     with reach(redis, folder) as client:
         warn_if_unattended(client)
         if invocation is not None:
+            check_fair_share(client, "--invocation")
             path = tuple(invocation.strip("/").split("/"))
             client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0

@@ -19,7 +19,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 def policy(
     name: Annotated[str | None, typer.Argument(metavar="[POLICY]")] = None,
-    aging_factor: Annotated[float | None, typer.Option(min=0)] = None,
+    aging_factor: float | None = None,
     weights: Annotated[list[str] | None, typer.Option("--weight", metavar="PATH=WEIGHT")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
@@ -36,6 +36,9 @@ def policy(
         weights: Fair-share weight of an invocation among its siblings: web=2 has twice the share;
             repeatable.
     """
+    if aging_factor is not None and not 0 <= aging_factor < 1e9:
+        allowed = "a number from 0, below 1e9"
+        raise InputError(f"--aging-factor: found {aging_factor:g}; allowed: {allowed}")
     wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
     with reach(redis, folder) as client:
         warn_if_unattended(client)

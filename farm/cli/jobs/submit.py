@@ -9,16 +9,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.json_lines import parse_lines, parse_platform, standard_input
+from farm.app.jobs.json_lines import parse_platform
 from farm.app.jobs.sources import (
     copies,
     described,
-    made_up,
     of_file,
     of_stdin,
     only_platform,
     runnable,
     sound,
+    streamed,
 )
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import SubmissionEstimate
@@ -91,7 +91,7 @@ def submit(
         priority: One job: fair-share weight, as in REv2.
         mode: One job: timed, stress, memory or mixed.
         threads: One job: number of processes of a stress job.
-        jobs: Only the first N jobs of a trace.
+        jobs: Only the first N jobs of FILE.
         pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
             now.
         prefix: Prefix of every id, to submit the same file again.
@@ -108,7 +108,7 @@ def submit(
     _refuse_stray_options(context, OF_ONE_JOB if source is not None else OF_A_FILE)
     if pace is not None and not 0 < pace < float("inf"):
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
-    streamed = str(source) == "-" and trace_format is None
+    as_they_come = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
     submission = Submission(where, skip_known=skip_known, sync=sync)
     told: SubmissionEstimate | None = None
@@ -128,8 +128,8 @@ def submit(
                     threads=threads,
                 )  # fmt: skip
                 found: Iterable[Job] = copies(one, count)
-            elif streamed:
-                found = parse_lines(standard_input(), where, made_up(where), default)
+            elif as_they_come:
+                found = streamed(jobs, default)
             elif str(source) == "-":
                 found = of_stdin(trace_format, jobs, wanted, default)
             else:
@@ -140,9 +140,9 @@ def submit(
             if not allow_unrunnable:
                 found = runnable(found, pools, where, "--allow-unrunnable")
             submission.begin(client)
-            if streamed and pace is None:
+            if as_they_come and pace is None:
                 submission.stream(found)
-            elif streamed:
+            elif as_they_come:
                 submission.paced(found, pace or 1.0)
             else:
                 submission.at_once(list(found), pace, quiet=quiet or as_json)

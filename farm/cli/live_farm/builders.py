@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ from farm.app.long_running.farm_place import reach
 from farm.core.errors import InputError, not_among
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.client import FarmClient
-from farm.terminal.console import coloured, natural_order
+from farm.terminal.console import coloured, natural_order, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Listing, folding, numbers, texts
@@ -63,7 +64,10 @@ def builders(
     first_to_go = ("speed", "joined", "pool", "busy", "slots", "remark")
     note(Listing(COLUMNS, map(_cells, page), first_to_go=first_to_go))
     if len(rows) > offset + len(page):
-        typer.echo(f"more: farm builders --offset {offset + limit}", err=True)
+        options = {"--state": state, "--pool": pool, "--offset": offset + limit, "--limit": limit}
+        more = [word for pair in options.items() if pair[1] is not None for word in map(str, pair)]
+        words = shlex.join(["farm", "builders", *([] if pattern == "*" else [pattern]), *more])
+        typer.echo(plain(f"more: {words}", 1000), err=True)
 
 
 def _rows(client: FarmClient) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
+from farm.core.errors import InputError
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus, PoolReport
@@ -23,11 +24,13 @@ from farm.units import format_roughly
 
 POOLS = (*texts("pool"), *numbers("wanted"), *folding("builders"))
 QUEUES = (*texts("platform"), *numbers("waiting"))
+#: the longest interval, seconds
+DAY = 86_400
 
 
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w")] = False,
-    interval: Annotated[float, typer.Option(min=0.1)] = 1.0,
+    interval: float = 1.0,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -41,6 +44,8 @@ def status(
         watch: Update until Ctrl-C.
         interval: Seconds between updates.
     """
+    if not 0.1 <= interval <= DAY:
+        raise InputError(f"--interval: found {interval:g}; allowed: 0.1 to {DAY} seconds")
     with reach(redis, folder) as client:
         now = client.status()
         trouble = client.trouble()

@@ -18,7 +18,8 @@ from farm.core.model import Platform
 JobStatus = Literal["waiting", "running", "cancelling", "suspended"]
 
 # what a state file may hold is checked as it is read
-Name = Annotated[str, Meta(pattern=r"\S")]
+Name = Annotated[str, Meta(pattern=r"^(?=[\s\S]*\S)[^\ud800-\udfff]*\Z")]
+"""Not blank, and no half of a character (``"\\ud800"``), which cannot be printed."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 """Above this a sum of a million run times is no longer exact to the second."""
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]

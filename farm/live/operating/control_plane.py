@@ -91,8 +91,7 @@ class Desk:
         #: pools of the builders that were present or requested at the last report
         self._homes: dict[str, str] = {}
         self._most = _limits(self._scenario)
-        live = self._scenario.get("live", {})
-        self._bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
+        self._published = _published(self._scenario)
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
@@ -312,8 +311,15 @@ class Desk:
             ended_last_minute=len(self._ended_at),
             choices=self._scheduler.rules.choices,
             lost=lost,
-            **self._bounds,
+            **self._published,
         )
+
+
+def _published(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the status says of the scenario."""
+    live = scenario.get("live", {})
+    bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
+    return {**bounds, "fair_share": bool(scenario.get("scheduling", {}).get("fair_share"))}
 
 
 def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:

@@ -99,6 +99,8 @@ class FarmStatus(LiveStatus, frozen=True, kw_only=True):
     #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
     max_waiting: int = 2_000_000
     max_backlog: int = 1_000_000_000
+    #: whether jobs are charged to invocations (a scheduler of version 0.2 does not say)
+    fair_share: bool = True
     #: policy, ageing factor and fair-share weights at present
     choices: Choices = Choices()
     #: the last builders that were lost, the newest last

@@ -1,5 +1,6 @@
 """``farm estimate``: what it prints, and how it refuses."""
 
+import io
 import json
 from typing import get_args
 
@@ -142,6 +143,33 @@ def test_stdin(state):
     """A dash reads the state from standard input."""
     result = run("-", "--json", input=json.dumps(STATE))
     assert len(json.loads(result.stdout)) == 4
+
+
+def test_closed_standard_input(farm, monkeypatch):
+    """``farm estimate - <&-``: Python has no stdin at all then."""
+    monkeypatch.setattr("sys.stdin", None)
+    done = farm("estimate", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "error: standard input is closed; allowed: a state or snapshot" in done.err
+
+
+def test_standard_input_that_is_not_text(farm, monkeypatch):
+    """As for a file."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"builders": "\xff"}')))
+    done = farm("estimate", "-")
+    assert (done.code, done.out, done.err) == (
+        2, "", "error: stdin: cannot be read: not UTF-8 text\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["name", "processor"])
+def test_half_of_a_character(farm, tmp_path, key):
+    """JSON may have one, but it cannot be printed: refused where it stands."""
+    job = STATE["jobs"][0] | {key: "\ud800"}
+    (tmp_path / "state.json").write_text(json.dumps(STATE | {"jobs": [job]}))
+    done = farm("estimate", "state.json", "--json")
+    assert (done.code, done.out) == (2, "")
+    assert f'state.json: jobs[0].{key}: found "\\ud800"; allowed: a ' in done.err
 
 
 @pytest.mark.parametrize(

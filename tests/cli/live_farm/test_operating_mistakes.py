@@ -183,6 +183,22 @@ def test_meaningless_words(says, words, said):
     assert said in heard or "cannot be reached" in heard
 
 
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (["policy", "--aging-factor"], "from 0, below 1e9"),
+        (["status", "--interval"], "0.1 to 86400"),
+    ],
+)
+@pytest.mark.parametrize("number", ["-1", "1e9", "inf", "nan"])
+def test_a_number_that_no_farm_could_go_by(says, words, allowed, number):
+    """Refused at once, before any server is contacted."""
+    code, heard = says(*words, number)
+    assert code == 2
+    assert f"{words[-1]}: found {float(number):g}; allowed: " in heard
+    assert allowed in heard
+
+
 @pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
 def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(says, tmp_path, words):
     """By the command itself, not in the log of a service."""

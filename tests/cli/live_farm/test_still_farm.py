@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,28 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+
+
+def test_an_invocation_of_a_farm_without_fair_share(still: StillFarm):
+    """There is none: nothing is asked, and nothing is said to be cancelled."""
+    still.publish({"fair_share": False})
+    for words in (["cancel", "--invocation", "bob"], ["policy", "--weight", "bob=2"]):
+        told = still.says(*words, code=2)
+        assert f"{words[1]}: found a farm without fair share" in told
+    assert still.inbox() == []
+    still.publish({"fair_share": True})
+    assert "all of bob" in still.says("cancel", "--invocation", "bob")
+
+
+def test_the_next_page_of_builders_has_the_same_filters(still: StillFarm):
+    """What is printed can be pasted into a shell."""
+    for number in range(1, 5):
+        still.join(f"linux-{number}")
+    words = ["linux-*", "--state", "idle", "--pool", "linux"]
+    done = still.farm("builders", *words, "--limit", "2")
+    more = "more: farm builders 'linux-*' --state idle --pool linux --offset 2 --limit 2\n"
+    assert done.stderr == more
+    assert still.farm("builders", *shlex.split(more)[3:]).stderr == ""
     assert still.inbox() == []
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from farm.live.operating import control_plane
-from farm.live.operating.client import FRESH
+from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
@@ -54,3 +54,16 @@ def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
+def test_the_status_says_whether_there_are_invocations(
+    server: Server, keys: Keys, keys_of_jobs: list[str]
+):
+    """Commands on invocations are refused where there are none."""
+    leader = Leader(server.url, keys, Clock())
+    scenario = {"scheduling": {"fair_share": keys_of_jobs}}
+    Desk(leader.scheduler, POOLS, long_lived=True, scenario=scenario).tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        assert operator.status().fair_share is bool(keys_of_jobs)

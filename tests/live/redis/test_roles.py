@@ -251,3 +251,11 @@ def test_names_and_passwords(tmp_path: Path):
     assert lines_of(users, tmp_path / "p", aclfile=False) == [line]
     assert (tmp_path / "p").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "p/my-farm-builder-h").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_password_file_that_is_not_text(tmp_path: Path):
+    """The message names the file."""
+    users = users_of("farm:", ["reader"], [])
+    (tmp_path / "farm-reader").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="farm-reader: not UTF-8 text; allowed: a password"):
+        lines_of(users, tmp_path, aclfile=False)

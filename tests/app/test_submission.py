@@ -1,0 +1,100 @@
+"""Which jobs of a source are submitted, and when; without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.app.jobs.sources import of_file, streamed
+from farm.app.jobs.submission import Submission
+from farm.core.errors import TraceError
+from farm.core.model import Job, Platform
+
+AMD64 = Platform("amd64", True)
+LINES = '{"service_time_s": 1, "job_id": "a"}\n{"service_time_s": 1, "job_id": "b"}\n'
+
+
+def test_only_the_first_jobs_of_json_lines(tmp_path: Path):
+    """As with a trace: ``submit FILE --jobs 1``."""
+    path = tmp_path / "jobs.jsonl"
+    path.write_text(LINES)
+    found = [list(of_file(path, None, jobs, None, AMD64)) for jobs in (1, 3, None)]
+    assert [[job.id for job in jobs] for jobs in found] == [["a"], ["a", "b"], ["a", "b"]]
+
+
+def test_nothing_is_read_after_the_last_job_of_a_pipe(monkeypatch: pytest.MonkeyPatch):
+    """``submit - --jobs 1`` ends although the pipe stays open."""
+
+    def lines() -> Iterator[str]:
+        yield LINES.splitlines()[0]
+        pytest.fail("reads on")
+
+    monkeypatch.setattr("farm.app.jobs.sources.standard_input", lines)
+    assert [job.id for job in streamed(1, AMD64)] == ["a"]
+
+
+class Clock:
+    """Real time, which passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Client:
+    """A farm that knows no job, and notes at what time each one comes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.came: list[tuple[float, str]] = []
+
+    def known(self, _: list[str]) -> set[str]:
+        return set()
+
+    def check_room(self, _: int) -> None:
+        pass
+
+    def submit(self, jobs: list[Job], **_: bool) -> int:
+        self.came += [(self.clock.now, job.id) for job in jobs]
+        return len(jobs)
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A farm in virtual time."""
+    clock = Clock()
+    monkeypatch.setattr("farm.app.jobs.submission.time", clock)
+    return Client(clock)
+
+
+def submission(client: Client) -> Submission:
+    """Return a submission that has begun."""
+    begun = Submission("jobs", skip_known=False)
+    begun.begin(client)  # type: ignore[arg-type]
+    return begun
+
+
+def at(*instants: float | None) -> list[Job]:
+    """Return jobs that arrive at these instants, and are named after them."""
+    return [Job(id=f"{instant}", service_time=1.0, arrived_at=instant) for instant in instants]
+
+
+def test_a_file_in_any_order_is_submitted_in_order_of_time(client: Client):
+    """None is late because a later one stands before it; one without a time comes at once."""
+    submission(client).at_once(at(60.0, 20.0, None, 40.0), 2.0, quiet=True)
+    assert client.came == [(0.0, "None"), (10.0, "20.0"), (20.0, "40.0"), (30.0, "60.0")]
+
+
+def test_a_pipe_that_goes_back_in_time_is_refused(client: Client):
+    """It cannot be sorted; the message names the job."""
+    said = "jobs: job '20.0': found submitted_at_s 20 after 50; allowed: jobs in order of time"
+    with pytest.raises(TraceError, match=said):
+        submission(client).paced(iter(at(40.0, 50.0, 20.0)), 2.0)
+    assert client.came == [(20.0, "40.0")]
