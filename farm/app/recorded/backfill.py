@@ -20,6 +20,7 @@ from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, replay
 from farm.metrics.series import Readings
 from farm.results.run_directory import Run
+from farm.units import format_roughly
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -58,7 +59,8 @@ class Place(msgspec.Struct, frozen=True):
             str(place)
         except (ValueError, OverflowError, OSError):
             raise InputError(
-                f"--start: found {began:.0f} (seconds since 1970) for a run of {length:.0f} s; "
+                f"--start: found {began:.0f} (seconds since 1970) for a run of "
+                f"{format_roughly(length)}; "
                 "allowed: one that begins and ends in the years 1 to 9999"
             ) from None
         return place
