@@ -88,7 +88,8 @@ class Series:
 
     def set(self, name: str, values: Mapping[Labels, float]) -> None:
         """Replace all values of a gauge."""
-        self._numbers[name] = dict(values)
+        with self._lock:
+            self._numbers[name] = dict(values)
 
     def labels(self, name: str) -> list[Labels]:
         """Return the label values that a counter or gauge has so far."""

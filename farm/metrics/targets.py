@@ -52,7 +52,8 @@ def scheduler_target(folder: Path) -> Target:
     What a killed one of this machine has left is removed.
     """
     for path in folder.glob("scheduler-*.json"):
-        if not psutil.pid_exists(int(path.stem.rpartition("-")[2])):
+        pid = path.stem.removeprefix("scheduler-")  # else: a host of such a name
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             path.unlink(missing_ok=True)
     return Target(folder, f"scheduler-{os.getpid()}", {"job": "scheduler"})
 
