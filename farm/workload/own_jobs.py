@@ -31,14 +31,6 @@ _LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threads": ((lambda found: found >= 1), "a whole number, 1 or more"),
 }
 """What is allowed for a field of a job."""
-_SORTS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "True or False",
-    "dict[str, str]": "a dict of texts",
-    "Platform": "a farm.Platform",
-}
 
 
 def generated(
@@ -114,17 +106,8 @@ def _typed(job: Job, where: str) -> Job:
         try:
             return msgspec.convert(plain, Job)
         except msgspec.ValidationError as error:
-            raise InputError(f"{where}: {_wrong_type(error, plain)}") from None
+            raise InputError(f"{where}: {error}") from None
     return job
-
-
-def _wrong_type(error: msgspec.ValidationError, fields: dict[str, Any]) -> str:
-    """Say what was found where: the error is like "Expected `float`, got `str` - at `$.size`"."""
-    place = str(error).rsplit("`", 2)[1]
-    name = place.removeprefix("$.").partition("[")[0]
-    sort, _, optional = str(Job.__annotations__[name]).partition(" | ")
-    allowed = _SORTS[sort]
-    return f"found {name} {fields[name]!r:.60}; allowed: {allowed}{' or None' * bool(optional)}"
 
 
 def _refuse_unsound(job: Job, where: str) -> None:
