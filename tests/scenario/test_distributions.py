@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from farm.scenario.distributions import LARGEST, Distribution
+from farm.scenario.workload import Arrivals
 from farm.workload.streams import chooser, stream
 
 DRAWS = 100_000
@@ -90,6 +92,14 @@ def test_one_distribution_for_each_kind() -> None:
     assert (quantiles["build"](0.1), quantiles["build"](0.9)) == (11.0, 12.0)
     with pytest.raises(ValueError, match="by_kind"):
         Distribution.model_validate(given).quantile_function()
+
+
+def test_an_unknown_form_is_one_problem() -> None:
+    """Also where a distribution was checked alone before the section that has it."""
+    Distribution.model_validate(5)
+    with pytest.raises(ValidationError) as caught:
+        Arrivals.model_validate({"every": 1, "count": 1, "service_time": {"exponental": 3}})
+    assert [problem["type"] for problem in caught.value.errors()] == ["unknown_key"]
 
 
 FORMS = st.sampled_from(
