@@ -34,7 +34,7 @@ def test_what_an_earlier_farm_left_is_not_taken_for_this_one():
 def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: Path, caplog):
     """The server ended with it, and lost what it had acknowledged and could not write yet."""
     place = PlaceFile(tmp_path, FarmPlace(pid=1, began="then", redis_url=""))
-    draft = place_file(tmp_path).with_suffix(".new")
+    draft = tmp_path / "farm.json.part"
     draft.mkdir()  # nothing can be written there
     place.update(state="up", redis_url="redis://127.0.0.1:1/0")
     assert place.retry() < 10

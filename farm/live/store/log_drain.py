@@ -22,6 +22,7 @@ import redis
 
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import LAST_ENTRY, Keys
+from farm.whole_files import write_whole
 
 log = logging.getLogger("farm.scheduler")
 
@@ -152,9 +153,7 @@ class LogDrain:
         self._client.xtrim(self._key, minid=position.entry, approximate=False)
 
     def _keep(self, position: Position) -> None:
-        draft = self._folder / f"{POSITION}.new"
-        draft.write_bytes(msgspec.json.encode(position))
-        draft.replace(self._folder / POSITION)
+        write_whole(self._folder / POSITION, msgspec.json.encode(position))
         self._position = position
 
     def _say_unwritable(self, error: Exception) -> None:
