@@ -11,7 +11,7 @@ import redis
 
 from farm.app.long_running import farm_daemon
 from farm.app.long_running.farm_daemon import FarmKeeper, is_at_work
-from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, read_place
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, read_place
 from farm.core.errors import RunError, ServerError
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import load_scenario
