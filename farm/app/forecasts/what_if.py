@@ -41,7 +41,7 @@ class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True):
-    """What becomes of the waiting jobs of a farm."""
+    """The waits of a farm's waiting jobs, now and with changes."""
 
     #: farm time of the present state
     at_s: float
