@@ -13,11 +13,10 @@ import msgspec
 
 from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines, standard_input
 from farm.core.errors import InputError, TraceError, not_among
-from farm.core.model import Job, Platform
+from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
 from farm.scenario import TraceOptions
-from farm.scenario.quantities import MODES
 from farm.terminal.options import seconds_of
 from farm.workload import read_trace
 from farm.workload.traces import FORMATS

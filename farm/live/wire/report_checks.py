@@ -1,8 +1,8 @@
 """Limits of messages: sizes of numbers and texts that the whole farm can handle.
 
 Submitters check jobs for an immediate error; the scheduler checks what it receives, and builder
-hosts their commands. What is checked follows from a value's type, so a new field is bounded too;
-``LIMITS`` names the fields with limits of their own.
+hosts their commands. What is checked follows from a value's type, so a new field is bounded too,
+and from the limit that a job's field declares; ``LIMITS`` names the fields of messages with limits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from farm.core.fields import Limit, limit_of
 from farm.core.model import MAX_LEVEL, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
@@ -90,9 +91,24 @@ def _value(name: str, value: Any) -> None:
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check, object], ...]:
     """Return the fields of a struct, each with its check, and its default, which needs none."""
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    checks = (LIMITS.get(f"{kind.__name__}.{n}") or LIMITS.get(n, _value) for n in names)
+    checks = [_check_of(kind, field) for field in msgspec.structs.fields(kind)]
     required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
     return tuple(zip(names, checks, (*required, *defaults), strict=True))
+
+
+def _check_of(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Check:
+    name, limit = field.name, limit_of(field.type)
+    by_name = LIMITS.get(f"{kind.__name__}.{name}") or LIMITS.get(name, _value)
+    return by_name if limit is None else _both(by_name, limit)
+
+
+def _both(by_name: Check, limit: Limit) -> Check:
+    def check(name: str, value: Any) -> None:
+        by_name(name, value)
+        if not limit.holds(value):
+            raise _FlawError(f"{name} {value}; allowed: {limit.allowed}")
+
+    return check
 
 
 def _whole(least: int, most: int) -> Check:
@@ -187,9 +203,8 @@ _BY_TYPE: dict[type, Check] = {
 LIMITS: dict[str, Check] = {
     **dict.fromkeys(("id", "sender", "life", "pattern", "reply_to"), _id),
     **dict.fromkeys(("job", "builder"), _id_or_struct),
-    **dict.fromkeys(("service_time", "declared_time", "size"), _span),
     **dict.fromkeys(("boot_delay", "boot_time", "lifetime"), _span),
-    **dict.fromkeys(("attempt", "threads", "Builder.cores"), _whole(1, MAX_LEVEL)),
+    **dict.fromkeys(("attempt", "Builder.cores"), _whole(1, MAX_LEVEL)),
     **dict.fromkeys(("desired", "start", "stop", "booting", "joined"), _whole(0, MAX_BUILDERS)),
     **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
     "Watch.token": _id,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
+from farm.core.json_names import json_name
 from farm.core.model import Job
-from farm.results.json_names import json_name
 from farm.results.summary.columns import Columns
 
 
