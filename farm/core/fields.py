@@ -8,10 +8,10 @@ would refuse a message of a thousand jobs for one of them, and the log of an ear
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -25,7 +25,11 @@ class Limit(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-def limit(allowed: str, holds: Callable[[Any], bool]) -> msgspec.Meta:
+def _anything(_: object) -> bool:
+    return True
+
+
+def limit(allowed: str, holds: Callable[[Any], bool] = _anything) -> msgspec.Meta:
     """Return the annotation that limits a field; None is allowed where the type allows it."""
     return msgspec.Meta(extra={"limit": Limit(allowed, holds)})
 
@@ -42,6 +46,8 @@ class Field(NamedTuple):
     """A field of a record."""
 
     name: str
+    #: its name in files and environments
+    key: str
     #: its type without None, and as it is declared
     kind: Any
     hint: Any
@@ -69,7 +75,7 @@ class Field(NamedTuple):
         """Return whether a value is of the declared type."""
         try:
             msgspec.convert(value, self.hint)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeError):
             return False
         return True
 
@@ -86,10 +92,6 @@ def _flag(text: str) -> bool:
     return text.lower() in ("true", "1")
 
 
-def _anything(_: object) -> bool:
-    return True
-
-
 # tables are written by many hands: "+5", ".5" and " 5" are numbers, though not in JSON
 _FROM_TEXT: dict[Any, Callable[[str], Any]] = {str: str, int: _whole, float: float, bool: _flag}
 _BY_TYPE = {
@@ -104,7 +106,8 @@ _BY_TYPE = {
 @cache
 def fields_of(record: type[msgspec.Struct]) -> dict[str, Field]:
     """Return the fields of a record by name."""
-    return {one.name: _field(one) for one in msgspec.structs.fields(record)}
+    kinds = get_type_hints(record)
+    return {one.name: _field(one, kinds[one.name]) for one in msgspec.structs.fields(record)}
 
 
 @cache
@@ -119,16 +122,21 @@ def limit_of(hint: Any) -> Limit | None:
     return next((mark.extra["limit"] for mark in marks if "limit" in (mark.extra or {})), None)
 
 
-def _field(declared: msgspec.structs.FieldInfo) -> Field:
-    hint, default = declared.type, declared.default
+def _field(declared: msgspec.structs.FieldInfo, kind: Any) -> Field:
+    default = declared.default
     if declared.default_factory is not msgspec.NODEFAULT:
         default = declared.default_factory()
-    kind = hint.__origin__ if hasattr(hint, "__metadata__") else hint
     if NoneType in (parts := get_args(kind)):
         kind = next(part for part in parts if part is not NoneType)
-    by_type = _BY_TYPE.get(get_origin(kind) or kind, Limit(f"a {kind}", _anything))
+    limit = limit_of(declared.type) or _by_type(kind)
     read = _FROM_TEXT.get(kind) or msgspec.json.Decoder(kind).decode
-    return Field(declared.name, kind, hint, default, limit_of(hint) or by_type, read)
+    return Field(declared.name, declared.encode_name, kind, declared.type, default, limit, read)
+
+
+def _by_type(kind: Any) -> Limit:
+    if get_origin(kind) is Literal:
+        return Limit(", ".join(get_args(kind)), _anything)
+    return _BY_TYPE.get(get_origin(kind) or kind, Limit(f"a {kind}", _anything))
 
 
 def record_of(record: type[R], given: Mapping[str, Any]) -> R:
@@ -136,17 +144,19 @@ def record_of(record: type[R], given: Mapping[str, Any]) -> R:
     try:
         made = msgspec.convert(given, record)
     except msgspec.ValidationError:
-        raise _wrong_type(record, given) from None
+        for field in misfits(record, given):
+            if field.name in given:
+                raise field.refuse(given[field.name]) from None
+            raise FieldError(field.name, "nothing", field.limit.allowed) from None
+        raise
     for name, holds in _limited(record):
         if (value := getattr(made, name)) is not None and not holds(value):
             raise fields_of(record)[name].refuse(value)
     return made
 
 
-def _wrong_type(record: type[msgspec.Struct], given: Mapping[str, Any]) -> FieldError:
+def misfits(record: type[msgspec.Struct], given: Mapping[str, Any]) -> Iterator[Field]:
+    """Yield the fields that are missing, or have a value of another type."""
     for name, field in fields_of(record).items():
-        if name not in given and field.default is msgspec.NODEFAULT:
-            return FieldError(name, "nothing", field.limit.allowed)
-        if name in given and not field.fits(given[name]):
-            return field.refuse(given[name])
-    raise AssertionError(f"{record.__name__}: every field is sound, but not the whole")
+        if not field.fits(given[name]) if name in given else field.default is msgspec.NODEFAULT:
+            yield field
