@@ -264,6 +264,7 @@ def test_jobs_of_the_caller():
         ("attributes", {"user": 5}, "a JSON object of texts"),
         ("heavy", "yes", "true or false"),
         ("level", 10**10, "a whole number, from -1000000000 to 1000000000"),
+        pytest.param("level", 10**5000, "a whole number, from -1000000000 to", id="level-long"),
         ("priority", -(10**10), "a whole number, from -1000000000 to 1000000000"),
         ("score", math.nan, "a finite number"),
         ("mode", "burn", "timed, stress, memory, mixed"),

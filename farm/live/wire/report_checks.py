@@ -103,21 +103,27 @@ def _check_of(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> C
 
 
 def _both(by_name: Check, limit: Limit) -> Check:
+    within = _within(*limit)
+
     def check(name: str, value: Any) -> None:
         by_name(name, value)
-        if not limit.holds(value):
-            raise _FlawError(f"{name} {value}; allowed: {limit.allowed}")
+        within(name, value)
+
+    return check
+
+
+def _within(allowed: str, holds: Callable[[Any], bool]) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            is_long = isinstance(value, int) and abs(value) >= 10**40
+            shown = "of very many digits" if is_long else getattr(value, "value", value)
+            raise _FlawError(f"{name} {shown}; allowed: {allowed}")
 
     return check
 
 
 def _whole(least: int, most: int) -> Check:
-    def check(name: str, value: int) -> None:
-        if not least <= value <= most:
-            shown = str(value) if abs(value) < 10**40 else "of very many digits"
-            raise _FlawError(f"{name} {shown} is not between {least} and {most}")
-
-    return check
+    return _within(f"from {least} to {most}", lambda number: least <= number <= most)
 
 
 def _at_most(most: int, each: Check | None = None) -> Check:
@@ -129,21 +135,6 @@ def _at_most(most: int, each: Check | None = None) -> Check:
                 each(name, item)
 
     return check
-
-
-def _number(name: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise _FlawError(f"{name} {value} is not a finite number")
-
-
-def _span(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise _FlawError(f"{name} {value} is not a finite number >= 0")
-
-
-def _speed(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise _FlawError(f"{name} {value} is not a finite number > 0")
 
 
 def _id(name: str, text: str) -> None:
@@ -174,18 +165,7 @@ def _pairs(name: str, pairs: dict[str, Any]) -> None:
 def _weights(name: str, weights: dict[str, float]) -> None:
     _pairs(name, weights)
     for key, weight in weights.items():
-        if not 0 < weight < MAX_LEVEL:
-            raise _FlawError(f"weight {key} {weight}: above 0, below {MAX_LEVEL} is allowed")
-
-
-def _aging_factor(name: str, factor: float) -> None:
-    if not 0 <= factor < MAX_LEVEL:
-        raise _FlawError(f"{name} {factor}: from 0, below {MAX_LEVEL} is allowed")
-
-
-def _requested(name: str, cause: Cause) -> None:
-    if cause is not Cause.REQUESTED:
-        raise _FlawError(f"{name} {cause.value}: only {Cause.REQUESTED.value} is allowed")
+        _weight(f"weight {key}", weight)
 
 
 def _unlimited(_: str, __: object) -> None:
@@ -193,6 +173,9 @@ def _unlimited(_: str, __: object) -> None:
 
 
 _items = _at_most(MAX_ITEMS, _value)
+_number = _within("a finite number", math.isfinite)
+_span = _within("a finite number, 0 or more", lambda span: 0 <= span < math.inf)
+_weight = _within(f"above 0, below {MAX_LEVEL}", lambda weight: 0 < weight < MAX_LEVEL)
 _BY_TYPE: dict[type, Check] = {
     str: _text,
     int: _whole(-MAX_LEVEL, MAX_LEVEL),
@@ -216,11 +199,11 @@ LIMITS: dict[str, Check] = {
     "seq": _whole(1, MAX_COUNT),
     "serial": _whole(0, MAX_COUNT),
     "waiting": _whole(0, MAX_COUNT),
-    "speed": _speed,
+    "speed": _within("a finite number above 0", lambda speed: 0 < speed < math.inf),
     "factors": _at_most(MAX_HELD, _number),
     "weights": _weights,
-    "aging_factor": _aging_factor,
-    "cause": _requested,
+    "aging_factor": _within(f"from 0, below {MAX_LEVEL}", lambda factor: 0 <= factor < MAX_LEVEL),
+    "cause": _within(Cause.REQUESTED.value, lambda cause: cause is Cause.REQUESTED),
     "reports": _at_most(MAX_REPORTS),
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),
     "CancelRequested.jobs": _at_most(MAX_JOBS, _id),
