@@ -73,7 +73,7 @@ def test_the_status_says_whether_there_are_invocations(
 
 @pytest.mark.live
 def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys):
-    """Whoever asks is given the reason, in the place of an answer, whatever was asked."""
+    """The reason comes in the place of an answer, and is the message."""
     with FarmClient(server.url, keys.prefix) as operator:
 
         def refuse(question: Ask) -> None:
