@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError
@@ -29,12 +29,15 @@ from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
 
-_FIRST = {"job_id": "id", "submitted_at_s": "arrived_at", "service_time_s": "service_time"}
-COLUMNS = _FIRST | {json_name(name): name for name in JOB_FIELDS if name not in _FIRST.values()}
+_OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
+COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
 """The field of a job that each column holds."""
-_LEFT_OUT = {name: JOB_FIELDS[name].default for name in COLUMNS.values()}
-"""The value of each field for which a cell is empty."""
-_LEFT_OUT["platform"] = msgspec.NODEFAULT  # an empty cell is the scenario's platform
+_LEFT_OUT = [
+    # an empty cell is the scenario's platform, and no job's
+    msgspec.NODEFAULT if name == "platform" else field.default
+    for name, field in JOB_FIELDS.items()
+]
+"""The value for which a cell is empty, for each column."""
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -91,10 +94,8 @@ def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
 
 
 def _row(job: Job) -> list[object]:
-    return [
-        "" if (value := getattr(job, name)) == default else _cell(value)
-        for name, default in _LEFT_OUT.items()
-    ]
+    pairs = zip(astuple(job), _LEFT_OUT, strict=False)  # a class of the user may have more fields
+    return ["" if value == default else _cell(value) for value, default in pairs]
 
 
 def _cell(value: object) -> object:

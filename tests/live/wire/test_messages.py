@@ -167,7 +167,9 @@ def test_deep_json_is_refused():
         ({"size": -1.0}, "size -1.0"),
         ({"score": float("nan")}, "score nan"),  # JSON would have null, and refuse the message
         ({"level": 10**30}, "level 1000"),
-        ({"threads": 0}, "threads 0"),
+        ({"threads": 0}, "threads 0; allowed: a whole number, 1 or more"),
+        ({"mode": "burn"}, "mode burn; allowed: timed, stress"),
+        ({"arrived_at": -1.0}, "arrived_at -1.0; allowed: a finite number, 0"),
         ({"kind": "a\x1b[31mb"}, "kind 'a\\x1b[31mb' has control characters"),
         ({"attributes": {"user": "x" * 1_000_000}}, "attribute user of 1000000 characters"),
         ({"attributes": {"\n": "x"}}, "attribute name '\\n' has control characters"),
