@@ -1,0 +1,85 @@
+"""The players of Buildbarn's scenarios: right ones pass, wrong and unreadable ones do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .buildbarn_steps import check
+from .test_buildbarn import Yard
+from .test_buildbarn_scheduler import Farm
+
+Step = dict[str, Any]
+
+
+def arrive(t: Any, op: Any, *keys: str, **more: Any) -> Step:
+    """An operation arrives."""
+    return {"do": "arrive", "t": t, "op": op, "keys": list(keys), **more}
+
+
+def sync(t: Any, worker: str, **expect: Any) -> Step:
+    """An idle worker asks for an operation."""
+    return {"do": "sync_idle", "t": t, "worker": worker, **({"expect": expect} if expect else {})}
+
+
+def complete(t: Any, worker: str, **expect: Any) -> Step:
+    """A worker completes what it runs, and asks for more."""
+    return {"do": "complete", "t": t, "worker": worker, **({"expect": expect} if expect else {})}
+
+
+def placed(t: Any, op: Any, key: str, worker: str) -> Step:
+    """An operation arrives and is expected to go to a waiting worker."""
+    return arrive(t, op, key, expect={"assigned_directly_to_worker": worker})
+
+
+@pytest.fixture(params=[Yard, Farm])
+def player(request: pytest.FixtureRequest) -> Any:
+    """The queue alone, and the whole scheduler."""
+    return request.param
+
+
+def refused(player: Any, *steps: Step, **more: Any) -> str:
+    """Return why the scenario fails."""
+    with pytest.raises(AssertionError) as error:
+        check({"steps": list(steps), **more}, player)
+    return str(error.value)
+
+
+WAITING = [sync(0, "w0"), sync(1, "w1"), sync(2, "w2")]
+INNER = [
+    arrive(0, "p0", "u1", "i1"),
+    arrive(1, "p1", "u1", "i2"),
+    arrive(2, "p2", "u2", "k1"),
+    sync(10, "w0", starts="p0"),
+    sync(11, "w1", starts="p2"),
+    sync(12, "w2", starts="p1"),
+    complete(13, "w0"),
+    complete(14, "w1"),
+    placed(20, "q", "u3", "w0"),
+]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        INNER,
+        [*WAITING, arrive(10, "a", "A"), placed(11, "b", "B", "w2")],
+        [
+            *WAITING,
+            {
+                "do": "repeat",
+                "n": 1,
+                "body": [placed(10 + n, f"p{n}", "A", f"w{(0, 2, 1)[n]}") for n in range(3)],
+            },
+        ],
+    ],
+    ids=["inner siblings", "the second of three", "in a repeat"],
+)
+def test_upstreams_choice_of_a_worker_will_do(player: Any, steps: list[Step]) -> None:
+    """Protects upstream's rules of placement, however few of its results are expected."""
+    check({"steps": steps}, player)
+    with pytest.raises(AssertionError, match="assigned_directly_to_worker"):
+        check({"steps": steps}, player, exact=True)
+    message = refused(player, *steps[:-1], placed(20, "z", "Z", "w9"))
+    assert "assigned_directly_to_worker" in message
