@@ -100,7 +100,7 @@ def first(system: str, key: str) -> dict[str, Any]:
 
 
 def test_no_case_passes_that_tests_nothing_or_has_unread_keys(tmp_path: Path) -> None:
-    """Of all four systems: unknown steps, keys and kinds, and cases without any of them."""
+    """Of every system: unknown steps, keys and kinds, and cases without any of them."""
     tree, run_of_thesis = first("buildbarn", "derived"), first("thesis", "golden_runs")
     estimate, guess = first("launchpad", "cases"), first("launchpad", "estimate_duration_cases")
     (step, *_) = tree["steps"]
@@ -145,6 +145,7 @@ def test_no_case_passes_that_tests_nothing_or_has_unread_keys(tmp_path: Path) ->
                 (guess | {"hsitory": [1]}, "case: unknown key hsitory"),
             ],
         },
+        "taskcluster": {"ties": [({"sim": "dance", "tasks": 1}, "unknown sim dance")]},
         "thesis": {
             "golden_runs": [
                 (run_of_thesis | {"results": {}}, "no results"),
