@@ -18,6 +18,8 @@ from .known_keys import refuse_unknown
 
 Compatibility = Literal["buildbarn"] | None
 NO_WAITERS = NO_SYNCHRONIZATION = 60.0
+#: how often a worker that says it has nothing to run is given the same operation
+HAND_OUTS = 10
 
 #: expectations that are not about dispatch
 PROSE = {
@@ -73,6 +75,10 @@ class Steps:
         self.timeouts = scenario.get("origin") == "upstream_test"
         self.now = 0.0
         self.leaving: list[tuple[float, str]] = []
+        #: when a worker is forgotten unless it synchronises; one that waits does so all the time
+        self.expires_at: dict[str, float] = {}
+        #: how often each worker has been given what it runs
+        self.hand_outs: dict[str, int] = {}
         self.starts: list[str] = []
         #: whether an arriving operation has been placed on a waiting worker
         self.placed = False
@@ -86,9 +92,23 @@ class Steps:
         """A worker is gone."""
         raise NotImplementedError
 
-    def silent(self) -> list[str]:
-        """Return the workers that are forgotten unless they synchronise."""
+    def running(self, name: str) -> str | None:
+        """Return the operation that a worker runs."""
         raise NotImplementedError
+
+    def next_job(self, name: str) -> dict[str, Any]:
+        """Give the worker the next operation, or let it wait for one."""
+        raise NotImplementedError
+
+    def started(self, operation: str, name: str) -> None:
+        """A worker has been given an operation."""
+        self.starts.append(operation)
+        self.hand_outs[name] = 1
+        self.synchronised(name)
+
+    def synchronised(self, name: str) -> None:
+        """A worker has shown that it is there."""
+        self.expires_at[name] = self.now + NO_SYNCHRONIZATION
 
     def advance(self, to: float) -> None:
         """The clock never goes back; time-outs on the way are played."""
@@ -98,8 +118,8 @@ class Steps:
                 self.leaving.remove((at, name))
                 self.withdraw(name)
         if self.timeouts:
-            for name in self.silent():
-                self.forget(name)
+            for name in [name for name, at in self.expires_at.items() if at <= self.now]:
+                self.do_lose({"worker": name})
 
     def play(self, steps: list[dict[str, Any]], index: int | None = None) -> None:
         for step in steps:
@@ -171,8 +191,35 @@ class Steps:
         return {}
 
     def do_lose(self, step: dict[str, Any]) -> dict[str, Any]:
+        self.expires_at.pop(step["worker"], None)
         self.forget(step["worker"])
         return {}
+
+    def do_sync_idle(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Give the worker what it should be running, unless it was so too often, or the next."""
+        name = step["worker"]
+        self.synchronised(name)
+        if (operation := self.running(name)) is not None:
+            self.hand_outs[name] += 1
+            if self.hand_outs[name] <= HAND_OUTS:
+                return {"starts": operation, "worker_blocks": False}
+            self.do_kill(step)
+        return self.next_job(name)
+
+    def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Answer it like an idle worker, which may not wait."""
+        happened = self.do_sync_idle(step)
+        if happened["worker_blocks"]:
+            self.do_idle_timer_fires(step)
+        return happened | {"worker_blocks": False}
+
+    def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
+        """A worker waits no longer."""
+        raise NotImplementedError
+
+    def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
+        """End the whole task, by one of its operations or by the worker that runs it."""
+        raise NotImplementedError
 
     def do_list_children(self, step: dict[str, Any]) -> dict[str, Any]:
         path = tuple(step.get("keys", step.get("path", ())))

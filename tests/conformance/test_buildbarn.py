@@ -16,7 +16,6 @@ from farm.core.model import Builder, Job
 from farm.core.state.working_state import BuilderState, JobState, PoolCounts, Slot
 
 from .buildbarn_steps import (
-    NO_SYNCHRONIZATION,
     Compatibility,
     Steps,
     check,
@@ -31,8 +30,6 @@ class Worker(msgspec.Struct, eq=False):
     slot: Slot
     running: JobState | None = None
     blocks: bool = False
-    #: when the scheduler forgets it unless it synchronises
-    expires_at: float | None = None
 
 
 class Yard(Steps):
@@ -51,17 +48,22 @@ class Yard(Steps):
         worker = self.workers[name]
         self.queue.dispatched(state, worker.slot, self.now)
         state.slot, worker.running, worker.blocks = worker.slot, state, False
-        worker.expires_at = self.now + NO_SYNCHRONIZATION
-        self.starts.append(state.job.id)
+        self.started(state.job.id, name)
+
+    def running(self, name: str) -> str | None:
+        state = self.workers[name].running if name in self.workers else None
+        return None if state is None else state.job.id
 
     def next_job(self, name: str) -> dict[str, Any]:
-        """Give the worker the next job, or let it wait for one."""
-        worker = self.workers[name]
+        worker = self.worker(name)
+        if worker.blocks:
+            self.do_idle_timer_fires({"worker": name})
         before = dict(self.queue.retained)
         state = self.queue.choose(worker.slot, self.now)
         if state is None:
             self.queue.slot_free(worker.slot, self.now)
-            worker.blocks, worker.expires_at = True, None
+            worker.blocks = True
+            del self.expires_at[name]
             return {"starts": None, "worker_blocks": True}
         self.dispatch(state, name)
         after = self.queue.retained
@@ -137,13 +139,6 @@ class Yard(Steps):
             self.workers[name] = Worker(builder.slots[0])
         return self.workers[name]
 
-    def silent(self) -> list[str]:
-        return [
-            name
-            for name, worker in self.workers.items()
-            if worker.expires_at is not None and worker.expires_at <= self.now
-        ]
-
     # --- the steps ----------------------------------------------------------------------------
 
     def do_arrive(self, step: dict[str, Any]) -> dict[str, Any]:
@@ -185,29 +180,17 @@ class Yard(Steps):
             "assigned_directly_to_worker": slot.builder.builder.id,
         }
 
-    def do_sync_idle(self, step: dict[str, Any]) -> dict[str, Any]:
-        worker = self.worker(step["worker"])
-        assert worker.running is None, f"{step}: it is executing"
-        if worker.blocks:
-            self.do_idle_timer_fires(step)
-        worker.expires_at = self.now + NO_SYNCHRONIZATION
-        return self.next_job(step["worker"])
-
-    def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
-        worker = self.worker(step["worker"])
-        worker.expires_at = self.now + NO_SYNCHRONIZATION
-        return {}
-
     def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
         worker = self.workers[step["worker"]]
         self.queue.slot_unavailable(worker.slot, self.now, gone=False)
-        worker.blocks, worker.expires_at = False, self.now + NO_SYNCHRONIZATION
+        worker.blocks = False
+        self.synchronised(step["worker"])
         return {}
 
     def do_complete(self, step: dict[str, Any]) -> dict[str, Any]:
         name = step["worker"]
         state = self.end(name, completed=True)
-        self.workers[name].expires_at = self.now + NO_SYNCHRONIZATION
+        self.synchronised(name)
         last = next(row.last for row in self.queue.memory().slots if row.builder == name)
         happened = {"completed": state.job.id, "worker_last_invocation": list(last or ())}
         if step.get("then_request_more", True):
@@ -215,7 +198,6 @@ class Yard(Steps):
         return happened
 
     def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        """End the whole task, by one of its operations or by the worker that runs it."""
         if "op" not in step:
             return self.killed(step["worker"])
         state = self.jobs[str(step["op"])]

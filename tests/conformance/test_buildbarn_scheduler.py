@@ -27,9 +27,10 @@ from farm.core.model import Builder, Job
 from farm.core.policies import buildbarn
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.oracle import Oracle
 
-from .buildbarn_steps import NO_SYNCHRONIZATION, Compatibility, Steps, check
+from .buildbarn_steps import Compatibility, Steps, check
 from .conftest import IN_TREE
 
 
@@ -42,9 +43,6 @@ class Farm(Steps):
         self.paths: dict[str, tuple[str, ...]] = {}
         #: where a step says so: the age that a submission at this instant has
         self.stamps: dict[float, float] = {}
-        self.orders: list[Any] = []
-        #: the builder of each worker that is there, and when it is forgotten
-        self.builders: dict[str, float | None] = {}
         self.made = 0
         self.scheduler = Scheduler(
             SchedulingRules(
@@ -67,8 +65,7 @@ class Farm(Steps):
         orders = list(self.scheduler.handle(event))
         for order in orders:
             if isinstance(order, StartJob):
-                self.starts.append(order.job.id)
-                self.builders[order.builder] = self.now + NO_SYNCHRONIZATION
+                self.started(order.job.id, order.builder)
         for order in list(orders):
             if isinstance(order, CancelJob):
                 orders += self.tell(
@@ -77,11 +74,8 @@ class Farm(Steps):
         return orders
 
     def forget(self, name: str) -> None:
-        del self.builders[name]
+        assert name in self.scheduler.builders, f"{name} is not there"
         self.tell(BuilderLost(self.now, name))
-
-    def silent(self) -> list[str]:
-        return [name for name, at in self.builders.items() if at is not None and at <= self.now]
 
     def withdraw(self, name: str) -> None:
         if name in self.scheduler.jobs:
@@ -108,10 +102,7 @@ class Farm(Steps):
         placed = starts[0] if starts else None
         return {"dedup": "New", "queued": not starts, "assigned_directly_to_worker": placed}
 
-    def do_sync_idle(self, step: dict[str, Any]) -> dict[str, Any]:
-        return self.ask(step["worker"])
-
-    def ask(self, name: str) -> dict[str, Any]:
+    def next_job(self, name: str) -> dict[str, Any]:
         """The worker wants a job: it joins, its slot is clean, or it accepts jobs again."""
         before = dict(self.queue.retained)
         state = self.scheduler.builders.get(name)
@@ -122,12 +113,11 @@ class Farm(Steps):
         elif state.slots[0].cleaning:
             orders = self.tell(SlotCleaned(self.now, name, 0))
         else:
-            assert state.slots[0].running is None, f"{name} is executing"
             self.tell(DrainRequested(self.now, name))
             orders = self.tell(UndrainRequested(self.now, name))
         starts = [order.job.id for order in orders if isinstance(order, StartJob)]
         if not starts:
-            self.builders[name] = None
+            del self.expires_at[name]
             return {"starts": None, "worker_blocks": True}
         after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
@@ -137,16 +127,17 @@ class Farm(Steps):
             "worker_blocks": False,
         }
 
-    def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
-        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
-        return {}
-
     def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
         self.tell(DrainRequested(self.now, step["worker"]))
-        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
+        self.synchronised(step["worker"])
         return {}
 
-    def running(self, name: str) -> Any:
+    def running(self, name: str) -> str | None:
+        builder = self.scheduler.builders.get(name)
+        state = None if builder is None else builder.slots[0].running
+        return None if state is None else state.job.id
+
+    def execution(self, name: str) -> JobState:
         state = self.scheduler.builders[name].slots[0].running
         assert state is not None, f"{name} runs nothing"
         return state
@@ -157,19 +148,18 @@ class Farm(Steps):
 
     def do_complete(self, step: dict[str, Any]) -> dict[str, Any]:
         name = step["worker"]
-        state = self.running(name)
+        state = self.execution(name)
         orders = self.tell(JobFinished(self.now, state.job.id, state.attempts, name, "succeeded"))
         assert any(isinstance(order, EndJob) for order in orders)
-        self.builders[name] = self.now + NO_SYNCHRONIZATION
+        self.synchronised(name)
         happened = {"completed": state.job.id, "worker_last_invocation": self.last(name)}
         if step.get("then_request_more", True):
-            happened |= self.ask(name)
+            happened |= self.next_job(name)
         return happened
 
     def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Cancel every job that the execution serves."""
         state = self.scheduler.jobs[str(step["op"])] if "op" in step else None
-        state = state or self.running(step["worker"])
+        state = state or self.execution(step["worker"])
         leader = state.leader or state
         name = None if leader.slot is None else leader.slot.builder.builder.id
         members = (*(follower.job.id for follower in leader.followers[::-1]), leader.job.id)

@@ -83,3 +83,32 @@ def test_upstreams_choice_of_a_worker_will_do(player: Any, steps: list[Step]) ->
         check({"steps": steps}, player, exact=True)
     message = refused(player, *steps[:-1], placed(20, "z", "Z", "w9"))
     assert "assigned_directly_to_worker" in message
+
+
+def unknown(t: Any, worker: str, **expect: Any) -> Step:
+    """A worker reports that it runs what it was not given."""
+    return {"do": "worker_reports_unknown_action", "t": t, "worker": worker, "expect": expect}
+
+
+def test_a_worker_gets_what_it_should_be_running_ten_times(player: Any) -> None:
+    """Protects the count of attempts, after which the task ends and the next one starts."""
+    arrivals = [arrive(0, "a", "A"), arrive(1, "b", "A")]
+    again = [sync(10 + n, "w", starts="a", worker_blocks=False) for n in range(10)]
+    check({"steps": [*arrivals, *again], "dispatch_order": ["a"]}, player)
+    check({"steps": [*arrivals, *again, sync(30, "w", starts="b")]}, player)
+    assert "starts is 'b'" in refused(player, *arrivals, *again, sync(30, "w", starts="a"))
+
+
+def test_a_worker_that_runs_the_wrong_action_is_not_made_to_wait(player: Any) -> None:
+    """Protects its answer: what it should be running, else the next operation, else nothing."""
+    steps = [
+        unknown(0, "w", starts=None, worker_blocks=False),
+        arrive(1, "a", "A", expect={"queued": True}),
+        unknown(2, "w", starts="a"),
+        unknown(3, "w", starts="a"),
+        complete(4, "w", starts=None, worker_blocks=True),
+        unknown(5, "w", starts=None, worker_blocks=False),
+        arrive(6, "b", "A", expect={"queued": True}),
+    ]
+    check({"steps": steps, "dispatch_order": ["a"]}, player)
+    assert "worker_blocks is False" in refused(player, unknown(0, "w", worker_blocks=True))
