@@ -8,12 +8,12 @@ and then fails, naming it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from farm.core.queues.fair_share.queue import FairShareQueue
 
+from .expressions import filled, number, turns
 from .known_keys import refuse_unknown
 
 Compatibility = Literal["buildbarn"] | None
@@ -39,7 +39,6 @@ COUNTS = {
     "queued_children": "waiting_children",
     "active_children": "active_children",
 }
-
 
 #: what a scenario may have besides what explains it
 SCENARIO = {"steps", "stickiness_limits_s", "dispatch_order", "predeclared", "unresolved_ties"}
@@ -126,16 +125,16 @@ class Steps:
             if "do" not in step:
                 continue  # prose about the whole scenario
             if step["do"] == "repeat":
-                for turn in _turns(step["n"]):
+                for turn in turns(step["n"]):
                     self.play(step["body"], turn)
                 continue
-            self.advance(_time(step.get("t", self.now), index))
+            self.advance(number(step.get("t", self.now), index))
             verb: Callable[[dict[str, Any]], dict[str, Any]]
             verb = getattr(self, f"do_{ALIASES.get(step['do'], step['do'])}")
-            filled = {key: _filled(value, index) for key, value in step.items() if key != "body"}
-            happened = verb(filled)
+            said = {key: filled(value, index) for key, value in step.items() if key != "body"}
+            happened = verb(said)
             self.placed |= happened.get("assigned_directly_to_worker") is not None
-            self.compare(step, happened, filled.get("expect"), index)
+            self.compare(step, happened, said.get("expect"), index)
 
     def compare(
         self, step: dict[str, Any], happened: dict[str, Any], expect: Any, index: int | None
@@ -160,26 +159,28 @@ class Steps:
     ) -> None:
         names = [row.path[-1] for row in rows]
         if not isinstance(expect, dict):
-            assert len(rows) == _time(expect, index), step
+            assert len(rows) == number(expect, index), step
             return
         for key, value in expect.items():
             if key == "count":
-                assert len(rows) == value, step
+                assert len(rows) == number(value, index), step
             elif key == "order":
                 assert names == (sorted(names) if isinstance(value, str) else value), step
             elif key == "each":
                 for row in rows:
-                    self.compare_counts(row, value, step)
+                    self.compare_counts(row, value, step, index)
             elif key not in PROSE:
                 assert key in names, f"{step}: {key} not among {names}"
-                self.compare_counts(rows[names.index(key)], value, step)
+                self.compare_counts(rows[names.index(key)], value, step, index)
 
-    def compare_counts(self, row: Any, counts: dict[str, int], step: dict[str, Any]) -> None:
+    def compare_counts(
+        self, row: Any, counts: dict[str, Any], step: dict[str, Any], index: int | None
+    ) -> None:
+        found = {name: getattr(row, field) for name, field in COUNTS.items()}
+        found["queued_indirect"] = row.waiting - row.own_waiting
         for name, value in counts.items():
-            if name == "queued_indirect":
-                assert row.waiting - row.own_waiting == value, step
-            elif name in COUNTS:
-                assert getattr(row, COUNTS[name]) == value, f"{step}: {row}"
+            if name in found:
+                assert found[name] == number(value, index), f"{step}: {row}"
             else:
                 self.unknown.add(f"count {name}")
 
@@ -245,34 +246,6 @@ ALIASES = {
     "lose_worker": "lose",
     "list_queued_operations": "list_queued",
 }
-
-
-def _filled(value: Any, index: int | None) -> Any:
-    if isinstance(value, str) and index is not None:
-        return value.replace("{i}", str(index))
-    if isinstance(value, list):
-        return [_filled(item, index) for item in value]
-    if isinstance(value, dict):
-        return {key: _filled(item, index) for key, item in value.items()}
-    return value
-
-
-def _time(value: Any, index: int | None) -> float:
-    """Evaluate ``1010+i +2ns`` and the like: a sum of numbers, ``i`` and nanoseconds."""
-    if not isinstance(value, str):
-        return float(value)
-    total = 0.0
-    for sign, term, unit in re.findall(r"([+-]?)\s*(\d+(?:\.\d+)?|i)(ns)?", value):
-        number = float(index or 0) if term == "i" else float(term)
-        total += (-1 if sign == "-" else 1) * number * (1e-9 if unit else 1)
-    return total
-
-
-def _turns(count: int | str) -> range:
-    if isinstance(count, int):
-        return range(count)
-    first, last = re.findall(r"\d+", count)[-2:]
-    return range(int(first), int(last) + 1)
 
 
 def play(steps: Steps, scenario: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from .buildbarn_steps import check
+from .expressions import number
 from .test_buildbarn import Yard
 from .test_buildbarn_scheduler import Farm
 
@@ -112,3 +113,56 @@ def test_a_worker_that_runs_the_wrong_action_is_not_made_to_wait(player: Any) ->
     ]
     check({"steps": steps, "dispatch_order": ["a"]}, player)
     assert "worker_blocks is False" in refused(player, unknown(0, "w", worker_blocks=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "at_3"),
+    [
+        ("1010+i +2ns", 1013.000000002),
+        ("1010+2*i", 1016),
+        ("1000+10i", 1030),
+        ("10-i", 7),
+        ("-2 * i", -6),
+        ("i", 3),
+        (12.5, 12.5),
+    ],
+)
+def test_times_in_a_repeat(text: Any, at_3: float) -> None:
+    """Protects the meaning of ``i``: a factor is no summand."""
+    assert number(text, 3) == pytest.approx(at_3, rel=1e-15)
+
+
+@pytest.mark.parametrize("text", ["1e3", "T+5", "1m", "10 20", "5+", "i*2", "2*(i+1)", ""])
+def test_no_time_is_read_in_part(text: str) -> None:
+    """Protects against a time of which some terms are left out."""
+    with pytest.raises(AssertionError, match="not a sum"):
+        number(text, 3)
+
+
+def test_i_means_nothing_outside_of_a_repeat() -> None:
+    """Protects against an index that is taken for 0."""
+    with pytest.raises(AssertionError, match="outside of a repeat"):
+        number("10+i", None)
+
+
+@pytest.mark.parametrize("n", [3, "3", "i=0..2", "0..2"])
+def test_names_in_a_repeat_are_calculated_too(player: Any, n: Any) -> None:
+    """Protects ``{i+1}``, which once stayed as it is, and all forms of the number of turns."""
+    body = [
+        arrive("10*i", "p{i+1}", "A"),
+        arrive("10*i", "q{2*i}", "A"),
+        {"do": "list_children", "filter": "QUEUED", "expect": {"A": {"queued_direct": "2+i"}}},
+        sync("10*i+1", "w{i}", starts="p1"),
+    ]
+    repeat: Step = {"do": "repeat", "n": n, "body": [*body[:3], sync("10*i+1", "w{i}")]}
+    names = ["p1", "q0", "p2"]
+    check({"steps": [repeat], "dispatch_order": names}, player)
+    message = refused(player, {"do": "repeat", "n": n, "body": body})
+    assert "starts is 'q0'" in message
+
+
+@pytest.mark.parametrize("n", [0, "i=3..1", "i", "two"])
+def test_a_repeat_has_turns(player: Any, n: Any) -> None:
+    """Protects against a body that is never played."""
+    body = [arrive("i", "p{i}", "A", expect={"queued": True})]
+    assert "repeat: n is" in refused(player, {"do": "repeat", "n": n, "body": body})
