@@ -8,7 +8,8 @@ and then fails, naming it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Any, Literal
 
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -78,6 +79,9 @@ class Steps:
         self.expires_at: dict[str, float] = {}
         #: how often each worker has been given what it runs
         self.hand_outs: dict[str, int] = {}
+        #: by request: the number and the name of its operation, which those of one node share
+        self.operations: dict[str, tuple[int, str]] = {}
+        self.numbers = count()
         self.starts: list[str] = []
         #: whether an arriving operation has been placed on a waiting worker
         self.placed = False
@@ -90,6 +94,15 @@ class Steps:
     def forget(self, name: str) -> None:
         """A worker is gone."""
         raise NotImplementedError
+
+    def requested(self, request: str, same: str | None = None) -> None:
+        """Give a request an operation of its own, or that of one for the same task and node."""
+        own = (next(self.numbers), request)
+        self.operations[request] = own if same is None else self.operations[same]
+
+    def task(self, requests: Iterable[str]) -> str:
+        """Name the task that serves these requests: after its first operation."""
+        return min(self.operations[request] for request in requests)[1]
 
     def running(self, name: str) -> str | None:
         """Return the operation that a worker runs."""
@@ -228,7 +241,8 @@ class Steps:
 
     def do_list_queued(self, step: dict[str, Any]) -> dict[str, Any]:
         path = tuple(step.get("keys", step.get("path", ())))
-        return {"order": [state.job.id for state in self.queue.listing.queue(path)]}
+        queued = self.queue.listing.queue(path)
+        return {"order": [self.task([state.job.id]) for state in queued]}
 
 
 ALIASES = {

@@ -48,11 +48,11 @@ class Yard(Steps):
         worker = self.workers[name]
         self.queue.dispatched(state, worker.slot, self.now)
         state.slot, worker.running, worker.blocks = worker.slot, state, False
-        self.started(state.job.id, name)
+        self.started(self.task(served_by(state)), name)
 
     def running(self, name: str) -> str | None:
         state = self.workers[name].running if name in self.workers else None
-        return None if state is None else state.job.id
+        return None if state is None else self.task(served_by(state))
 
     def next_job(self, name: str) -> dict[str, Any]:
         worker = self.worker(name)
@@ -69,7 +69,7 @@ class Yard(Steps):
         after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
-            "starts": state.job.id,
+            "starts": self.running(name),
             "stickiness_levels_retained": retained[0],
             "worker_blocks": False,
         }
@@ -161,12 +161,15 @@ class Yard(Steps):
         )
         self.jobs[state.job.id] = state
         if leader is not None:
-            nodes = {member.path for member in (leader, *leader.followers)}
+            others = (leader, *leader.followers)
+            same = next((other.job.id for other in others if other.path == keys), None)
+            self.requested(state.job.id, same)
             state.leader = leader
             leader.followers = (*leader.followers, state)
             self.queue.joined(state, self.now)
-            kind = "SameInvocation" if keys in nodes else "OtherInvocation"
+            kind = "OtherInvocation" if same is None else "SameInvocation"
             return {"dedup": kind, "queued": leader.slot is None}
+        self.requested(state.job.id)
         if action:
             self.leaders[action] = state
         slot = self.queue.place(state, self.now)
@@ -192,7 +195,8 @@ class Yard(Steps):
         state = self.end(name, completed=True)
         self.synchronised(name)
         last = next(row.last for row in self.queue.memory().slots if row.builder == name)
-        happened = {"completed": state.job.id, "worker_last_invocation": list(last or ())}
+        completed = self.task(served_by(state))
+        happened = {"completed": completed, "worker_last_invocation": list(last or ())}
         if step.get("then_request_more", True):
             happened |= self.next_job(name)
         return happened
@@ -212,6 +216,11 @@ class Yard(Steps):
         self.end(name, completed=False)
         last = next(row.last for row in self.queue.memory().slots if row.builder == name)
         return {"worker_last_invocation": list(last or ())}
+
+
+def served_by(state: JobState) -> list[str]:
+    """Return the requests that an execution serves."""
+    return [member.job.id for member in (state, *state.followers)]
 
 
 @pytest.mark.conformance("buildbarn", "upstream")

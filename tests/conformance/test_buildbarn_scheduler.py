@@ -65,7 +65,7 @@ class Farm(Steps):
         orders = list(self.scheduler.handle(event))
         for order in orders:
             if isinstance(order, StartJob):
-                self.started(order.job.id, order.builder)
+                self.started(str(self.running(order.builder)), order.builder)
         for order in list(orders):
             if isinstance(order, CancelJob):
                 orders += self.tell(
@@ -90,17 +90,22 @@ class Farm(Steps):
         self.paths[name] = keys
         if "queued_timestamp" in step:
             self.stamps[self.now] = step["queued_timestamp"]
+        same = next((mate.job.id for mate in self.mates(action) if mate.path == keys), None)
+        self.requested(name, same)
         job = Job(id=name, service_time=expected, priority=priority, action=action)
         orders = self.tell(JobsSubmitted(self.now, (job,)))
         state = self.scheduler.jobs[name]
         starts = [order.builder for order in orders if isinstance(order, StartJob)]
         if state.leader is not None:
-            others = (state.leader, *state.leader.followers)
-            shared = any(other.path == keys for other in others if other is not state)
-            kind = "SameInvocation" if shared else "OtherInvocation"
+            kind = "OtherInvocation" if same is None else "SameInvocation"
             return {"dedup": kind, "queued": state.leader.slot is None}
         placed = starts[0] if starts else None
         return {"dedup": "New", "queued": not starts, "assigned_directly_to_worker": placed}
+
+    def mates(self, action: str | None) -> list[JobState]:
+        """Return the jobs that share the execution of an action in flight."""
+        live = self.scheduler.jobs.values()
+        return [s for s in live if action and s.job.action == action and not s.abandoned]
 
     def next_job(self, name: str) -> dict[str, Any]:
         """The worker wants a job: it joins, its slot is clean, or it accepts jobs again."""
@@ -115,14 +120,13 @@ class Farm(Steps):
         else:
             self.tell(DrainRequested(self.now, name))
             orders = self.tell(UndrainRequested(self.now, name))
-        starts = [order.job.id for order in orders if isinstance(order, StartJob)]
-        if not starts:
+        if not any(isinstance(order, StartJob) for order in orders):
             del self.expires_at[name]
             return {"starts": None, "worker_blocks": True}
         after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
-            "starts": starts[0],
+            "starts": self.running(name),
             "stickiness_levels_retained": retained[0],
             "worker_blocks": False,
         }
@@ -135,7 +139,10 @@ class Farm(Steps):
     def running(self, name: str) -> str | None:
         builder = self.scheduler.builders.get(name)
         state = None if builder is None else builder.slots[0].running
-        return None if state is None else state.job.id
+        if state is None:
+            return None
+        members = (state, *state.followers)
+        return self.task(member.job.id for member in members if not member.abandoned)
 
     def execution(self, name: str) -> JobState:
         state = self.scheduler.builders[name].slots[0].running
@@ -148,11 +155,11 @@ class Farm(Steps):
 
     def do_complete(self, step: dict[str, Any]) -> dict[str, Any]:
         name = step["worker"]
-        state = self.execution(name)
+        state, completed = self.execution(name), self.running(name)
         orders = self.tell(JobFinished(self.now, state.job.id, state.attempts, name, "succeeded"))
         assert any(isinstance(order, EndJob) for order in orders)
         self.synchronised(name)
-        happened = {"completed": state.job.id, "worker_last_invocation": self.last(name)}
+        happened = {"completed": completed, "worker_last_invocation": self.last(name)}
         if step.get("then_request_more", True):
             happened |= self.next_job(name)
         return happened

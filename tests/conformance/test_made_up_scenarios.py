@@ -166,3 +166,42 @@ def test_a_repeat_has_turns(player: Any, n: Any) -> None:
     """Protects against a body that is never played."""
     body = [arrive("i", "p{i}", "A", expect={"queued": True})]
     assert "repeat: n is" in refused(player, {"do": "repeat", "n": n, "body": body})
+
+
+def leaves(t: Any, op: str) -> Step:
+    """The client of an operation goes."""
+    return {"do": "client_leaves", "t": t, "op": op}
+
+
+def joins(t: Any, op: str, *keys: str, **expect: Any) -> Step:
+    """A request of the action X arrives."""
+    return arrive(t, op, *keys, action="X", **({"expect": expect} if expect else {}))
+
+
+SHARED = [joins(0, "a", "u", "i1"), joins(1, "b", "u", "i2")]
+
+
+def test_a_task_is_called_by_the_first_operation_that_is_left(player: Any) -> None:
+    """Protects the name of a shared task whose first client leaves, before or while it runs."""
+    for waiting in (True, False):
+        start = sync(5, "w", starts="b" if waiting else "a")
+        steps = [leaves(2, "a"), start] if waiting else [start, leaves(6, "a")]
+        complete_b = complete(7, "w", completed="b", worker_last_invocation=["u", "i2"])
+        check({"steps": [*SHARED, *steps, complete_b]}, player)
+        message = refused(player, *SHARED, *steps, complete(7, "w", completed="a"))
+        assert "completed is 'b'" in message
+
+
+def test_who_comes_back_makes_a_new_operation(player: Any) -> None:
+    """Protects the outcome of deduplication where a node's only client has left."""
+    steps = [*SHARED, sync(2, "w", starts="a"), leaves(3, "a")]
+    check({"steps": [*steps, joins(4, "c", "u", "i1", dedup="OtherInvocation")]}, player)
+
+
+def test_an_operation_lives_until_the_last_client_of_its_node_leaves(player: Any) -> None:
+    """Protects the name of an operation that two clients of one node wait for."""
+    both = [joins(0, "a", "u"), joins(1, "b", "u", dedup="SameInvocation"), leaves(2, "a")]
+    queue = {"do": "list_queued", "t": 3, "keys": ["u"], "expect": {"order": ["a"]}}
+    rest = [queue, sync(4, "w", starts="a"), complete(5, "w", completed="a")]
+    check({"steps": [*both, *rest], "dispatch_order": ["a"]}, player)
+    check({"steps": [*both, leaves(3, "b"), sync(4, "w", starts=None)]}, player)
