@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from . import test_taskcluster as taskcluster
+from . import test_thesis as thesis
+
+CASES = Path(__file__).parent / "cases"
 
 
 @pytest.mark.parametrize(
@@ -18,3 +23,69 @@ def test_taskclusters_counts_are_compared(wrong: dict[str, Any], message: str) -
     case = {"name": "w5-l4", "workers": 5, "load": 4, "tasks": 2885} | wrong
     with pytest.raises(AssertionError, match=message):
         taskcluster.test_a_manual_pool_under_an_even_load(case, "reference")
+
+
+@pytest.fixture
+def golden() -> dict[str, Any]:
+    """Run 0 of the thesis's model."""
+    run: dict[str, Any] = json.loads((CASES / "thesis.json").read_text())["golden_runs"][0]
+    return run
+
+
+def results(engine: str, *numbers: float, policy: str = "LJF") -> dict[str, Any]:
+    """Return results of one policy at two slots."""
+    return {"results": {engine: {policy: {"2": list(numbers)}}}}
+
+
+def test_the_rule_in_an_engines_name_says_what_is_heavy(golden: dict[str, Any]) -> None:
+    """Protects blocks such as event_thesis_fixedthreshold, which are not of the run's own flags."""
+    law, _ = thesis.parts_of("event_thesis", {})
+    fixed = golden | {"heavy": [time > 5 ** (1 / 1.161) for time in golden["jobs"]]}
+    right = thesis.play(thesis.made(fixed), "LJF", 2, law)
+    assert right[0] == pytest.approx(116.345, abs=0.001)
+    thesis.test_golden_run(golden | results("event_thesis_fixedthreshold", *right), {})
+    for engine, message in (
+        ("event_thesis", "event_thesis, LJF"),
+        ("event_thesis_matrixtop5", "event_thesis_matrixtop5, LJF"),
+        ("event_thesis_banana", "known rules are"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            thesis.test_golden_run(golden | results(engine, *right), {})
+
+
+def test_a_golden_run_needs_no_permutation_but_for_random(golden: dict[str, Any]) -> None:
+    """Protects runs of sorted policies that have none."""
+    numbers = golden["results"]["event_none"]["LJF"]["2"]
+    del golden["random_permutation"]
+    thesis.test_golden_run(golden | results("event_none", *numbers), {})
+    with pytest.raises(AssertionError, match="RANDOM without permutation"):
+        thesis.test_golden_run(golden | results("event_none", *numbers, policy="RANDOM"), {})
+
+
+def test_a_file_may_have_tables_only() -> None:
+    """Protects a file without golden runs."""
+    document = {"meta": {"seed": 1161, "runs": 2}, "tables": {}}
+    thesis.test_the_recipe_gives_the_golden_job_sets(document)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "no policy"),
+        ({"LJF": {}}, "no slots"),
+        ({"LJF": {"2": {}}}, "no metric"),
+        ({"LJF": {"2": {"makespan": {}}}}, "no statistic"),
+        ({"LJF": {"2": {"makespan": {"share_of_runs_best_or_tied": 7}}}}, "2 slots, makespan"),
+        ({"LJF": {"2": {"makespan": {"p50": -1}}}}, "unknown key p50"),
+        ({"LJF": {"2": {"makspan": {"mean": 1}}}}, "unknown key makspan"),
+        ({"LJF": {"two": {"makespan": {"mean": 1}}}}, "unknown key two"),
+        ({"MAGIC": {"2": {"makespan": {"mean": 1}}}}, "unknown key MAGIC"),
+        ({"LJF": 2}, "no table"),
+        ({"LJF": {"2": {"makespan": {"mean": 1}}}}, "event_none, LJF, 2 slots, makespan"),
+    ],
+)
+def test_all_of_a_table_is_compared(table: dict[str, Any], message: str) -> None:
+    """Protects against a misspelt or empty part of a table, which no test would read."""
+    document = {"meta": {"seed": 1161, "runs": 2}}
+    with pytest.raises(AssertionError, match=message):
+        thesis.test_table({"name": "event_none", "value": table}, document)
