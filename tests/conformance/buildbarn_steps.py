@@ -31,6 +31,10 @@ PROSE = {
     "note",
     "operation_name",
 }
+#: expectations that are names of operations, which may be numbers
+NAMES = {"starts", "completed", "order"}
+#: how children are sorted
+BY_KEY = "by key text, ascending"
 COUNTS = {
     "queued_direct": "own_waiting",
     "executing_workers": "executing",
@@ -152,17 +156,15 @@ class Steps:
     def compare(
         self, step: dict[str, Any], happened: dict[str, Any], expect: Any, index: int | None
     ) -> None:
-        if step["do"] == "list_children":
-            self.compare_children(happened["rows"], expect, index, step)
+        if "rows" in happened:
+            if expect is not None:
+                self.compare_children(happened["rows"], expect, index, step)
             return
-        if not isinstance(expect, dict):
-            return  # prose
-        for key, value in expect.items():
+        if isinstance(expect, list):
+            expect = {"order": expect}
+        for key, value in expect.items() if isinstance(expect, dict) else ():
             if key in happened:
-                # operations may be numbered
-                wanted = (
-                    str(value) if type(value) is int and key in {"starts", "completed"} else value
-                )
+                wanted = _texts(value) if key in NAMES else value
                 assert happened[key] == wanted, f"{step}: {key} is {happened[key]!r}"
             elif key not in PROSE:
                 self.unknown.add(f"expectation {key} of {step['do']}")
@@ -178,8 +180,9 @@ class Steps:
             if key == "count":
                 assert len(rows) == number(value, index), step
             elif key == "order":
-                assert names == (sorted(names) if isinstance(value, str) else value), step
+                assert names == (sorted(names) if value == BY_KEY else value), step
             elif key == "each":
+                assert rows, f"{step}: there are none"
                 for row in rows:
                     self.compare_counts(row, value, step, index)
             elif key not in PROSE:
@@ -242,7 +245,7 @@ class Steps:
     def do_list_queued(self, step: dict[str, Any]) -> dict[str, Any]:
         path = tuple(step.get("keys", step.get("path", ())))
         queued = self.queue.listing.queue(path)
-        return {"order": [self.task([state.job.id]) for state in queued]}
+        return {"order": [self.task([state.job.id]) for state in queued], "count": len(queued)}
 
 
 ALIASES = {
@@ -262,6 +265,12 @@ ALIASES = {
 }
 
 
+def _texts(names: Any) -> Any:
+    if isinstance(names, list):
+        return [_texts(name) for name in names]
+    return str(names) if type(names) is int else names
+
+
 def play(steps: Steps, scenario: dict[str, Any]) -> None:
     """Play a whole scenario; raise AssertionError where it differs."""
     steps.play(scenario["steps"])
@@ -273,8 +282,24 @@ def refuse(scenario: dict[str, Any]) -> None:
     """Raise AssertionError for a scenario that tests nothing, or with unknown keys."""
     refuse_unknown("scenario", scenario, SCENARIO)
     _refuse_steps(scenario.get("steps"))
-    expected = [step for step in _every(scenario["steps"]) if "do" in step and "expect" in step]
-    assert expected or scenario.get("dispatch_order"), "nothing is expected"
+    expected = [_expects(step) for step in _every(scenario["steps"])]
+    assert any(expected) or scenario.get("dispatch_order"), "nothing is expected"
+
+
+def _expects(step: dict[str, Any]) -> bool:
+    """Say whether a step can fail, and refuse an expectation that is neither prose nor compared."""
+    if "do" not in step or "expect" not in step:
+        return False
+    expect, verb = step["expect"], ALIASES.get(step["do"], step["do"])
+    if isinstance(expect, dict):
+        return bool(expect.keys() - PROSE)
+    if verb == "list_children":
+        return isinstance(expect, int | str)
+    if verb == "list_queued" and isinstance(expect, list):
+        return True
+    prose = isinstance(expect, str) and " " in expect
+    assert prose, f"{step}: {expect!r} is not compared"
+    return False
 
 
 def _every(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -294,7 +319,8 @@ def _refuse_steps(steps: Any) -> None:
             continue
         verb = ALIASES.get(verb, verb)
         assert verb in STEPS, f"unknown step {verb}; known: {', '.join(sorted({*STEPS, *ALIASES}))}"
-        refuse_unknown(f"step {verb}", step, EVERY_STEP | STEPS[verb])
+        others = {"do"} if verb == "repeat" else EVERY_STEP
+        refuse_unknown(f"step {verb}", step, others | STEPS[verb])
         if verb == "repeat":
             _refuse_steps(step["body"])
 

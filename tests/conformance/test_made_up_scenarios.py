@@ -205,3 +205,51 @@ def test_an_operation_lives_until_the_last_client_of_its_node_leaves(player: Any
     rest = [queue, sync(4, "w", starts="a"), complete(5, "w", completed="a")]
     check({"steps": [*both, *rest], "dispatch_order": ["a"]}, player)
     check({"steps": [*both, leaves(3, "b"), sync(4, "w", starts=None)]}, player)
+
+
+QUEUED = [arrive(0, "a", "A"), arrive(1, "b", "A")]
+
+
+def queue(expect: Any) -> Step:
+    """The queue of A is listed."""
+    return {"do": "list_queued", "t": 2, "keys": ["A"], "expect": expect}
+
+
+def test_a_listed_queue_is_compared(player: Any) -> None:
+    """Protects both forms of its expectation."""
+    check({"steps": [*QUEUED, queue(["a", "b"])]}, player)
+    check({"steps": [*QUEUED, queue({"order": ["a", "b"], "count": 2})]}, player)
+    assert "order is ['a', 'b']" in refused(player, *QUEUED, queue(["zzz", "a"]))
+
+
+def children(expect: Any) -> Step:
+    """The root's children are listed."""
+    return {"do": "list_children", "t": 2, "filter": "ALL", "expect": expect}
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([sync(2, "w") | {"expect": "zzz"}], "'zzz' is not compared"),
+        ([sync(2, "w", starts="a"), sync(3, "v") | {"expect": "zzz"}], "'zzz' is not compared"),
+        ([sync(2, "w") | {"expect": None}], "None is not compared"),
+        ([sync(2, "w") | {"expect": ["a"]}], "['a'] is not compared"),
+        ([queue("zzz")], "'zzz' is not compared"),
+        ([arrive(2, "c", "A", expect={})], "nothing is expected"),
+        ([arrive(2, "c", "A", expect={"why": "it is so"})], "nothing is expected"),
+        ([sync(2, "w") | {"expect": "it works"}], "nothing is expected"),
+        ([children("no children")], "not a sum"),
+        ([children({"order": "in scheduling order: B, A"})], "list_children"),
+        ([children({"each": {"queued_direct": 2}}) | {"keys": ["B"]}], "there are none"),
+        ([sync(2, "w", starts="a"), arrive(3, "c", "A", priorty="10 points")], "key priorty"),
+        ([{"do": "repeat", "n": 1, "t": 7, "body": [sync(2, "w", starts="a")]}], "key t"),
+    ],
+)
+def test_no_expectation_passes_unread(player: Any, steps: list[Step], message: str) -> None:
+    """Protects against scenarios that test less than they say, or nothing."""
+    assert message in refused(player, *QUEUED, *steps)
+
+
+def test_no_key_of_a_scenario_passes_unread(player: Any) -> None:
+    """Protects against a misspelt key, whatever its value looks like."""
+    assert "key stickiness" in refused(player, *QUEUED, sync(2, "w", starts="a"), stickiness="3 s")
