@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from . import test_boinc as boinc
 from . import test_taskcluster as taskcluster
 from . import test_thesis as thesis
 
@@ -89,3 +90,60 @@ def test_all_of_a_table_is_compared(table: dict[str, Any], message: str) -> None
     document = {"meta": {"seed": 1161, "runs": 2}}
     with pytest.raises(AssertionError, match=message):
         thesis.test_table({"name": "event_none", "value": table}, document)
+
+
+def boinc_case(group: str, inputs: dict[str, Any], **expect: Any) -> None:
+    """Test a case of BOINC's."""
+    boinc.test_case({"group": group, "inputs": inputs, "expect": expect})
+
+
+def test_peak_counts_beside_the_ladder_may_mean_either_rule() -> None:
+    """Protects both readings of a case that does not say which one the project has configured."""
+    inputs = {"peak": 1e10, "proj": 1e10, "p_fpops": 5e9, "rsc_fpops_est": 1e13}
+    inputs |= {"available_frac_raw": 1.0, "et": {"n": 11, "avg": 4e-10}}
+    inputs |= {"hav_pfc": {"n": 50, "avg": 2.0}}
+    for flops in (2.5e9, 5e9):
+        boinc_case("estimate_flops", inputs, projected_flops=flops, source="host_app_version")
+    boinc_case("estimate_flops", inputs | {"from_hav_pfc": True}, projected_flops=5e9)
+    for more, flops in (({}, 4e9), ({"from_hav_pfc": False}, 5e9), ({"from_hav_pfc": True}, 2.5e9)):
+        with pytest.raises(AssertionError, match="projected_flops"):
+            boinc_case("estimate_flops", inputs | more, projected_flops=flops)
+
+
+@pytest.mark.parametrize(
+    ("resource", "number"),
+    [("cpu", 2), ("NVIDIA", 3), ("ati(-4)", 4), ("amd", 4), ("ATI/AMD", 4), ("(-6)", 6)],
+)
+def test_resources_by_any_of_their_names(resource: str, number: int) -> None:
+    """Protects AMD, which is BOINC's ATI."""
+    inputs = {"app_id": 7, "resource": resource}
+    boinc_case("anonymous_platform", inputs, app_version_id=7_000_000 + number)
+
+
+@pytest.mark.parametrize("resource", ["voodoo", "gpu(-9)", "gpu(-1)"])
+def test_no_unknown_resource_is_taken_for_another(resource: str) -> None:
+    """Protects the message about a resource that does not exist."""
+    with pytest.raises(AssertionError, match="known: cpu, nvidia"):
+        boinc_case("anonymous_platform", {"app_id": 7, "resource": resource}, app_version_id=0)
+
+
+def test_a_host_without_any_speed_takes_for_ever() -> None:
+    """Protects a case of the hardware's arithmetic, which the library has too."""
+    inputs = {"app_info_flops": 0, "p_fpops": 0, "rsc_fpops_est": 1e13, "rsc_fpops_bound": 1e15}
+    forever = float("inf")
+    boinc_case("anonymous_platform", inputs, client_estimate_s=forever, server_estimate_s=forever)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("AV_UPDATE_PERIOD_s", 1, "600"),
+        ("CONS_VALID_UNREPLICATED", 99, "10"),
+        ("MIN_HOST_SAMPLES", 9, "10"),
+        ("MIN_HOST_SAMPLESS", 10, "unknown key MIN_HOST_SAMPLESS"),
+    ],
+)
+def test_all_constants_are_compared(name: str, value: float, message: str) -> None:
+    """Protects against a constant that no test reads."""
+    with pytest.raises(AssertionError, match=message):
+        boinc.test_constants({"constants": {name: value}})
