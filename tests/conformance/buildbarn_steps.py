@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from farm.core.queues.fair_share.listing import Filter
 from farm.core.queues.fair_share.queue import FairShareQueue
 
 from .expressions import filled, number, turns
@@ -73,9 +74,7 @@ class Steps:
     """
 
     def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
-        self.queue = FairShareQueue(
-            scenario.get("stickiness_limits_s", ()), compatibility=compatibility
-        )
+        self.queue = FairShareQueue(limits_of(scenario), compatibility=compatibility)
         self.timeouts = scenario.get("origin") == "upstream_test"
         self.now = 0.0
         self.leaving: list[tuple[float, str]] = []
@@ -239,8 +238,12 @@ class Steps:
         raise NotImplementedError
 
     def do_list_children(self, step: dict[str, Any]) -> dict[str, Any]:
-        path = tuple(step.get("keys", step.get("path", ())))
-        return {"rows": self.queue.listing.children(path, step["filter"].lower())}
+        path, shown = (
+            tuple(step.get("keys", step.get("path", ()))),
+            step.get("filter", "ALL").lower(),
+        )
+        assert shown in get_args(Filter), f"{step}: allowed filters: {', '.join(get_args(Filter))}"
+        return {"rows": self.queue.listing.children(path, shown)}
 
     def do_list_queued(self, step: dict[str, Any]) -> dict[str, Any]:
         path = tuple(step.get("keys", step.get("path", ())))
@@ -349,4 +352,9 @@ def check(
 
 def has_mended_stickiness(scenario: dict[str, Any]) -> bool:
     """Whether the scenario's levels may follow either of the two rules."""
-    return len(scenario.get("stickiness_limits_s", ())) > 1
+    return len(limits_of(scenario)) > 1
+
+
+def limits_of(scenario: dict[str, Any]) -> list[float]:
+    """Return the limits of stickiness by level; none if it names none."""
+    return scenario.get("stickiness_limits_s") or []

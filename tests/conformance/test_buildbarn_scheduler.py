@@ -41,8 +41,8 @@ class Farm(Steps):
         super().__init__(scenario, compatibility)
         queue = self.queue
         self.paths: dict[str, tuple[str, ...]] = {}
-        #: where a step says so: the age that a submission at this instant has
-        self.stamps: dict[float, float] = {}
+        #: by operation: since when its task is queued
+        self.stamps: dict[str, float] = {}
         self.made = 0
         self.scheduler = Scheduler(
             SchedulingRules(
@@ -55,8 +55,8 @@ class Farm(Steps):
             Oracle(),
         )
 
-    def key(self, job: Job, estimate: float, at: float, serial: int) -> Any:
-        return buildbarn.key(job, estimate, self.stamps.get(at, at), serial)
+    def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
+        return buildbarn.key(job, estimate, self.stamps[job.id], serial)
 
     # --- events --------------------------------------------------------------------------------
 
@@ -88,9 +88,11 @@ class Farm(Steps):
         action = None if step.get("do_not_cache") else step.get("action")
         priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
         self.paths[name] = keys
-        if "queued_timestamp" in step:
-            self.stamps[self.now] = step["queued_timestamp"]
-        same = next((mate.job.id for mate in self.mates(action) if mate.path == keys), None)
+        mates = self.mates(action)
+        self.stamps[name] = step.get("queued_timestamp", self.now)
+        if mates:
+            self.stamps[name] = self.stamps[mates[0].job.id]
+        same = next((mate.job.id for mate in mates if mate.path == keys), None)
         self.requested(name, same)
         job = Job(id=name, service_time=expected, priority=priority, action=action)
         orders = self.tell(JobsSubmitted(self.now, (job,)))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from . import test_boinc as boinc
+from . import test_launchpad as launchpad
 from . import test_taskcluster as taskcluster
 from . import test_thesis as thesis
 
@@ -147,3 +148,15 @@ def test_all_constants_are_compared(name: str, value: float, message: str) -> No
     """Protects against a constant that no test reads."""
     with pytest.raises(AssertionError, match=message):
         boinc.test_constants({"constants": {name: value}})
+
+
+def test_launchpads_cases_may_leave_out_what_did_not_happen() -> None:
+    """Protects failures without an exception, and builds without a history."""
+    counts = {"builder_failures": 3, "job_failures": 3, "retry": True}
+    said = {"builder_action": None, "job_action": "reset"}
+    for exc in ({}, {"exc": None}, {"exc": "any"}):
+        launchpad.test_failure_judgement(counts | said | exc)
+    guess = {"kind": "snap", "history_s_newest_first": None, "estimate_s": 1800}
+    launchpad.test_duration_estimate(guess)
+    with pytest.raises(AssertionError):
+        launchpad.test_duration_estimate(guess | {"estimate_s": 1801})

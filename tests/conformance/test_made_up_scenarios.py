@@ -253,3 +253,18 @@ def test_no_expectation_passes_unread(player: Any, steps: list[Step], message: s
 def test_no_key_of_a_scenario_passes_unread(player: Any) -> None:
     """Protects against a misspelt key, whatever its value looks like."""
     assert "key stickiness" in refused(player, *QUEUED, sync(2, "w", starts="a"), stickiness="3 s")
+
+
+def test_an_age_is_of_one_operation_of_an_instant(player: Any) -> None:
+    """Protects the age of an operation that arrives together with others, and that of its task."""
+    old, young = arrive(10, "a", "A", queued_timestamp=20), arrive(10, "b", "A")
+    check({"steps": [old, young, sync(30, "w", starts="b")]}, player)
+    shared = [joins(10, "a", "B") | {"queued_timestamp": 20}, joins(10, "c", "A")]
+    check({"steps": [*shared, arrive(11, "b", "A"), queue(["b", "c"])]}, player)
+
+
+def test_what_a_scenario_may_leave_out(player: Any) -> None:
+    """Protects defaults: no stickiness, and all children."""
+    listing = {"do": "list_children", "t": 1, "expect": {"count": 1}}
+    check({"steps": [arrive(0, "a", "A"), listing], "stickiness_limits_s": None}, player)
+    assert "allowed filters" in refused(player, arrive(0, "a", "A"), listing | {"filter": "SOME"})
