@@ -128,7 +128,7 @@ def test_no_unknown_resource_is_taken_for_another(resource: str) -> None:
         boinc_case("anonymous_platform", {"app_id": 7, "resource": resource}, app_version_id=0)
 
 
-def test_a_host_without_any_speed_takes_for_ever() -> None:
+def test_a_host_without_any_speed_never_ends_a_job() -> None:
     """Protects a case of the hardware's arithmetic, which the library has too."""
     inputs = {"app_info_flops": 0, "p_fpops": 0, "rsc_fpops_est": 1e13, "rsc_fpops_bound": 1e15}
     forever = float("inf")
