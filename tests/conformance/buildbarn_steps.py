@@ -155,12 +155,12 @@ class Steps:
     def compare(
         self, step: dict[str, Any], happened: dict[str, Any], expect: Any, index: int | None
     ) -> None:
+        if isinstance(expect, list):
+            expect = {"order": expect}
         if "rows" in happened:
             if expect is not None:
                 self.compare_children(happened["rows"], expect, index, step)
             return
-        if isinstance(expect, list):
-            expect = {"order": expect}
         for key, value in expect.items() if isinstance(expect, dict) else ():
             if key in happened:
                 wanted = _texts(value) if key in NAMES else value
@@ -238,10 +238,8 @@ class Steps:
         raise NotImplementedError
 
     def do_list_children(self, step: dict[str, Any]) -> dict[str, Any]:
-        path, shown = (
-            tuple(step.get("keys", step.get("path", ()))),
-            step.get("filter", "ALL").lower(),
-        )
+        path = tuple(step.get("keys", step.get("path", ())))
+        shown = step.get("filter", "ALL").lower()
         assert shown in get_args(Filter), f"{step}: allowed filters: {', '.join(get_args(Filter))}"
         return {"rows": self.queue.listing.children(path, shown)}
 
@@ -296,9 +294,9 @@ def _expects(step: dict[str, Any]) -> bool:
     expect, verb = step["expect"], ALIASES.get(step["do"], step["do"])
     if isinstance(expect, dict):
         return bool(expect.keys() - PROSE)
-    if verb == "list_children":
-        return isinstance(expect, int | str)
-    if verb == "list_queued" and isinstance(expect, list):
+    if verb in {"list_children", "list_queued"} and isinstance(expect, list):
+        return True
+    if verb == "list_children" and isinstance(expect, int | str):
         return True
     prose = isinstance(expect, str) and " " in expect
     assert prose, f"{step}: {expect!r} is not compared"

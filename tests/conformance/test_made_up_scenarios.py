@@ -215,16 +215,17 @@ def queue(expect: Any) -> Step:
     return {"do": "list_queued", "t": 2, "keys": ["A"], "expect": expect}
 
 
-def test_a_listed_queue_is_compared(player: Any) -> None:
-    """Protects both forms of its expectation."""
-    check({"steps": [*QUEUED, queue(["a", "b"])]}, player)
-    check({"steps": [*QUEUED, queue({"order": ["a", "b"], "count": 2})]}, player)
-    assert "order is ['a', 'b']" in refused(player, *QUEUED, queue(["zzz", "a"]))
-
-
 def children(expect: Any) -> Step:
     """The root's children are listed."""
     return {"do": "list_children", "t": 2, "filter": "ALL", "expect": expect}
+
+
+def test_listings_are_compared(player: Any) -> None:
+    """Protects all forms of what is expected of queues and children."""
+    check({"steps": [*QUEUED, queue(["a", "b"])]}, player)
+    check({"steps": [*QUEUED, queue({"order": ["a", "b"], "count": 2})]}, player)
+    check({"steps": [*QUEUED, children(["A"]), children(1), children({"count": 1})]}, player)
+    assert "order is ['a', 'b']" in refused(player, *QUEUED, queue(["zzz", "a"]))
 
 
 @pytest.mark.parametrize(
@@ -239,6 +240,8 @@ def children(expect: Any) -> Step:
         ([arrive(2, "c", "A", expect={"why": "it is so"})], "nothing is expected"),
         ([sync(2, "w") | {"expect": "it works"}], "nothing is expected"),
         ([children("no children")], "not a sum"),
+        ([children(None)], "None is not compared"),
+        ([children(["B"])], "list_children"),
         ([children({"order": "in scheduling order: B, A"})], "list_children"),
         ([children({"each": {"queued_direct": 2}}) | {"keys": ["B"]}], "there are none"),
         ([sync(2, "w", starts="a"), arrive(3, "c", "A", priorty="10 points")], "key priorty"),
