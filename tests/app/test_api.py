@@ -130,8 +130,16 @@ def test_overrides(overrides: dict[str, Any]):
         ({"jobs": ["x"]}, "allowed: a farm.Job"),
         ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "service_time: found -1.0; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
+        ({"jobs": 5}, "jobs: found 5; allowed: farm.Jobs"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
         ({"seeds": []}, "seeds: found none"),
+        ({"engine": "quik"}, "engine: found 'quik'; .*allowed: auto, reference, fast"),
+        ({"estimator": 5}, "estimator: found 5; allowed: a name"),
+        (
+            {"estimator": lambda _: "x"},
+            "runtime_estimates: .*: job amd64-.*: ValueError",
+        ),
+        ({"scheduling__max_builders_lost": 10**20}, "max_builders_lost: found 1000"),
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str):
@@ -283,6 +291,14 @@ def test_values_that_a_job_of_the_caller_cannot_have(field: str, found: Any, all
         farm.simulate(LITTLE, jobs=[job])
 
 
+def test_a_run_that_is_refused_half_way_leaves_no_directory(tmp_path: Path):
+    """The same ``out`` can be used again when the mistake is mended."""
+    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in (0, 1, 0)]
+    with pytest.raises(farm.InputError, match="in order"):
+        farm.simulate(LITTLE, jobs=mine, out=tmp_path / "run", engine="reference")
+    assert not list(tmp_path.iterdir())
+
+
 def test_numbers_of_numpy_are_numbers():
     """They become Python's own, which the event log can write."""
     job = farm.Job(
@@ -292,6 +308,11 @@ def test_numbers_of_numpy_are_numbers():
     assert result.jobs["finished_at_s"].tolist() == [3.5]
     submitted = next(line for line in result.events if line["at_s"] == 1.0)
     assert submitted["level"] == 3
+    assert farm.simulate(LITTLE, seeds=np.array(3)).summary["seed"] == 3
+    numbers = {"pools.p.builders": [np.int64(1), np.int64(2)]}
+    found = farm.sweep(LITTLE, numbers, baseline={"pools.p.builders": 1}, replications=2)
+    assert "2 pools.p.builders" in repr(found)
+    assert len(farm.simulate(LITTLE, seeds=[1, 2])[:0].jobs) == 0
 
 
 def test_compare_takes_results_and_folders(tmp_path: Path):
