@@ -15,6 +15,7 @@ from farm.app.runs.own_parts import OwnParts
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.live.settings import from_environment
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -66,6 +67,7 @@ def live_run(
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     options = farm.options(
         redis_url=redis,
+        prefix=from_environment().prefix,
         hosts=scenario.live.hosts,
         work_rates=rates_for(scenario, known_rates),
         ends_at=min(scenario.ends_at, load_ends_at),

@@ -22,7 +22,7 @@ import redis
 
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import LAST_ENTRY, Keys
-from farm.whole_files import write_whole
+from farm.whole_files import draft_of
 
 log = logging.getLogger("farm.scheduler")
 
@@ -116,10 +116,17 @@ class LogDrain:
 
     def _open(self) -> BinaryIO:
         """Open the log and cut off what was written after its position."""
-        with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+        log_file = self._folder / EVENTS
+        try:
             text = (self._folder / POSITION).read_bytes()
             self._position = msgspec.json.decode(text, type=Position)
-        file = (self._folder / EVENTS).open("ab")
+        except FileNotFoundError:
+            pass  # a fresh farm
+        except msgspec.DecodeError as error:
+            if log_file.exists():
+                log.warning("%s: %s; the log is kept in %s", POSITION, error, OLDER)
+                log_file.replace(self._folder / OLDER)
+        file = log_file.open("ab")
         file.truncate(min(self._position.size, file.tell()))
         return file
 
@@ -153,7 +160,10 @@ class LogDrain:
         self._client.xtrim(self._key, minid=position.entry, approximate=False)
 
     def _keep(self, position: Position) -> None:
-        write_whole(self._folder / POSITION, msgspec.json.encode(position))
+        with draft_of(self._folder / POSITION) as draft, draft.open("wb") as file:
+            file.write(msgspec.json.encode(position))
+            file.flush()
+            os.fsync(file.fileno())
         self._position = position
 
     def _say_unwritable(self, error: Exception) -> None:
