@@ -121,6 +121,8 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
+        #: when reports were last read (real)
+        self._read_at = time.monotonic()
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
@@ -254,8 +256,9 @@ class LiveWorld:
             self._cycle_began = now
         else:
             self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
-        if now - began > timeout + 1.0:
+        if now - self._read_at > timeout + self.roster.patience.gap:
             self.roster.excuse(now)
+        self._read_at = now
         for entry in entries:
             self._note_messages(None)
             self._current = entry
@@ -264,10 +267,11 @@ class LiveWorld:
             self._current = None
         if self.intake.beats:
             self._compare_beats(at)
-        if not self._inbox.is_behind and self.roster.silent(now):
+        # of what hosts sent after it began, a turn may have read nothing
+        if not self._inbox.is_behind and self.roster.silent(began):
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
-            for host in self.roster.silent(now):
+            for host in self.roster.silent(began):
                 self.intake.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)

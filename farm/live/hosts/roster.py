@@ -34,6 +34,11 @@ class Patience(msgspec.Struct, frozen=True):
     #: how often an attempt is sent before it is given up
     sendings: int = 4
 
+    @property
+    def gap(self) -> float:
+        """How long hosts may go unheard: two heartbeats fit into the silence, so one is left."""
+        return self.silence / 2
+
 
 class Dispatch(msgspec.Struct):
     """A start command under way: sent, and perhaps confirmed."""
@@ -229,7 +234,7 @@ class Roster:
         return builders
 
     def excuse(self, now: float) -> None:
-        """Restart all time-outs: no host could send or receive anything."""
+        """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
             host.heard_at = now
             host.sent_at = dict.fromkeys(host.sent_at, now)
