@@ -43,6 +43,8 @@ OtherReport = wire.PlannerReport | wire.Ask
 MAX_PLATFORMS = 1000
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
+#: slots of a builder that was not requested, if its pool's builders have fewer
+MAX_OWN_SLOTS = 100
 #: of every job without attributes, which are never modified
 NO_ATTRIBUTES: dict[str, str] = {}
 
@@ -274,6 +276,9 @@ class Intake:
             if isinstance(found, str):
                 self._refuse(entry, "not-its-own", found, report)
                 return
+            if (flaw := self._flaw_of_own(found.builder)) is not None:
+                self._refuse(entry, "out-of-bounds", flaw, report)
+                return
             self._roster.assign(host, found, self._at_real)
         # as requested, whatever the host reports
         builder = host.plays[name].builder
@@ -295,6 +300,13 @@ class Intake:
             return f"{builder.id} is to be played by another host"
         # it was not requested, and has no index yet
         return Play(builder=msgspec.structs.replace(builder, index=-1))
+
+    def _flaw_of_own(self, builder: Builder) -> str | None:
+        """Return why a builder that was not requested is too large for the scheduler's memory."""
+        most = max(MAX_OWN_SLOTS, self._requests.pools[builder.pool].slots)
+        if builder.index >= 0 or builder.slots <= most:
+            return None
+        return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
 
     def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
         self._roster.gone(report.builder)
