@@ -388,8 +388,8 @@ class LiveWorld:
             self._show()
 
     def _compare_beats(self, at: float) -> None:
-        beats, self.intake.beats = self.intake.beats, []
-        latest = {host.name: (host, beat) for host, beat in beats}
-        queued = self._ask(lambda: self._store.queued_messages(latest))
-        for name, (host, beat) in latest.items():
-            self.intake.compare(host, beat, queued[name], at)
+        beats, self.intake.beats = self.intake.beats, {}
+        queued = self._ask(lambda: self._store.queued_messages(beats))
+        for name, parts in beats.items():
+            for host, beat in parts:
+                self.intake.compare(host, beat, queued[name], at)

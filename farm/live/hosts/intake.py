@@ -77,8 +77,8 @@ class Intake:
         self.others: list[OtherReport] = []
         #: returns which of these jobs were submitted before; None: not checked
         self.known: Callable[[Sequence[str]], Container[str]] | None = None
-        #: heartbeats to be compared with what their hosts should hold
-        self.beats: list[tuple[HostState, wire.Beat]] = []
+        #: the last heartbeat of each host, in parts, to be compared with what it should hold
+        self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
         self._platforms: dict[Platform, Platform] = {}
@@ -198,10 +198,12 @@ class Intake:
         return flaw_of_message(up)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
-        self._roster.hear_beat(host)
+        if not beat.after:  # the first part; the others follow at once
+            self._roster.hear_beat(host)
+            self.beats.pop(host.name, None)
         if beat.leaving:
             self._on_leaving(host, beat, at)
-        self.beats.append((host, beat))
+        self.beats.setdefault(host.name, []).append((host, beat))
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
         """Drain the builders of a leaving host; those not booted yet are assigned to others."""
@@ -210,7 +212,8 @@ class Intake:
             for builder in self._roster.leaves(host)
         )
         for builder, play in list(host.plays.items()):
-            if builder not in host.joined and builder not in beat.builders:
+            unplayed = builder not in beat.builders and beat.covers(builder)
+            if builder not in host.joined and unplayed:
                 self._roster.gone(builder)
                 self._requests.wanted.append(play)
         self.place()

@@ -266,6 +266,8 @@ class Roster:
                 if dispatch.cancel is not None and dispatch.cancel_sent_at < old and not queued:
                     dispatch.cancel_sent_at = now
                     again.append(dispatch.cancel)
+            elif not beat.covers(token[0]):
+                pass  # another part of the heartbeat says it
             elif dispatch.confirmed:
                 if token not in host.begun_since_beat:
                     lost.append(dispatch)
@@ -311,7 +313,7 @@ class Roster:
 def _not_shown(host: HostState, beat: Beat) -> Iterator[str]:
     """Yield the builders whose play or retire command does not show in a heartbeat."""
     played, retiring = set(beat.builders), set(beat.retiring)
-    for builder in host.plays:
+    for builder in filter(beat.covers, host.plays):
         if builder in played or builder in host.joined:
             if builder in host.retiring and builder not in retiring:
                 yield builder

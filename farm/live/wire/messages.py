@@ -79,7 +79,11 @@ class HostUp(_Report, frozen=True, tag="host-up"):
 
 
 class Beat(_Report, frozen=True, tag="beat"):
-    """A host is alive; these are all the attempts it holds and the builders it plays."""
+    """A host is alive; these are all the attempts it holds and the builders it plays.
+
+    One that is too large is sent in parts: each has those whose names (ids of jobs, of builders)
+    come after the one and not after the other. So every part can be judged by itself.
+    """
 
     held: tuple[tuple[str, int], ...] = ()
     builders: tuple[str, ...] = ()
@@ -87,6 +91,30 @@ class Beat(_Report, frozen=True, tag="beat"):
     retiring: tuple[str, ...] = ()
     #: it was asked to leave: it finishes its attempts and takes no more commands
     leaving: bool = False
+    after: str = ""
+    #: None: to the last one
+    until: str | None = None
+
+    def covers(self, name: str) -> bool:
+        """Whether it would name this job or builder if the host had it."""
+        return self.after < name and (self.until is None or name <= self.until)
+
+    def halves(self) -> tuple[Beat, ...]:
+        """Return it as two parts; as it is, if it names one thing at most."""
+        names = sorted({job for job, _ in self.held}.union(self.builders, self.retiring))
+        if len(names) < 2:
+            return (self,)
+        middle = names[len(names) // 2 - 1]
+        return self._part(self.after, middle), self._part(middle, self.until)
+
+    def _part(self, after: str, until: str | None) -> Beat:
+        part = Beat(leaving=self.leaving, after=after, until=until)
+        return msgspec.structs.replace(
+            part,
+            held=tuple(token for token in self.held if part.covers(token[0])),
+            builders=tuple(filter(part.covers, self.builders)),
+            retiring=tuple(filter(part.covers, self.retiring)),
+        )
 
 
 class HostLeft(_Report, frozen=True, tag="host-left"):
