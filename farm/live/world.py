@@ -198,6 +198,10 @@ class LiveWorld:
         """Return which of these jobs the store knows, live or ended."""
         return self._ask(lambda: self._store.known(job_ids))
 
+    def server_time(self) -> float:
+        """Return the time of day by the server's clock (Unix)."""
+        return self._calling(self._store.server_time)
+
     def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))

@@ -341,7 +341,7 @@ class Intake:
     def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
-        jobs = self._sound(entry, report.jobs)
+        jobs = self._sound(entry, report.jobs, at)
         if self.known is not None and jobs:
             jobs = self._new(jobs, self.known([job.id for job in jobs]))
         if not jobs:
@@ -351,7 +351,7 @@ class Intake:
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))
 
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> tuple[Job, ...]:
         """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
@@ -363,6 +363,7 @@ class Intake:
                     flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
             if flaw is None:
                 _share_parts(job, self._platforms[platform])
+                wire.limit_arrival(job, at)
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)

@@ -24,6 +24,7 @@ from farm.core.events import (
     SchedulingChanged,
     UndrainRequested,
 )
+from farm.core.model import Job
 from farm.emulation.behaviour import BuilderSpec
 from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import UNREADABLE, Stream
@@ -184,6 +185,12 @@ Kind_co = TypeVar("Kind_co", bound=Report, covariant=True)
 def stamped(event: WireEvent, at: float) -> WireEvent:
     """Return the event as of this instant, whatever its sender's clock wrote on it."""
     return msgspec.structs.replace(event, at=at)
+
+
+def limit_arrival(job: Job, at: float) -> None:
+    """Let a job that was decoded at this instant not arrive later, by its submitter's clock."""
+    if job.arrived_at is not None and job.arrived_at > at:
+        msgspec.structs.force_setattr(job, "arrived_at", at)
 
 
 class Envelope(msgspec.Struct, Generic[Kind_co], frozen=True, gc=False):
