@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from farm.core.commands import EndJob
+from farm.core.jobs.requeueing import why_given_up
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.columns import Columns
@@ -166,12 +167,10 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
         job, reason = jobs[number], ""
         cause = Cause.FAILED if job.fails else Cause.FINISHED
         if how != layout.ENDS_WELL:
-            cause, reason = Cause.LOST, f"{reasons[builder]} (attempt {losses} of "
-            reason += f"{1 + played.rules.retries})"
-        if how == layout.ENDS_POISONOUS:
-            under = ", ".join(names[one] for one in (*lost_under[number], builder))
-            cause = Cause.POISONOUS
-            reason = f"{reasons[builder]} (builders lost under it: {under})"
+            poisonous = how == layout.ENDS_POISONOUS
+            cause = Cause.POISONOUS if poisonous else Cause.LOST
+            under = [names[one] for one in (*lost_under[number], builder)] if poisonous else ()
+            reason = why_given_up(reasons[builder], losses, played.rules.retries, under)
         yield EndJob(
             job,
             outcome_of(job.fails or how != layout.ENDS_WELL),
