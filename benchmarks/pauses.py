@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from farm.app.api import load_scenario
 from farm.core.driver import World
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
@@ -100,7 +101,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     """Run one farm; return the times of its scheduler's thread."""
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
-    desk = Desk(scheduler, pools, long_lived=True)
+    desk = Desk(scheduler, pools, load_scenario("mm1"), long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
     watch = Watch()
 

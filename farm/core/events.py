@@ -173,7 +173,7 @@ class PoolPlanned(_Event, frozen=True):
     requested: int
     running: int
     waiting: int
-    #: builders to request
+    #: builders to request; no more are than the pool may have and start together
     start: int = 0
     #: builders to drain and retire, idle ones first
     stop: int = 0

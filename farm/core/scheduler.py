@@ -338,7 +338,7 @@ class Scheduler:
 
     def _on_planned(self, event: events.PoolPlanned, commands: list[Command]) -> None:
         at = event.at
-        self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
+        self.keeper.grow(event, commands)
         if event.stop:
             kills = self.keeper.kills(event.pool)
             for state in builders_to_stop(self.builders.values(), event.pool, event.stop):

@@ -9,7 +9,7 @@ from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.observer import PoolObserver
-from farm.core.pools.spec import PoolSpec
+from farm.core.pools.spec import MAX_STARTS, PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
@@ -122,6 +122,27 @@ def test_a_plan_stops_idle_builders_first(ledger):
     assert farm.submit("c") == []
     assert farm.finish("a") == ["end a succeeded", "retire p-1"]
     assert farm.undrain("*") == "ignored"
+
+
+def test_a_plan_requests_no_more_than_the_pool_may_have(ledger):
+    """Whatever its provisioner believes: booting, draining and leaving builders count, too."""
+    farm = ledger(pools=[planned(max=3), fixed(name="q")])
+    assert farm.plan(start=2) == ["request p-1", "request p-2"]
+    farm.boot("p-1")
+    farm.drain("p-1")
+    assert farm.plan(start=2) == ["request p-3"]
+    farm.drain("p-1", retire=True)
+    assert farm.plan(start=2) == []
+    farm.retired("p-1")
+    assert farm.plan(start=2) == ["request p-4"]
+    assert farm.plan("q", start=5) == ["request q-1", "request q-2"]
+
+
+def test_a_plan_starts_a_limited_number_of_builders_together(ledger):
+    """Its provisioner sees what is missing, and plans it again."""
+    farm = ledger(pools=[planned()])
+    assert len(farm.plan(start=10 * MAX_STARTS)) == MAX_STARTS
+    assert len(farm.plan(start=9 * MAX_STARTS)) == MAX_STARTS
 
 
 def test_a_plan_says_which_hosts_play_the_builders(ledger):

@@ -60,8 +60,7 @@ class LiveFarm:
             own=own.functions,
         )
         self.pools = pool_specs(scenario)
-        plain = scenario.model_dump(mode="json", exclude_none=True)
-        self.desk = Desk(self.scheduler, self.pools, scenario=plain, **desk)
+        self.desk = Desk(self.scheduler, self.pools, scenario, **desk)
         self.metering = Metering(self.scheduler, self.pools, scenario.live.speed, metrics)
 
     def options(self, **more: Any) -> LiveOptions:

@@ -34,6 +34,7 @@ from farm.live.wire.pool_report import (
 )
 from farm.live.wire.report_checks import readable
 from farm.live.world import LiveWorld
+from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
 #: leaves the farm's status fresh (operator.FRESH)
@@ -45,8 +46,6 @@ LOST_TIME = 600.0
 MINUTE = 60.0
 #: copies of the whole farm sent per turn
 MAX_IMAGES = 5
-#: maximum number of builders that one plan may start; its provisioner then requests the rest
-MAX_STARTS = 1000
 SAVING_INTERVAL = 2.0
 
 
@@ -56,10 +55,10 @@ class Desk:
     Args:
         scheduler: the farm's scheduler.
         pools: the specifications of the pools.
+        scenario: what the farm was made from: published, and a part of its images.
         long_lived: operators submit jobs: an id can be used only once, and a limited number of
             ended jobs is kept.
         keep_ended: that number.
-        scenario: the resolved scenario, for images of the whole farm.
         wall: real time, for people and other machines (Unix seconds).
     """
 
@@ -67,10 +66,10 @@ class Desk:
         self,
         scheduler: Scheduler,
         pools: Sequence[PoolSpec],
+        scenario: Scenario,
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
-        scenario: Mapping[str, Any] | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._scheduler = scheduler
@@ -80,7 +79,7 @@ class Desk:
         self._plans: dict[str, wire.Plan] = {}
         self._long_lived = long_lived
         self._keep_ended = keep_ended
-        self._scenario = dict(scenario or {})
+        self._scenario = scenario
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
         self._next_saving = 0.0
@@ -90,8 +89,6 @@ class Desk:
         self._ended_at: deque[float] = deque()
         #: pools of the builders that were present or requested at the last report
         self._homes: dict[str, str] = {}
-        self._most = _limits(self._scenario)
-        self._published = _published(self._scenario)
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
@@ -134,7 +131,6 @@ class Desk:
             self._observe_pool(report.pool, closely=report.closely)
             world.requests.come_outside(report.pool, outside=report.outside)
         elif isinstance(report, wire.Plan) and self._is_current(report):
-            report = self._bounded(report)
             self._plans[report.pool] = report
             world.add_event(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
@@ -144,15 +140,6 @@ class Desk:
         """Return whether no other provisioner has taken over the pool since the plan was made."""
         watch = self._watches.get(plan.pool)
         return watch is not None and watch.token == plan.token
-
-    def _bounded(self, plan: wire.Plan) -> wire.Plan:
-        """Return the plan, limited to the builders that its pool may have or start together."""
-        spec = self._pools[plan.pool]
-        most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
-        requested = self._scheduler.pool(plan.pool).requested
-        there = len(requested) + self._scheduler.pool(plan.pool).builders
-        start = min(plan.start, max(0, most - there), MAX_STARTS)
-        return plan if start == plan.start else msgspec.structs.replace(plan, start=start)
 
     def _planned(self, plan: wire.Plan, at: float) -> Event:
         watch = self._watches.get(plan.pool)
@@ -196,11 +183,11 @@ class Desk:
         """Return the farm's encoded image; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
-            chosen = msgspec.to_builtins(self._scheduler.rules.choices)
-            scheduling = {**self._scenario.get("scheduling", {}), **chosen}
+            plain = self._scenario.model_dump(mode="json", exclude_none=True)
+            plain["scheduling"] |= msgspec.to_builtins(self._scheduler.rules.choices)
             image = FarmImage(
                 snapshot=snapshot_of(self._scheduler, at),
-                scenario={**self._scenario, "scheduling": scheduling},
+                scenario=plain,
                 statistics=self._statistics(),
                 lost=self._lost_lately(began),
             )
@@ -279,7 +266,7 @@ class Desk:
             virtualized=spec.virtualized,
             boot_time=spec.boot_time,
             speed=world.clock.speed,
-            most=self._most.get(name),
+            most=spec.max,
             unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=readable(plan.why) if plan else "",
@@ -311,19 +298,7 @@ class Desk:
             ended_last_minute=len(self._ended_at),
             choices=self._scheduler.rules.choices,
             lost=lost,
-            **self._published,
+            max_waiting=self._scenario.live.max_waiting,
+            max_backlog=self._scenario.live.max_backlog,
+            fair_share=bool(self._scenario.scheduling.fair_share),
         )
-
-
-def _published(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the status says of the scenario."""
-    live = scenario.get("live", {})
-    bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
-    return {**bounds, "fair_share": bool(scenario.get("scheduling", {}).get("fair_share"))}
-
-
-def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
-    """Return the maximum size of each provisioned pool that has one."""
-    pools = scenario.get("pools", ())
-    found = {pool["name"]: (pool.get("provisioner") or {}).get("max") for pool in pools}
-    return {name: most for name, most in found.items() if isinstance(most, int)}

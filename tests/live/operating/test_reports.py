@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from farm.app.api import load_scenario
 from farm.live.operating import control_plane
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
@@ -15,6 +16,8 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.messages import Plan, Watch
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
+
+SCENARIO = load_scenario("mm1")
 
 
 @pytest.mark.live
@@ -24,7 +27,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = Leader(server.url, keys, Clock())
-    desk = Desk(leader.scheduler, POOLS, long_lived=True)
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -46,7 +49,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = Leader(server.url, keys, Clock())
-    desk, pool = Desk(leader.scheduler, POOLS, long_lived=True), POOLS[0].name
+    desk, pool = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
     desk.tick(leader.world)
@@ -63,7 +66,7 @@ def test_the_status_says_whether_there_are_invocations(
 ):
     """Commands on invocations are refused where there are none."""
     leader = Leader(server.url, keys, Clock())
-    scenario = {"scheduling": {"fair_share": keys_of_jobs}}
-    Desk(leader.scheduler, POOLS, long_lived=True, scenario=scenario).tick(leader.world)
+    scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
+    Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
