@@ -92,6 +92,8 @@ class FarmOpened(_Event, frozen=True):
 
     #: provisioned pools start with their minimum too; False: a separate service sizes them
     provisioned: bool = True
+    #: the sizes of fixed pools have changed: surplus builders go, too (a what-if)
+    resized: bool = False
 
 
 class ArrivalsEnded(_Event, frozen=True):

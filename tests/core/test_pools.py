@@ -42,6 +42,48 @@ def test_an_open_farm_requests_what_its_pools_lack(ledger):
     assert farm.open() == ["request q-2"]
 
 
+def test_a_smaller_fixed_pool_gives_its_surplus_up(ledger):
+    """Those that boot go first, the last one before the others; then the idle; then the busy.
+
+    Other pools, and builders that leave already, do not matter; a pool that was not resized keeps
+    a builder that came by itself.
+    """
+    farm = ledger(pools=[fixed(builders=4), planned(name="q")])
+    farm.open()
+    farm.plan("q", start=1)
+    for name in ("p-1", "p-2", "p-3"):
+        farm.boot(name)
+    farm.submit("a")
+    farm.drain("p-3", retire=True)
+    farm.open()
+    assert list(farm.scheduler.pool("p").requested) == ["p-4"]
+    farm.scheduler = restored(
+        snapshot_of(farm.scheduler, farm.at),
+        farm.rules,
+        make_estimator("oracle"),
+        pools=[fixed(builders=0), planned(name="q")],
+    )
+    assert farm.open() == []
+    assert farm.open(resized=True) == ["retire p-2", "drain p-1"]
+    assert farm.scheduler.pool("p").requested == {}
+    assert list(farm.scheduler.pool("q").requested) == ["q-1"]
+
+
+def test_a_smaller_fixed_pool_keeps_the_builders_that_boot_first(ledger):
+    """As many as its size leaves room for."""
+    farm = ledger(pools=[fixed(builders=4)])
+    farm.open()
+    farm.boot("p-2")
+    farm.scheduler = restored(
+        snapshot_of(farm.scheduler, farm.at),
+        farm.rules,
+        make_estimator("oracle"),
+        pools=[fixed(builders=2)],
+    )
+    assert farm.open(resized=True) == []
+    assert list(farm.scheduler.pool("p").requested) == ["p-1"]
+
+
 def test_a_service_may_size_the_provisioned_pools(ledger):
     """Then the scheduler leaves even their minimum to the service."""
     farm = ledger(pools=[fixed(), planned(name="q", builders=1)])

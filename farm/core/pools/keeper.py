@@ -9,6 +9,7 @@ import msgspec
 from farm.core.commands import Command, RequestBuilder
 from farm.core.events import PoolPlanned
 from farm.core.model import Builder
+from farm.core.pools.retirement import surplus_of
 from farm.core.pools.spec import MAX_STARTS, PoolSpec
 from farm.core.state.working_state import BuilderRequest, BuilderState, PoolCounts
 
@@ -62,6 +63,22 @@ class PoolKeeper:
             room = MAX_STARTS if most is None else most - self._size(spec)
             start = min(plan.start, room, MAX_STARTS)
             self._request(spec, start, plan.at, commands, outside=plan.outside)
+
+    def shrink(self) -> dict[str, int]:
+        """Take back the surplus requests of fixed pools, the last ones first.
+
+        Returns, by pool, how many builders must be stopped beside those.
+        """
+        left = {}
+        for name, spec in self.specs.items():
+            requested = self.counts(name).requested
+            surplus = surplus_of(spec, self._builders.values(), requested)
+            if surplus > 0 and not spec.provisioned:
+                booting = list(requested)[-surplus:]
+                for builder in booting:
+                    del requested[builder]
+                left[name] = surplus - len(booting)
+        return left
 
     def replace(self, pool: PoolCounts, at: float, commands: list[Command]) -> None:
         """Request the replacement of a builder that left, if its pool is fixed."""
