@@ -36,6 +36,8 @@ class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
     """
 
     builder: str | None = None
+    #: the builder's
+    pool: str | None = None
     slot: int | None = None
     leader: str | None = None
     #: expected run time of the attempt on its builder, seconds (while it is on one)
@@ -136,7 +138,7 @@ def job_record(
     record, slot = JobRecord(*job_life(state)), state.slot
     if slot is not None:
         builder = slot.builder.builder
-        record.builder, record.slot = builder.id, slot.number
+        record.builder, record.pool, record.slot = builder.id, builder.pool, slot.number
         record.expected_time = None if estimate is None else estimate(state.job, builder)
     if state.leader is not None:
         record.leader = state.leader.job.id

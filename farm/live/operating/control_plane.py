@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from farm.core import events
-from farm.core.commands import Command, EndJob
+from farm.core.commands import Command, EndJob, RequestBuilder
 from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
@@ -87,21 +87,32 @@ class Desk:
         self._next_report = 0.0
         self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
-        #: pools of the builders that were present or requested at the last report
-        self._homes: dict[str, str] = {}
+        #: of the builders that are present or requested
+        self._pool_of: dict[str, str] = {}
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
-        if isinstance(event, events.BuilderLost):
-            pool = self._homes.get(event.builder) or event.builder.rpartition("-")[0]
-            lost = LostBuilder(event.builder, event.at, event.reason, pool)
-            self._lost.append((time.monotonic(), lost))
+        if isinstance(event, events.BuilderJoined):
+            self._pool_of[event.builder.id] = event.builder.pool
+        elif isinstance(event, events.BuilderRetired | events.BuilderLost):
+            pool = self._pool_of.pop(event.builder, None)
+            if pool is not None and isinstance(event, events.BuilderLost):
+                lost = LostBuilder(event.builder, event.at, event.reason, pool)
+                self._lost.append((time.monotonic(), lost))
         for command in commands:
             if isinstance(command, EndJob):
                 self._ended_at.append(time.monotonic())
+            elif isinstance(command, RequestBuilder):
+                self._pool_of[command.builder.id] = command.builder.pool
+
+    def go_on(self) -> None:
+        """Know the builders of an earlier scheduler, which has been restored."""
+        self._pool_of = {name: s.builder.pool for name, s in self._scheduler.builders.items()}
+        for pool in self._scheduler.pools.values():
+            self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
 
     def tick(self, world: LiveWorld) -> None:
         """Carry out plans, answer and report; called between batches of events."""
@@ -237,9 +248,6 @@ class Desk:
         for name, state in self._scheduler.builders.items():
             states[state.builder.pool][condition_of(state)] += 1
             joined[state.builder.pool].append(name)
-        self._homes = {name: state.builder.pool for name, state in self._scheduler.builders.items()}
-        for pool in self._scheduler.pools.values():
-            self._homes.update(dict.fromkeys(pool.requested, pool.name))
         return states, joined
 
     def _pool_report(

@@ -161,7 +161,7 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
-    lost_under = _lost_under(played)
+    lost_under, pools = _lost_under(played), _made(played)["pool"].tolist()
     for number, estimate, row in zip(ended.tolist(), estimates, told, strict=True):
         submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
         job, reason = jobs[number], ""
@@ -185,6 +185,7 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
             estimate,
             None,
             cause,
+            played.pools[pools[builder]].name,
         )
 
 

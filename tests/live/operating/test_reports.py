@@ -9,12 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from farm.app.api import load_scenario
+from farm.core.events import BuilderJoined, BuilderLost
+from farm.core.model import Builder
 from farm.live.operating import control_plane
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.pool_report import LostBuilder
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 SCENARIO = load_scenario("mm1")
@@ -57,6 +60,30 @@ def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("after_a_takeover", [False, True])
+def test_a_lost_builder_is_shown_with_its_pool(
+    server: Server, keys: Keys, *, after_a_takeover: bool
+):
+    """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
+    leader = Leader(server.url, keys, Clock())
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
+    commands = leader.scheduler.handle(joined)
+    if after_a_takeover:
+        desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+        desk.go_on()
+    else:
+        desk.observe(joined, commands)
+    for at in (2.0, 3.0):
+        lost = BuilderLost(at, "static-7f", "its host is silent")
+        desk.observe(lost, leader.scheduler.handle(lost))
+    desk.tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        found = operator.status().lost
+    assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
 
 
 @pytest.mark.live
