@@ -36,7 +36,7 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import run_live
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
@@ -128,7 +128,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         world.stop()
         world.stop()
 
-    def progress(status: LiveStatus) -> None:
+    def progress(status: FarmStatus) -> None:
         if metrics is not None:
             metrics.publish(status.at, hosts=status.hosts, delay=status.worst_delay)
 

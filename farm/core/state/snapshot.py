@@ -6,6 +6,7 @@ Commands that show a live farm, estimators and forks of the simulator share it;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -159,6 +160,15 @@ def condition_of(state: BuilderState) -> BuilderCondition:
         if slot.running is not None:
             return "building"
     return "cleaning"
+
+
+def count_builders(scheduler: Scheduler) -> dict[str, Counter[str]]:
+    """Return, by pool, how many builders do what; requested ones are booting."""
+    pools = scheduler.pools.values()
+    counts = {pool.name: Counter[str](booting=len(pool.requested)) for pool in pools}
+    for state in scheduler.builders.values():
+        counts[state.pool.name][condition_of(state)] += 1
+    return counts
 
 
 def builder_record(state: BuilderState) -> BuilderRecord:

@@ -7,8 +7,8 @@ operators read; the scheduler's state itself is written by the store.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import condition_of, snapshot_of, trees_of
+from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.saved import Learned
@@ -28,7 +28,6 @@ from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
     FarmStatus,
     HostRecord,
-    LiveStatus,
     LostBuilder,
     PoolReport,
 )
@@ -225,37 +224,33 @@ class Desk:
 
     def report(self, pool: str, world: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._pool_report(pool, world, *self._count_builders())
+        return self._pool_reports(world, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
     def _report(self, world: LiveWorld, now: float) -> None:
-        states, joined = self._count_builders()
-        pools = {name: self._pool_report(name, world, states, joined) for name in self._pools}
+        pools = self._pool_reports(world, self._pools)
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
             for host in world.roster.hosts.values()
             if not host.lost
         }
-        status = self._status(world, now, states)
-        world.notices.publish(pools, hosts, status)
+        world.notices.publish(pools, hosts, self._status(world, now))
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
 
-    def _count_builders(self) -> tuple[dict[str, Counter[str]], dict[str, list[str]]]:
-        """Return, by pool, how many builders do what, and their names."""
-        states, joined = defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
+    def _pool_reports(self, world: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
+        joined = defaultdict[str, list[str]](list)
         for name, state in self._scheduler.builders.items():
-            states[state.builder.pool][condition_of(state)] += 1
             joined[state.builder.pool].append(name)
-        return states, joined
+        states = count_builders(self._scheduler)
+        return {
+            name: self._pool_report(name, world, states.get(name, {"booting": 0}), joined[name])
+            for name in pools
+        }
 
     def _pool_report(
-        self,
-        name: str,
-        world: LiveWorld,
-        states: Mapping[str, Counter[str]],
-        joined: Mapping[str, list[str]],
+        self, name: str, world: LiveWorld, states: dict[str, int], joined: Sequence[str]
     ) -> PoolReport:
         spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
         requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
@@ -264,9 +259,9 @@ class Desk:
             watcher=watch.token if watch else "",
             heard=plan.serial if plan else 0,
             requested=requested,
-            joined=tuple(joined[name]),
+            joined=tuple(joined),
             elsewhere=world.roster.elsewhere(name) + world.requests.outside_of(name),
-            states={**states[name], "booting": len(requested)},
+            states=states,
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,
             provisioned=spec.provisioned,
@@ -283,30 +278,15 @@ class Desk:
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
-    def _status(
-        self, world: LiveWorld, now: float, states: Mapping[str, Counter[str]]
-    ) -> FarmStatus:
+    def _status(self, world: LiveWorld, now: float) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
-        lost = self._lost_lately(now)
-        builders = sum(states.values(), Counter[str]())
-        builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
-        builders["lost"] = len(lost)
-        status = world.status()
-        queues = Counter[str]()
-        for lane in self._scheduler.dispatcher.matching.lanes:
-            # a platform may have one for light jobs and one for heavy ones
-            queues[str(lane.platform)] += lane.waiting
-        told = {field: getattr(status, field) for field in LiveStatus.__struct_fields__}
-        return FarmStatus(
-            **told | {"builders": {name: count for name, count in builders.items() if count}},
+        status, lost = world.status(), self._lost_lately(now)
+        return msgspec.structs.replace(
+            status,
+            builders=status.builders | ({"lost": len(lost)} if lost else {}),
             written_at=self._wall(),
-            speed=world.clock.speed,
-            queues=queues,
             ended_last_minute=len(self._ended_at),
-            choices=self._scheduler.rules.choices,
             lost=lost,
-            max_waiting=self._scenario.live.max_waiting,
             max_backlog=self._scenario.live.max_backlog,
-            fair_share=bool(self._scenario.scheduling.fair_share),
         )

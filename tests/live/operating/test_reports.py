@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from farm.app.api import load_scenario
+from farm.assembly import make_rules
 from farm.core.events import BuilderJoined, BuilderLost
 from farm.core.model import Builder
 from farm.live.operating import control_plane
@@ -18,6 +19,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.messages import Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
+from tests.fixtures import stepwise_farm
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 SCENARIO = load_scenario("mm1")
@@ -89,11 +91,12 @@ def test_a_lost_builder_is_shown_with_its_pool(
 @pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, keys_of_jobs: list[str]
+    server: Server, keys: Keys, monkeypatch, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
-    leader = Leader(server.url, keys, Clock())
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
+    monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
+    leader = Leader(server.url, keys, Clock())
     Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
