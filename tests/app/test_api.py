@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 import farm
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer
 from farm.results.jobs_table import COLUMNS, read_jobs
 
 LITTLE: dict[str, Any] = {
@@ -327,6 +330,18 @@ def test_a_live_run(tmp_path: Path):
     assert not live.summary["warnings"]
     kept = farm.open_run(live.save(tmp_path / "live"))
     assert list(kept.events) == list(live.events)
+
+
+@pytest.mark.live
+def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
+    """It deletes what an earlier run with this prefix left, and nothing of another farm."""
+    monkeypatch.setenv("FARM_PREFIX", "mine:")
+    with closing(connect(server.url, "t")) as client:
+        for prefix in ("mine:", "farm:", "mine:too:"):
+            client.hset(f"{prefix}jobs", "a", "waits")
+        mine = [farm.Job(id="j1", service_time=1.0, arrived_at=0.0)]
+        assert farm.run(LITTLE, speed=20, jobs=mine, redis=server.url).summary["jobs"]
+        assert sorted(client.scan_iter()) == [b"farm:jobs", b"mine:too:jobs"]
 
 
 @pytest.mark.live

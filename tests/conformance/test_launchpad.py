@@ -16,8 +16,7 @@ from farm.forecasts.dispatch.job_estimate import estimate_at
 from farm.forecasts.dispatch.queue_estimates import estimate_queue
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.upstream.launchpad.duration import estimate_duration
-from farm.upstream.launchpad.score import score_other_build, score_package_build
+from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch
 
 from .known_keys import refuse_unknown
