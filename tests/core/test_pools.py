@@ -9,7 +9,7 @@ from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.observer import PoolObserver
-from farm.core.pools.spec import MAX_STARTS, PoolSpec
+from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
@@ -40,48 +40,6 @@ def test_an_open_farm_requests_what_its_pools_lack(ledger):
     assert farm.open() == []
     assert farm.lose("q-1") == []
     assert farm.open() == ["request q-2"]
-
-
-def test_a_smaller_fixed_pool_gives_its_surplus_up(ledger):
-    """Those that boot go first, the last one before the others; then the idle; then the busy.
-
-    Other pools, and builders that leave already, do not matter; a pool that was not resized keeps
-    a builder that came by itself.
-    """
-    farm = ledger(pools=[fixed(builders=4), planned(name="q")])
-    farm.open()
-    farm.plan("q", start=1)
-    for name in ("p-1", "p-2", "p-3"):
-        farm.boot(name)
-    farm.submit("a")
-    farm.drain("p-3", retire=True)
-    farm.open()
-    assert list(farm.scheduler.pool("p").requested) == ["p-4"]
-    farm.scheduler = restored(
-        snapshot_of(farm.scheduler, farm.at),
-        farm.rules,
-        make_estimator("oracle"),
-        pools=[fixed(builders=0), planned(name="q")],
-    )
-    assert farm.open() == []
-    assert farm.open(resized=True) == ["retire p-2", "drain p-1"]
-    assert farm.scheduler.pool("p").requested == {}
-    assert list(farm.scheduler.pool("q").requested) == ["q-1"]
-
-
-def test_a_smaller_fixed_pool_keeps_the_builders_that_boot_first(ledger):
-    """As many as its size leaves room for."""
-    farm = ledger(pools=[fixed(builders=4)])
-    farm.open()
-    farm.boot("p-2")
-    farm.scheduler = restored(
-        snapshot_of(farm.scheduler, farm.at),
-        farm.rules,
-        make_estimator("oracle"),
-        pools=[fixed(builders=2)],
-    )
-    assert farm.open(resized=True) == []
-    assert list(farm.scheduler.pool("p").requested) == ["p-1"]
 
 
 def test_a_service_may_size_the_provisioned_pools(ledger):
@@ -164,27 +122,6 @@ def test_a_plan_stops_idle_builders_first(ledger):
     assert farm.submit("c") == []
     assert farm.finish("a") == ["end a succeeded", "retire p-1"]
     assert farm.undrain("*") == "ignored"
-
-
-def test_a_plan_requests_no_more_than_the_pool_may_have(ledger):
-    """Whatever its provisioner believes: booting, draining and leaving builders count, too."""
-    farm = ledger(pools=[planned(max=3), fixed(name="q")])
-    assert farm.plan(start=2) == ["request p-1", "request p-2"]
-    farm.boot("p-1")
-    farm.drain("p-1")
-    assert farm.plan(start=2) == ["request p-3"]
-    farm.drain("p-1", retire=True)
-    assert farm.plan(start=2) == []
-    farm.retired("p-1")
-    assert farm.plan(start=2) == ["request p-4"]
-    assert farm.plan("q", start=5) == ["request q-1", "request q-2"]
-
-
-def test_a_plan_starts_a_limited_number_of_builders_together(ledger):
-    """Its provisioner sees what is missing, and plans it again."""
-    farm = ledger(pools=[planned()])
-    assert len(farm.plan(start=10 * MAX_STARTS)) == MAX_STARTS
-    assert len(farm.plan(start=9 * MAX_STARTS)) == MAX_STARTS
 
 
 def test_a_plan_says_which_hosts_play_the_builders(ledger):
