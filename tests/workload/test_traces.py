@@ -117,12 +117,19 @@ def test_swf_may_be_compressed_and_unsorted(write: Write) -> None:
         assert [job.id for job in read(write(name, packed), format_)] == ["2", "3", "1"]
 
 
+def test_what_an_swf_file_may_also_hold(write: Write) -> None:
+    """A byte-order mark before the header; no processors, which are not a number of threads."""
+    lines = "\ufeff; Version: 2.2\n1 0 -1 1 0" + " -1" * 13
+    (job,) = read(write("a.swf", lines.encode()), fields={"threads": "processors"})
+    assert job.threads == 1
+
+
 def test_swapped_jobs_count_once(write: Write) -> None:
-    """With a summary the parts are left out; without one they are added up."""
+    """Parts are added up; a summary of them is left out."""
     tail = " -1" * 7
     line = "{} {} -1 {} 1 -1 -1 -1 -1 -1 {}" + tail
     parts = [line.format(1, 0, 10, 2), line.format(1, -1, 5, 3), line.format(2, 4, 7, 1)]
-    summary = ["; Preemption: Double", line.format(1, 0, 15, 1)]
+    summary = ["; Preemption: Double", line.format(1, 0, 99, 1)]
     found = [(job.id, job.service_time) for job in read(write("a.swf", "\n".join(parts)))]
     doubled = [
         (job.id, job.service_time) for job in read(write("b.swf", "\n".join(summary + parts)))
@@ -232,7 +239,9 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
         read(tmp_path, "swf")
     with pytest.raises(TraceError, match="format: found 'sfw'; did you mean swf"):
         read(tmp_path / "no.dat", "sfw")
-    with pytest.raises(TraceError, match=r"a\.swf: job 9: queue: found 1e\+12; allowed: from -100"):
+    with pytest.raises(
+        TraceError, match=r"a\.swf: job 9: queue: found 1000000000000; allowed: a whole n"
+    ):
         read(write("a.swf", "9 0 -1 5 1" + " -1" * 9 + " 1e12 -1 -1 -1"), fields={"level": "queue"})
     with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
         read(write("a.swf", SWF), fields={"team": "grup"})

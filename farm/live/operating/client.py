@@ -268,8 +268,8 @@ class FarmClient(JobReader):
             found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
             if found is not None:
                 answer: bytes = found[1]
-                if answer.startswith(b'{"refused":'):
-                    raise ServerError(self._decoded(answer, Refusal).refused)
+                if refused := self._decoded(answer, Refusal).refused:
+                    raise ServerError(refused)
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "

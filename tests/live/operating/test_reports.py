@@ -10,14 +10,16 @@ import pytest
 
 from farm.app.api import load_scenario
 from farm.assembly import make_rules
+from farm.core.errors import ServerError
 from farm.core.events import BuilderJoined, BuilderLost
 from farm.core.model import Builder
 from farm.live.operating import control_plane
+from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.messages import Ask, Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
 from tests.fixtures import stepwise_farm
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
@@ -100,3 +102,16 @@ def test_the_status_says_whether_there_are_invocations(
     Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
+
+
+@pytest.mark.live
+def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys):
+    """The reason comes in the place of an answer, and is the message."""
+    with FarmClient(server.url, keys.prefix) as operator:
+
+        def refuse(question: Ask) -> None:
+            Leader(server.url, keys, Clock()).world.notices.reply(BUSY, question.reply_to)
+
+        operator.send = refuse  # type: ignore[method-assign]
+        with pytest.raises(ServerError, match="too many questions wait"):
+            operator.ask("job", "a")
