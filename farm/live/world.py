@@ -22,8 +22,8 @@ from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import condition_of
 from farm.live.clock import FarmClock
+from farm.live.farm_status import status_of
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
 from farm.live.hosts.requested_builders import BuilderRequests
@@ -43,7 +43,7 @@ from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Entry, Inbox
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.series import Series
 
 log = logging.getLogger("farm.scheduler")
@@ -82,7 +82,7 @@ class LiveWorld:
         clock: FarmClock,
         options: LiveOptions,
         tick: Callable[[], None] | None = None,
-        progress: Callable[[LiveStatus], None] | None = None,
+        progress: Callable[[FarmStatus], None] | None = None,
         meter: Series | None = None,
     ) -> None:
         self.clock = clock
@@ -345,22 +345,20 @@ class LiveWorld:
             return
         self._meter.add("farm_server_losses_total")
 
-    def status(self) -> LiveStatus:
+    def status(self) -> FarmStatus:
         """Return the status of the run."""
-        builders = Counter[str](condition_of(state) for state in self._book.builders.values())
-        builders["booting"] = len(self.requests.booting)
-        live, running = len(self._book.jobs), self._state_writer.running
-        return LiveStatus(
-            at=self.clock.now(),
+        return status_of(
+            self._book,
+            self.clock.now(),
+            self._state_writer.running,
             submitted=self.intake.jobs_accepted,
-            waiting=max(0, live - running),
-            running=running,
             ended=dict(self.ended),
-            builders={name: count for name, count in builders.items() if count},
             hosts=sum(not host.lost for host in self.roster.hosts.values()),
             stopping=self.stopping,
             worst_delay=self.intake.worst_delay,
             unplaced=Counter(play.builder.pool for play in self.requests.wanted),
+            speed=self.clock.speed,
+            max_waiting=self._max_waiting,
         )
 
     @property

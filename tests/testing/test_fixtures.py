@@ -57,6 +57,17 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
     assert farm.operator.builders()["linux-1"].draining
 
 
+def test_its_status_is_counted_as_a_live_farm_s() -> None:
+    """Every builder counts as what it does, a booting one too; so does every queue."""
+    farm = VirtualFarm(SCENARIO)
+    assert farm.operator.status().builders == {"booting": 1}
+    farm.submit(*(job(name) for name in ("a", "b", "c")))
+    farm.advance("35s")
+    status = farm.operator.status()
+    assert status.builders == {"building": 1, "booting": 1}
+    assert (status.running, status.waiting, status.queues) == (1, 2, {"any/virtual": 2})
+
+
 def test_the_same_farm_again_does_the_same() -> None:
     """Virtual time is deterministic."""
 

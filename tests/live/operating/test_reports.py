@@ -12,8 +12,10 @@ import pytest
 
 from farm.app.api import load_scenario
 from farm.app.jobs.submission import play
+from farm.assembly import make_rules
 from farm.core.errors import ServerError
-from farm.core.events import JobsSubmitted
+from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
+from farm.core.model import Builder
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
@@ -22,8 +24,12 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, Plan, Watch
+from farm.live.wire.pool_report import LostBuilder
 from farm.processes.signals import StopRequest
+from tests.fixtures import stepwise_farm
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
+
+SCENARIO = load_scenario("mm1")
 
 
 @pytest.mark.live
@@ -33,7 +39,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = Leader(server.url, keys, Clock())
-    desk = Desk(leader.scheduler, POOLS, long_lived=True)
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -55,7 +61,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = Leader(server.url, keys, Clock())
-    desk, pool = Desk(leader.scheduler, POOLS, long_lived=True), POOLS[0].name
+    desk, pool = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
     desk.tick(leader.world)
@@ -66,14 +72,39 @@ def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("after_a_takeover", [False, True])
+def test_a_lost_builder_is_shown_with_its_pool(
+    server: Server, keys: Keys, *, after_a_takeover: bool
+):
+    """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
+    leader = Leader(server.url, keys, Clock())
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
+    commands = leader.scheduler.handle(joined)
+    if after_a_takeover:
+        desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+        desk.go_on()
+    else:
+        desk.observe(joined, commands)
+    for at in (2.0, 3.0):
+        lost = BuilderLost(at, "static-7f", "its host is silent")
+        desk.observe(lost, leader.scheduler.handle(lost))
+    desk.tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        found = operator.status().lost
+    assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, keys_of_jobs: list[str]
+    server: Server, keys: Keys, monkeypatch, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
+    scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
+    monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
     leader = Leader(server.url, keys, Clock())
-    scenario = {"scheduling": {"fair_share": keys_of_jobs}}
-    Desk(leader.scheduler, POOLS, long_lived=True, scenario=scenario).tick(leader.world)
+    Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -112,7 +143,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = Leader(server.url, keys, Clock())
     with one_hour_ahead():
-        Desk(leader.scheduler, POOLS, long_lived=True).tick(leader.world)
+        Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -127,7 +158,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
 def test_a_load_is_submitted_by_the_farms_time(server: Server, keys: Keys, one_hour_ahead):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = Leader(server.url, keys, Clock())
-    Desk(leader.scheduler, POOLS, long_lived=True).tick(leader.world)
+    Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})
