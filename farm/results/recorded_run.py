@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from farm.core.errors import InputError
-from farm.results.jobs_table import JobRow, job_rows
+from farm.results.jobs_table import JobTable, joined, tables_of
 from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import RunDirectory, RunState
 from farm.results.summary.records import RunRecords
@@ -54,9 +54,9 @@ class RecordedRun:
         return self.scenario.to_yaml()
 
     @cached_property
-    def jobs(self) -> list[JobRow]:
-        """The rows of jobs.csv."""
-        return list(job_rows(self._records, self.scenario.scheduling.fair_share))
+    def jobs(self) -> JobTable:
+        """The table of jobs."""
+        return joined(tables_of(self._records, self.scenario.scheduling.fair_share))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""
