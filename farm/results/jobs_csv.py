@@ -13,13 +13,13 @@ import numpy as np
 
 from farm.core.errors import InputError, file_access
 from farm.core.model import Outcome
-from farm.results.jobs_table import AT_ONCE, COLUMNS, KINDS, Column, JobTable, joined
+from farm.results.jobs_table import AT_ONCE, COLUMNS, EMPTY, Column, JobTable, joined
 
 OUTCOMES = (*get_args(Outcome), "lost")
 #: of the columns of numbers that have no empty cells
 _FULL: Mapping[str, Any] = {"submitted_at_s": list[float], "attempts": list[int]}
-_ALLOWED = {np.float64: "a number", np.int64: "a whole number", np.str_: ", ".join(OUTCOMES)}
-_WRONG = (ValueError, OverflowError, msgspec.MsgspecError)
+#: by the kind of a column's type
+_ALLOWED = {"f": "a number", "i": "a whole number", "U": ", ".join(OUTCOMES)}
 
 
 def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
@@ -30,12 +30,12 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
         for number, table in enumerate(tables):
             if number == 0:
                 writer.writerow(table.columns)
-            writer.writerows(zip(*map(cells_of, table.to_dict().values()), strict=True))
+            writer.writerows(zip(*map(_cells, table.to_dict().values()), strict=True))
             count += len(table)
     return count
 
 
-def cells_of(column: Column) -> Sequence[Any]:
+def _cells(column: Column) -> Sequence[Any]:
     """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
     values: list[Any] = column.tolist()
     if column.dtype != np.float64 or not values:
@@ -83,35 +83,29 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
             raise InputError(f"{path}, line {line}: {wrong}")
     columns: dict[str, Column] = {}
     for place, name in enumerate(header):
+        cells = [cells[place] for _, cells in lines]
         try:
-            columns[name] = _column(name, [cells[place] for _, cells in lines])
-        except _WRONG:
-            line, cell = next((n, c[place]) for n, c in lines if not _is_valid(name, c[place]))
-            wrong = f"{name}: found {cell!r:.60}; allowed: {_ALLOWED[KINDS[name]]}"
-            raise InputError(f"{path}, line {line}: {wrong}") from None
+            columns[name] = _column(name, cells)
+        except (ValueError, OverflowError, msgspec.MsgspecError):
+            if len(lines) > 1:  # each is read alone, up to the wrong one
+                for one in lines:
+                    _table(path, header, [one])
+            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[EMPTY[name].dtype.kind]}"
+            raise InputError(f"{path}, line {lines[0][0]}: {wrong}") from None
     return JobTable(columns)
 
 
 def _column(name: str, cells: list[str]) -> Column:
     """Return the column of these cells; numbers are read as JSON, many times as fast as singly.
 
-    Raises one of ``_WRONG``.
+    Raises ValueError, OverflowError, or an error of msgspec.
     """
-    kind = KINDS.get(name, np.str_)
-    if kind is np.str_:
-        if name == "outcome" and not set(cells).issubset(OUTCOMES):
-            raise ValueError
-        return np.array(cells, kind)
+    if name == "outcome" and not set(cells).issubset(OUTCOMES):
+        raise ValueError
+    if name not in COLUMNS or EMPTY[name].dtype.kind == "U":
+        return np.array(cells, np.str_)
     text = ",".join(cells if name in _FULL else [cell or "null" for cell in cells])
     numbers = msgspec.json.decode(f"[{text}]", type=_FULL.get(name, list[float | None]))
     if len(numbers) != len(cells):  # a cell has a comma
         raise ValueError
-    return np.array(numbers, kind)
-
-
-def _is_valid(name: str, cell: str) -> bool:
-    try:
-        _column(name, [cell])
-    except _WRONG:
-        return False
-    return True
+    return np.array(numbers, EMPTY[name].dtype)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
-from farm.core.model import Job, Platform
+from farm.core.model import Job
 from farm.results.json_names import json_name
 from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Flags, Numbers, floats
+from farm.results.summary.job_columns import OUTCOMES, Ends, Flags, Numbers, floats
 from farm.results.summary.records import RunRecords
 
 Column = NDArray[Any]
@@ -24,35 +24,12 @@ Column = NDArray[Any]
 AT_ONCE = 4096
 """Rows that are made, written and read together."""
 
-KINDS: Mapping[str, Any] = {
-    "job_id": np.str_,
-    "matrix": np.str_,
-    "invocation": np.str_,
-    "platform": np.str_,
-    "kind": np.str_,
-    "submitted_at_s": np.float64,
-    "dispatched_at_s": np.float64,
-    "started_at_s": np.float64,
-    "finished_at_s": np.float64,
-    "outcome": np.str_,
-    "attempts": np.int64,
-    "builder": np.str_,
-    "waiting_time_s": np.float64,
-    "service_time_s": np.float64,
-    "response_time_s": np.float64,
-    "stretch": np.float64,
-    "declared_time_s": np.float64,
-    "estimated_dispatch_at_s": np.float64,
-}
-"""The columns of every run, in order, with their types (docs/reference/results.md)."""
-COLUMNS = tuple(KINDS)
-
-#: the fields of a job that are marked as a ``Column``; they follow the others
-_MARKED = tuple(
-    field.name
+#: the fields of a job that are marked as a ``Column``, by the names of their columns
+_MARKED = {
+    json_name(field.name): field.name
     for field in msgspec.structs.fields(Job)
     if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
-)
+}
 
 
 class JobTable:
@@ -98,9 +75,13 @@ class JobTable:
         arrived_at = self["finished_at_s"] - self["response_time_s"]
         return np.where(np.isnan(arrived_at), self["submitted_at_s"], arrived_at)
 
-    def of_served(self, column: str) -> Floats:
-        """Return a column of numbers, NaN for cancelled jobs: they were not served."""
-        return np.where(self["outcome"] == "cancelled", np.nan, self[column])
+    def counted(self, column: str) -> Floats:
+        """Return a column of numbers, NaN for the jobs that the summary leaves out of it.
+
+        A cancelled job was not served: if it started, only its waiting time counts.
+        """
+        left_out = (self["outcome"] == "cancelled") & (column != "waiting_time_s")
+        return np.where(left_out, np.nan, self[column])
 
     def taken(self, rows: Flags | Numbers | slice) -> JobTable:
         """Return the table of some rows, by flags or by numbers."""
@@ -149,11 +130,11 @@ def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[J
     ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
     """
     for place in range(0, len(records.ends), AT_ONCE):
-        ends = records.ends[place : place + AT_ONCE]
-        jobs = [(end.job, end.submitted_at) for end in ends]
-        yield _table(jobs, records.estimates, fair_share, _lives(ends))
-    lost = {"outcome": ["lost"] * len(records.unended)}
-    yield _table(records.unended, records.estimates, fair_share, lost)
+        yield _table(records.ends[place : place + AT_ONCE], records.estimates, fair_share)
+    endless = [EndJob(job, "cancelled", 0, at, math.nan) for job, at in records.unended]
+    lost = _table(endless, records.estimates, fair_share)
+    lost["outcome"][:] = "lost"
+    yield lost
 
 
 def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
@@ -167,56 +148,45 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
     return "/".join([attributes[key] for key in keys if key in attributes])
 
 
-@lru_cache(maxsize=1024)
-def _platform_name(platform: Platform) -> str:
-    return str(platform)
-
-
 def _table(
-    submitted: Sequence[tuple[Job, float]],
-    estimates: Mapping[str, float | None],
-    fair_share: Sequence[str],
-    lives: Mapping[str, Any],
+    jobs: Sequence[EndJob], estimates: Mapping[str, float | None], fair_share: Sequence[str]
 ) -> JobTable:
-    """Return the table of submitted jobs and their ``lives``; what they lack is empty."""
-    jobs = [job for job, _ in submitted]
-    known = {
-        "job_id": [job.id for job in jobs],
-        "matrix": [job.matrix or "" for job in jobs],
-        "invocation": [invocation_of(job.attributes, fair_share) for job in jobs],
-        "platform": [_platform_name(job.platform) for job in jobs],
-        "kind": [job.kind for job in jobs],
-        "submitted_at_s": [submitted_at for _, submitted_at in submitted],
-        "declared_time_s": [job.declared_time for job in jobs],
-        "estimated_dispatch_at_s": [estimates.get(job.id) for job in jobs],
-        **lives,
-    }
-    empty = {np.str_: "", np.int64: 0, np.float64: np.nan}
+    builders: dict[str, int] = {}
+    ends = Ends.of(jobs, builders)
+    invocations = [invocation_of(one, fair_share) for one in ends.attributions]
+    response_time, alone = ends.finished_at - ends.arrived_at, ends.service_time
     columns = {
-        name: np.array(known[name], kind) if name in known else np.full(len(jobs), empty[kind])
-        for name, kind in KINDS.items()
+        "job_id": np.array([end.job.id for end in jobs], np.str_),
+        "matrix": _texts(ends.matrices, ends.matrix),
+        "invocation": _texts(invocations, ends.attribution),
+        "platform": _texts(ends.platforms, ends.platform),
+        "kind": np.array([end.job.kind for end in jobs], np.str_),
+        "submitted_at_s": floats([end.submitted_at for end in jobs]),
+        "dispatched_at_s": ends.dispatched_at,
+        "started_at_s": ends.started_at,
+        "finished_at_s": ends.finished_at,
+        "outcome": _texts(OUTCOMES, ends.outcome),
+        "attempts": ends.attempts,
+        "builder": _texts(builders, ends.builder),
+        "waiting_time_s": ends.started_at - ends.arrived_at,
+        "service_time_s": np.where(ends.builder < 0, np.nan, ends.finished_at - ends.started_at),
+        "response_time_s": response_time,
+        "stretch": response_time / np.where(alone > 0, alone, np.nan),
+        "declared_time_s": floats([end.job.declared_time for end in jobs]),
+        "estimated_dispatch_at_s": floats([estimates.get(end.job.id) for end in jobs]),
     }
-    marked = {json_name(name): np.array([getattr(job, name) for job in jobs]) for name in _MARKED}
+    marked = {
+        name: np.array([getattr(end.job, field) for end in jobs]) for name, field in _MARKED.items()
+    }
     return JobTable(columns | marked)
 
 
-def _lives(ends: Sequence[EndJob]) -> dict[str, Any]:
-    """Return what the ends of jobs say of their lives, by column."""
-    arrived_at = floats([end.job.arrival(end.submitted_at) for end in ends])
-    started_at, finished_at = floats([e.started_at for e in ends]), [e.finished_at for e in ends]
-    response_time = finished_at - arrived_at
-    alone = floats([end.job.service_time for end in ends])
-    ran = np.array([end.builder is not None for end in ends], np.bool_)
-    none = np.full(len(ends), np.nan)
-    return {
-        "dispatched_at_s": [end.dispatched_at for end in ends],
-        "started_at_s": started_at,
-        "finished_at_s": finished_at,
-        "outcome": [end.outcome for end in ends],
-        "attempts": [end.attempts for end in ends],
-        "builder": [end.builder or "" for end in ends],
-        "waiting_time_s": started_at - arrived_at,
-        "service_time_s": np.where(ran, finished_at - started_at, np.nan),
-        "response_time_s": response_time,
-        "stretch": np.divide(response_time, alone, out=none, where=alone > 0),
-    }
+def _texts(values: Iterable[object], numbers: Numbers) -> Column:
+    """Return the values of these numbers as text; -1: empty."""
+    return np.array([*map(str, values), ""])[numbers]
+
+
+EMPTY = _table((), {}, ())
+"""A table of no jobs, with the types of the columns."""
+COLUMNS = tuple(name for name in EMPTY.columns if name not in _MARKED)
+"""The columns of every run, in order (docs/reference/results.md)."""

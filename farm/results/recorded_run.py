@@ -10,14 +10,14 @@ from pathlib import Path
 from farm.core.errors import InputError
 from farm.results.jobs_table import JobTable, joined, tables_of
 from farm.results.log.reader import Entry, entries_of
-from farm.results.run_directory import RunDirectory, RunState
+from farm.results.run_directory import Run, RunDirectory, RunState
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 
 
 class RecordedRun:
-    """A finished run that is in memory; read as ``farm.results.run_directory.Run`` is."""
+    """A finished run that is in memory; read as ``Run`` is."""
 
     path = None
 
@@ -90,6 +90,10 @@ class RecordedRun:
         if self._log is None:
             raise InputError("events: none were kept of this run; allowed: keep_events=True")
         return self._log
+
+
+FinishedRun = Run | RecordedRun
+"""Read back, or in memory: its summary, scenario, jobs and events, and ``save``."""
 
 
 def now() -> str:

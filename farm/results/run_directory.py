@@ -159,6 +159,8 @@ class RunDirectory:
 class Run:
     """A run that was read back; its larger files are read on first use."""
 
+    has_events = True
+
     def __init__(self, path: Path, meta: Meta, summary: Summary | None) -> None:
         self.path = path
         self.meta = meta

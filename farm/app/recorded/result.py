@@ -13,8 +13,8 @@ import numpy as np
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.jobs_table import JobTable, joined
-from farm.results.recorded_run import RecordedRun
-from farm.results.run_directory import Run, load_run
+from farm.results.recorded_run import FinishedRun
+from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
@@ -34,7 +34,7 @@ class Result:
     'farm-opened'
     """
 
-    def __init__(self, kept: Run | RecordedRun) -> None:
+    def __init__(self, kept: FinishedRun) -> None:
         self.kept = kept
 
     @cached_property
@@ -89,7 +89,7 @@ class Result:
     @property
     def has_events(self) -> bool:
         """Whether ``events`` were kept."""
-        return not isinstance(self.kept, RecordedRun) or self.kept.has_events
+        return self.kept.has_events
 
     def plot(self, figure: str = "queue") -> list[Chart]:
         """Return the charts of a figure, which can be shown in notebooks and saved as SVG.
@@ -177,7 +177,7 @@ def open_run(path: str | Path) -> Result:
     return Result(load_run(path))
 
 
-def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Comparison:
+def compare(*runs: Result | str | Path, relevant: float = RELEVANT) -> Comparison:
     """Compare the first run with each of the others, given as results or run directories.
 
     Runs that differ only by their seed are pooled. A difference is better or worse if it is
@@ -192,11 +192,7 @@ def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Com
     """
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
-    kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
+    kept = [(one if isinstance(one, Result) else open_run(one)).kept for one in runs]
     from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
 
     return compare_runs(kept, relevant=relevant)
-
-
-def _run_of(given: Run | str | Path) -> Run:
-    return given if isinstance(given, Run) else load_run(given)

@@ -30,8 +30,7 @@ from farm.results.comparison.significance import (
 )
 from farm.results.jobs_table import JobTable, joined
 from farm.results.json_names import json_name
-from farm.results.recorded_run import RecordedRun
-from farm.results.run_directory import Run
+from farm.results.recorded_run import FinishedRun
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import Flags, known
 
@@ -96,18 +95,15 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-ComparedRun = Run | RecordedRun
-
-
 class Setting:
     """Runs of one scenario, in one world, under one policy, with different seeds."""
 
-    def __init__(self, run: ComparedRun) -> None:
+    def __init__(self, run: FinishedRun) -> None:
         self.runs = {run.summary.seed: run}
         self.key = setting_of(run)
 
     @property
-    def first(self) -> ComparedRun:
+    def first(self) -> FinishedRun:
         """The run that was named first."""
         return next(iter(self.runs.values()))
 
@@ -124,13 +120,13 @@ class Setting:
         return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
 
 
-def setting_of(run: ComparedRun) -> str:
+def setting_of(run: FinishedRun) -> str:
     """Return a value that is equal for runs that differ by their seed alone."""
     text = re.sub(r"(?m)^seed:.*\n?", "", run.scenario_text)
     return f"{run.summary.world}\n{run.summary.policy}\n{text}"
 
 
-def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
+def settings_of(runs: Sequence[FinishedRun]) -> list[Setting]:
     """Return the settings in order of their first runs; a repeated seed starts another one.
 
     If all runs are of one setting there is nothing to pool: each run is a setting.
@@ -146,7 +142,7 @@ def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
     return settings if len(settings) > 1 else [Setting(run) for run in runs]
 
 
-def compare(runs: Sequence[ComparedRun], *, relevant: float = RELEVANT) -> Comparison:
+def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Comparison:
     """Compare the first setting with each of the others, pooling the seeds of a setting.
 
     A difference below ``relevant``, a share of the base, is called small. The bootstrap's resamples
@@ -182,7 +178,7 @@ class Pairs(NamedTuple):
 
     def differences(self, column: str) -> Floats:
         """Return other - base, for the jobs that have the value in both runs."""
-        return known(_values(self.other, column) - _values(self.base, column))
+        return known(self.other.counted(column) - self.base.counted(column))
 
 
 class CommonJobs:
@@ -213,7 +209,7 @@ class CommonJobs:
         return ""
 
 
-def _counted(run: ComparedRun) -> JobTable:
+def _counted(run: FinishedRun) -> JobTable:
     window, arrived_at = run.summary.window, run.jobs.arrived_at
     return run.jobs.taken((window.start <= arrived_at) & (arrived_at < window.end))
 
@@ -238,7 +234,7 @@ def _same_jobs(pairs: Pairs) -> Flags:
 
 def _time_alone(jobs: JobTable) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 ÷ 0: it took no time
-        return jobs.of_served("response_time_s") / jobs["stretch"]
+        return jobs.counted("response_time_s") / jobs["stretch"]
 
 
 def _compare_metric(
@@ -270,7 +266,7 @@ def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) 
         return None
     if found.count:
         return paired_interval(found.pairs.differences(metric.of_jobs), np.random.default_rng(1))
-    one, two = (known(_values(jobs, metric.of_jobs)) for jobs in (found.base, found.other))
+    one, two = (known(jobs.counted(metric.of_jobs)) for jobs in (found.base, found.other))
     return welch_interval(one, two)
 
 
@@ -322,11 +318,6 @@ def _agreement(base: Setting, other: Setting, jobs: JobByJob | None) -> Agreemen
         same_outcomes=jobs is not None
         and jobs.ended_differently == jobs.only_base == jobs.only_other == 0,
     )
-
-
-def _values(jobs: JobTable, column: str) -> Floats:
-    """Return a column, NaN where the summary does not count it: a cancelled job was not served."""
-    return jobs[column] if column == "waiting_time_s" else jobs.of_served(column)
 
 
 def _median(values: Floats) -> float | None:

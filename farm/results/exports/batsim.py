@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -39,21 +39,11 @@ from farm.core.events import (
     JobFinished,
     UndrainRequested,
 )
-from farm.results.jobs_csv import cells_of
+from farm.results.jobs_csv import write_jobs
 from farm.results.jobs_table import JobTable
 from farm.results.run_directory import Run
 from farm.results.summary.job_columns import Numbers, known, numbered, total
 
-COLUMNS = (
-    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
-    "requested_time", "success", "final_state", "starting_time", "execution_time", "finish_time",
-    "waiting_time", "turnaround_time", "stretch", "allocated_resources", "metadata",
-)  # fmt: skip
-#: the columns of ours from starting_time to stretch
-TIMES = (
-    "started_at_s", "service_time_s", "finished_at_s", "waiting_time_s", "response_time_s",
-    "stretch",
-)  # fmt: skip
 STATES = (
     "time", "nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_computing",
 )  # fmt: skip
@@ -71,10 +61,7 @@ def export(run: Run, out: Path) -> int:
     jobs = run.jobs
     resource, resources = numbered([name or None for name in jobs["builder"].tolist()])
     builders = len(resources)
-    with (out / "jobs.csv").open("w", encoding="utf-8", newline="") as sink:
-        table = csv.writer(sink, lineterminator="\n")
-        table.writerow(COLUMNS)
-        table.writerows(zip(*_columns(run.summary.name, jobs, resource), strict=True))
+    write_jobs(out / "jobs.csv", [_table(run.summary.name, jobs, resource)])
     _write_states(run, out / "machine_states.csv")
     for name, content in (
         ("schedule", _schedule(jobs, builders)), ("workload", _workload(jobs, builders)),
@@ -84,15 +71,29 @@ def export(run: Run, out: Path) -> int:
     return len(jobs)
 
 
-def _columns(workload: str, jobs: JobTable, resource: Numbers) -> Iterator[Sequence[Any]]:
-    """Yield the cells of each column."""
-    count, outcomes = len(jobs), jobs["outcome"].tolist()
-    yield from (jobs["job_id"].tolist(), [workload] * count, jobs["kind"].tolist())
-    yield from (cells_of(jobs.arrived_at), [1] * count)
-    yield [cell or -1 for cell in cells_of(jobs["declared_time_s"])]
-    yield from ([int(one == "succeeded") for one in outcomes], [FINAL[one] for one in outcomes])
-    yield from (cells_of(jobs[name]) for name in TIMES)
-    yield from (["" if number < 0 else number for number in resource.tolist()], [""] * count)
+def _table(workload: str, jobs: JobTable, resource: Numbers) -> JobTable:
+    """Return the table of jobs with Batsim's columns."""
+    count, outcome, declared = len(jobs), jobs["outcome"], jobs["declared_time_s"]
+    return JobTable(
+        {
+            "job_id": jobs["job_id"],
+            "workload_name": np.full(count, workload),
+            "profile": jobs["kind"],
+            "submission_time": jobs.arrived_at,
+            "requested_number_of_resources": np.ones(count, np.int64),
+            "requested_time": np.where(np.isnan(declared), -1.0, declared),
+            "success": (outcome == "succeeded").astype(np.int64),
+            "final_state": np.array([FINAL[one] for one in outcome.tolist()]),
+            "starting_time": jobs["started_at_s"],
+            "execution_time": jobs["service_time_s"],
+            "finish_time": jobs["finished_at_s"],
+            "waiting_time": jobs["waiting_time_s"],
+            "turnaround_time": jobs["response_time_s"],
+            "stretch": jobs["stretch"],
+            "allocated_resources": np.where(resource < 0, "", resource.astype(np.str_)),
+            "metadata": np.full(count, ""),
+        }
+    )
 
 
 class _Machine(msgspec.Struct):

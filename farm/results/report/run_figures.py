@@ -108,9 +108,8 @@ class RunFigures:
     def _distribution(self) -> list[Chart]:
         chart = Chart("Distribution of waiting and response times", y="% of the jobs")
         longest = 1.0
-        waiting = known(self._table["waiting_time_s"])
-        response = known(self._table.of_served("response_time_s"))
-        for name, values in (("waiting", waiting), ("response", response)):
+        for name in ("waiting", "response"):
+            values = known(self._table.counted(f"{name}_time_s"))
             if len(values):
                 shares = np.linspace(0.0, 1.0, min(len(values), 300))
                 points = np.quantile(values, shares, method="inverted_cdf")
@@ -196,15 +195,13 @@ class RunFigures:
 
     def _estimates(self) -> list[Chart]:
         """Draw the estimates at submission against the outcome: median and middle 80 %."""
-        estimated, dispatched = (
-            self._table[name] for name in ("estimated_dispatch_at_s", "dispatched_at_s")
-        )
-        both = ~np.isnan(estimated) & ~np.isnan(dispatched)
+        arrived = self._jobs.arrived
+        said = np.maximum(0.0, self._table["estimated_dispatch_at_s"] - arrived)
+        came = np.maximum(0.0, self._table["dispatched_at_s"] - arrived)
+        both = ~np.isnan(said + came)
         if both.sum() < 2:
             return []
-        said, came = (
-            np.maximum(0.0, times - self._jobs.arrived)[both] for times in (estimated, dispatched)
-        )
+        said, came = said[both], came[both]
         order = np.argsort(said, kind="stable")
         groups = [g for g in np.array_split(order, min(20, len(order) // 2)) if len(g)]
         middle = [float(np.median(said[group])) for group in groups]
