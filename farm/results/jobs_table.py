@@ -116,11 +116,11 @@ def _library(name: str) -> Any:
 
 
 def joined(tables: Iterable[JobTable]) -> JobTable:
-    """Return one table of the rows of one table or more, which have the same columns."""
-    first, *others = tables
-    filled = [table for table in (first, *others) if len(table)] or [first]
+    """Return one table of the rows of all these, which have the same columns."""
+    parts = list(tables)
+    filled = [part for part in parts if len(part)] or [*parts, EMPTY][:1]
     return JobTable(
-        {name: np.concatenate([table[name] for table in filled]) for name in first.columns}
+        {name: np.concatenate([part[name] for part in filled]) for name in filled[0].columns}
     )
 
 

@@ -158,7 +158,8 @@ class Results(Sequence[Result]):
     @cached_property
     def jobs(self) -> JobTable:
         """The jobs of all runs; the first column is the seed."""
-        seeds = np.repeat([one.kept.summary.seed for one in self], [len(one.jobs) for one in self])
+        numbers = np.array([len(one.jobs) for one in self], np.int64)
+        seeds = np.repeat([one.kept.summary.seed for one in self], numbers)
         return JobTable({"seed": seeds} | joined(one.jobs for one in self).to_dict())
 
     def __repr__(self) -> str:

@@ -62,7 +62,7 @@ def _header(run: Run, names: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield f"; MaxNodes: {max(1, run.summary.builders.max_running)}\n"
     for what, numbered_names in names.items():
         for number, name in enumerate(numbered_names, start=1):
-            yield f"; {what}: {number} {name}\n"
+            yield f"; {what}: {number} {' '.join(name.split())}\n"  # in one line
 
 
 def _numbers(names: Sequence[str]) -> tuple[Numbers, list[str]]:
