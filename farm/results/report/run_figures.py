@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class RunFigures:
 
     def __init__(self, summary: Summary, jobs: JobTable, log_lines: Iterable[bytes] | None) -> None:
         self._summary = summary
-        self._table = jobs
+        self._table, self._jobs = jobs, Jobs(jobs)
         self._log_lines = log_lines
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
             "queue": self._queue,
@@ -53,10 +52,6 @@ class RunFigures:
         if name not in self._drawn:
             raise InputError(f"figure: {not_among(name, self._drawn)}")
         return self._drawn[name]() if len(self._table) else []
-
-    @cached_property
-    def _jobs(self) -> Jobs:
-        return Jobs(self._table)
 
     @property
     def _time(self) -> tuple[str, float]:
