@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
+from farm.core.json_names import json_name
 from farm.core.model import Job
-from farm.results.json_names import json_name
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import OUTCOMES, Ends, Flags, Numbers, floats
 from farm.results.summary.records import RunRecords

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
+from farm.core.json_names import json_name
 from farm.results.comparison.metrics import (
     METRICS,
     RELEVANT,
@@ -29,7 +30,6 @@ from farm.results.comparison.significance import (
     welch_interval,
 )
 from farm.results.jobs_table import JobTable, joined
-from farm.results.json_names import json_name
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import Flags, known
