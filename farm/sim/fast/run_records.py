@@ -101,14 +101,13 @@ def _end_columns(played: Played) -> Ends:
 
 def _span_columns(played: Played) -> Spans:
     made = _made(played)
-    joined = ~np.isnan(made["joined_at"])
     slots, speeds = (played.farm.pools[name][made["pool"]] for name in ("slots", "speed"))
     pool, pools = in_order_of_appearance(made["pool"])
     return Spans(
         builder=np.arange(len(made)),
         pool=pool,
-        slots=np.where(joined, slots, 1),
-        speed=np.where(joined, speeds, 1.0),
+        slots=slots,
+        speed=speeds,
         requested_at=made["requested_at"],
         joined_at=made["joined_at"],
         gone_at=made["gone_at"],
