@@ -227,8 +227,8 @@ class ProcessBackend(Backend):
             self._absence = ""
         name = self._missing.overdue(self._staying, hosts, self._clock())
         if name is not None:
-            self._absence = f"builder host {name} lived, but was missing for {MISSING_TIME:g}s"
-            log.error("%s: replaced", self._absence)
+            missing = f"builder host {name} lived, but was missing for {MISSING_TIME:g}s"
+            self._absence = f"{missing}: replaced"
             self.hosts[name].kill()
             self._ending.add(name)
 
