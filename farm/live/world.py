@@ -121,6 +121,8 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
+        #: when reports were last read (real)
+        self._read_at = time.monotonic()
         self._committed = dict(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
@@ -196,6 +198,10 @@ class LiveWorld:
         """Return which of these jobs the store knows, live or ended."""
         return self._ask(lambda: self._store.known(job_ids))
 
+    def server_time(self) -> float:
+        """Return the time of day by the server's clock (Unix)."""
+        return self._calling(self._store.server_time)
+
     def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
@@ -254,8 +260,9 @@ class LiveWorld:
             self._cycle_began = now
         else:
             self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
-        if now - began > timeout + 1.0:
+        if now - self._read_at > timeout + self.roster.patience.gap:
             self.roster.excuse(now)
+        self._read_at = now
         for entry in entries:
             self._note_messages(None)
             self._current = entry
@@ -264,10 +271,11 @@ class LiveWorld:
             self._current = None
         if self.intake.beats:
             self._compare_beats(at)
-        if not self._inbox.is_behind and self.roster.silent(now):
+        # of what hosts sent after it began, a turn may have read nothing
+        if not self._inbox.is_behind and self.roster.silent(began):
             # a server that is full answers us, and keeps hosts silent
             self._calling(self._store.write_something)
-            for host in self.roster.silent(now):
+            for host in self.roster.silent(began):
                 self.intake.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
@@ -384,8 +392,8 @@ class LiveWorld:
             self._show()
 
     def _compare_beats(self, at: float) -> None:
-        beats, self.intake.beats = self.intake.beats, []
-        latest = {host.name: (host, beat) for host, beat in beats}
-        queued = self._ask(lambda: self._store.queued_messages(latest))
-        for name, (host, beat) in latest.items():
-            self.intake.compare(host, beat, queued[name], at)
+        beats, self.intake.beats = self.intake.beats, {}
+        queued = self._ask(lambda: self._store.queued_messages(beats))
+        for name, parts in beats.items():
+            for host, beat in parts:
+                self.intake.compare(host, beat, queued[name], at)

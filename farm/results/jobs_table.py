@@ -14,8 +14,8 @@ from msgspec.structs import astuple
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, file_access
+from farm.core.json_names import json_name
 from farm.core.model import Job, Outcome, Platform
-from farm.results.json_names import json_name
 from farm.results.summary.records import RunRecords
 
 AT_ONCE = 4096

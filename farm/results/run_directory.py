@@ -21,8 +21,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
+from farm.core.json_names import json_name
 from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
-from farm.results.json_names import json_name
 from farm.results.log.reader import Entry, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName

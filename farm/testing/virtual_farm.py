@@ -27,7 +27,7 @@ from farm.live.store.job_reader import state_of
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Ask, Report
+from farm.live.wire.messages import Ask, Report, limit_arrival
 from farm.live.wire.pool_report import FarmStatus
 from farm.sim.simulation import Simulation
 from farm.units import parse_time
@@ -130,6 +130,8 @@ class VirtualFarm:
             return  # provisioners and questions: no service behind the inbox answers
         event = msgspec.structs.replace(report, at=self.at)
         if isinstance(event, JobsSubmitted):
+            for job in event.jobs:
+                limit_arrival(job, self.at)
             self._submitted += len(event.jobs)
         self._handle(event)
 

@@ -131,7 +131,7 @@ def test_a_fixed_pool_is_left_to_hosts_that_play_many_builders(world):
 
 @pytest.mark.parametrize("what", ["launch", "remove", "give up", "plan", "registration", "hosts"])
 def test_a_provisioner_that_was_paused_in_its_look_does_nothing(world, what):
-    """Another one took over meanwhile, and what was seen before the pause is not true any more."""
+    """Another one has taken over, and what was seen before the pause is not true any more."""
     is_paused: list[bool] = []
     service = world.start(is_in_charge=lambda: not is_paused)
     looks = {"registration": 0, "plan": 1, "launch": 2}.get(what, 4)

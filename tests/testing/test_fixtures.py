@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested, DrainRequested
 from farm.core.model import Job
@@ -67,6 +68,16 @@ def test_the_same_farm_again_does_the_same() -> None:
         return [(one.job.id, one.finished_at) for one in found]  # type: ignore[union-attr]
 
     assert played() == played()
+
+
+def test_no_job_of_a_virtual_farm_arrives_after_it_was_submitted() -> None:
+    """As on a live farm, whatever its submitter wrote on it."""
+    built = VirtualFarm("mm1")
+    built.submit(Job(id="ahead", service_time=60.0, arrived_at=3600.0))
+    built.advance("2m")
+    end = built.operator.job("ahead")
+    assert isinstance(end, EndJob)
+    assert (end.job.arrived_at, end.finished_at) == (0.0, 60.0)
 
 
 def test_waiting_for_an_idle_farm_is_bounded() -> None:

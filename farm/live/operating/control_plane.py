@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,6 @@ class Desk:
             ended jobs is kept.
         keep_ended: that number.
         scenario: the resolved scenario, for images of the whole farm.
-        wall: real time, for people and other machines (Unix seconds).
     """
 
     def __init__(
@@ -71,7 +70,6 @@ class Desk:
         long_lived: bool = False,
         keep_ended: int = 100_000,
         scenario: Mapping[str, Any] | None = None,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
@@ -84,7 +82,6 @@ class Desk:
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
         self._next_saving = 0.0
-        self._wall = wall
         self._next_report = 0.0
         self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
@@ -305,7 +302,7 @@ class Desk:
         told = {field: getattr(status, field) for field in LiveStatus.__struct_fields__}
         return FarmStatus(
             **told | {"builders": {name: count for name, count in builders.items() if count}},
-            written_at=self._wall(),
+            written_at=world.server_time(),
             speed=world.clock.speed,
             queues=queues,
             ended_last_minute=len(self._ended_at),

@@ -89,7 +89,7 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
 class FarmStatus(LiveStatus, frozen=True, kw_only=True):
     """The farm at a glance; its lost builders are those of the last minutes."""
 
-    #: real time (Unix) of this status: an old one means that no scheduler is running
+    #: when, by the server's clock (Unix): an old one means that no scheduler is running
     written_at: float
     speed: float
     #: waiting jobs by platform

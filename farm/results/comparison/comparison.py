@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
+from farm.core.json_names import json_name
 from farm.results.comparison.metrics import (
     METRICS,
     RELEVANT,
@@ -29,7 +30,6 @@ from farm.results.comparison.significance import (
     welch_interval,
 )
 from farm.results.jobs_table import JobRow
-from farm.results.json_names import json_name
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import Run
 from farm.results.summary.descriptive_statistics import Floats

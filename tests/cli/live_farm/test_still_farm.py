@@ -184,7 +184,7 @@ def test_cancelling_on_a_farm_that_reads_no_submissions(still: StillFarm, monkey
     assert still.cancelled() == ["old"]
 
 
-def test_cancelling_a_job_that_must_wait_again_meanwhile(still: StillFarm, monkeypatch):
+def test_cancelling_a_job_that_must_wait_again_just_then(still: StillFarm, monkeypatch):
     """Its builder is lost between a look at the waiting jobs and one at the running ones."""
     still.wait("w", attributes={"user": "ann"})
     still.run("r", attributes={"user": "ann"})

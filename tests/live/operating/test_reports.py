@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from farm.app.api import load_scenario
+from farm.app.jobs.submission import play
+from farm.core.errors import ServerError
+from farm.core.events import JobsSubmitted
 from farm.live.operating import control_plane
+from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import Ask, Plan, Watch
+from farm.processes.signals import StopRequest
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 
@@ -67,3 +76,64 @@ def test_the_status_says_whether_there_are_invocations(
     Desk(leader.scheduler, POOLS, long_lived=True, scenario=scenario).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
+
+
+@pytest.mark.live
+def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys):
+    """The reason comes in the place of an answer, and is the message."""
+    with FarmClient(server.url, keys.prefix) as operator:
+
+        def refuse(question: Ask) -> None:
+            Leader(server.url, keys, Clock()).world.notices.reply(BUSY, question.reply_to)
+
+        operator.send = refuse  # type: ignore[method-assign]
+        with pytest.raises(ServerError, match="too many questions wait"):
+            operator.ask("job", "a")
+
+
+@pytest.fixture
+def one_hour_ahead(monkeypatch):
+    """Set the clock of this machine forward, for as long as the context lasts."""
+    right = time.time
+
+    @contextlib.contextmanager
+    def ahead():
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: right() + 3600.0)
+            yield
+
+    return ahead
+
+
+@pytest.mark.live
+def test_only_the_servers_clock_says_whether_a_scheduler_runs(
+    server: Server, keys: Keys, one_hour_ahead
+):
+    """Neither the scheduler's machine nor the operator's needs the right time."""
+    leader = Leader(server.url, keys, Clock())
+    with one_hour_ahead():
+        Desk(leader.scheduler, POOLS, long_lived=True).tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        status = operator.status()
+        with one_hour_ahead():
+            assert operator.is_attended()
+            assert operator.age(status) < FRESH
+        assert operator.is_attended()
+        old = msgspec.structs.replace(status, written_at=status.written_at - FRESH)
+        assert not operator.is_attended(old)
+
+
+@pytest.mark.live
+def test_a_load_is_submitted_by_the_farms_time(server: Server, keys: Keys, one_hour_ahead):
+    """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
+    leader = Leader(server.url, keys, Clock())
+    Desk(leader.scheduler, POOLS, long_lived=True).tick(leader.world)
+    workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
+    pools = [{"name": "linux", "builders": 1}]
+    scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})
+    with FarmClient(server.url, keys.prefix) as operator, one_hour_ahead():
+        assert play(scenario, operator, "load", 100, StopRequest(), lambda *_: None) == (1, 0)
+    (entry,) = Inbox(leader.client, keys).read(0.0)
+    (submitted,) = entry.envelope.reports
+    assert isinstance(submitted, JobsSubmitted)
+    assert 0.0 <= submitted.jobs[0].arrived_at < FRESH
