@@ -97,15 +97,15 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.processor or 'any'}/{'virtual' if self.needs_virtual else 'native'}"
 
 
-MAX_LEVEL = 10**9
-"""The largest level or fair-share priority; the smallest is its negative."""
+LEAST_LEVEL, MAX_LEVEL = -(2**31), 2**31 - 1
+"""The smallest and the largest level or fair-share priority: those of REv2, with 32 bits."""
 MODES = ("timed", "stress", "memory", "mixed")
 """How a live builder runs a job: by letting time pass, or by real load."""
 
 AMOUNT = limit("a finite number, 0 or more", lambda found: 0.0 <= found < math.inf)
 LEVEL = limit(
-    f"a whole number, from -{MAX_LEVEL} to {MAX_LEVEL}",
-    lambda found: -MAX_LEVEL <= found <= MAX_LEVEL,
+    f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}",
+    lambda found: LEAST_LEVEL <= found <= MAX_LEVEL,
 )
 MODE = limit(", ".join(MODES), MODES.__contains__)
 THREADS = limit("a whole number, 1 or more", lambda found: found >= 1)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
 from farm.core.errors import InputError
-from farm.live.operating.client import FarmClient
+from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
 from farm.terminal.console import FarmConsole, counted, many
@@ -126,7 +126,7 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
     if trouble is not None:
         parts.append(_trouble(trouble))
-    if not client.is_attended(now):
-        age = format_roughly(time.time() - now.written_at)
-        parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
+    if (age := client.age(now)) >= FRESH:
+        silence = f"its scheduler has not reported for {format_roughly(age)}"
+        parts.append(Text(silence, style="bold red"))
     return Group(*parts)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from farm.core.fields import Limit, limit_of
-from farm.core.model import MAX_LEVEL, Cause, Job
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
 #: characters of an id: of a job, a builder, a host
@@ -175,10 +175,10 @@ def _unlimited(_: str, __: object) -> None:
 _items = _at_most(MAX_ITEMS, _value)
 _number = _within("a finite number", math.isfinite)
 _span = _within("a finite number, 0 or more", lambda span: 0 <= span < math.inf)
-_weight = _within(f"above 0, below {MAX_LEVEL}", lambda weight: 0 < weight < MAX_LEVEL)
+_weight = _within("above 0, below 1e9", lambda weight: 0 < weight < 1e9)
 _BY_TYPE: dict[type, Check] = {
     str: _text,
-    int: _whole(-MAX_LEVEL, MAX_LEVEL),
+    int: _whole(LEAST_LEVEL, MAX_LEVEL),
     float: _number,
     tuple: _items,
     dict: _pairs,
@@ -202,7 +202,7 @@ LIMITS: dict[str, Check] = {
     "speed": _within("a finite number above 0", lambda speed: 0 < speed < math.inf),
     "factors": _at_most(MAX_HELD, _number),
     "weights": _weights,
-    "aging_factor": _within(f"from 0, below {MAX_LEVEL}", lambda factor: 0 <= factor < MAX_LEVEL),
+    "aging_factor": _within("from 0, below 1e9", lambda factor: 0 <= factor < 1e9),
     "cause": _within(Cause.REQUESTED.value, lambda cause: cause is Cause.REQUESTED),
     "reports": _at_most(MAX_REPORTS),
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),

@@ -99,7 +99,7 @@ DispatchedLine = line_type(
 )
 
 #: what EndJob adds to the job-finished event that caused it
-_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason")
+_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason", "pool")
 _STORY = fields_of(EndJob, *_TOLD)
 FinishedLine = line_type(
     "FinishedLine",
@@ -118,7 +118,7 @@ EndedLine = line_type(
         *HEAD,
         ("job", str),
         *_required(fields_of(EndJob, "job")),
-        *_optional(fields_of(EndJob, "job", "cause")),
+        *_optional(fields_of(EndJob, "job", "cause", "pool")),
         ("cause", Cause | None, None),
         ("ended", bool, False),
         ("decided", bool, False),

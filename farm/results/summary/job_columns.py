@@ -169,6 +169,12 @@ def floats(values: Sequence[float | None]) -> Floats:
     return np.array(values, np.float64)
 
 
+def known(values: Floats) -> Floats:
+    """Return the values that are not NaN."""
+    there: Floats = values[~np.isnan(values)]
+    return there
+
+
 def total(values: Floats) -> float:
     """Return the sum, added up from first to last."""
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
