@@ -41,7 +41,7 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     outcome: Outcome | Literal["lost"]
     attempts: int
     builder: str
-    #: started - arrived; None: never started
+    #: started - arrived, at least 0; None: never started
     waiting_time: float | None = None
     #: finished - started; None: not running when it ended
     service_time: float | None = None
@@ -190,7 +190,7 @@ def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -
         outcome=end.outcome,
         attempts=end.attempts,
         builder=end.builder or "",
-        waiting_time=None if started_at is None else started_at - arrived_at,
+        waiting_time=None if started_at is None else max(0.0, started_at - arrived_at),
         service_time=finished_at - started_at if end.builder and started_at is not None else None,
         response_time=response,
         stretch=response / job.service_time if job.service_time > 0 else None,

@@ -116,7 +116,8 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     def waits(self, by: float = np.inf) -> Floats:
         """Return the waiting times of the jobs that started, and ended by an instant."""
         started = ~np.isnan(self.started_at) & (self.finished_at <= by)
-        return (self.started_at - self.arrived_at)[started]
+        waits: Floats = (self.started_at - self.arrived_at)[started]
+        return np.maximum(0.0, waits)  # a job may join an execution that began before it came
 
     def responses(self) -> Floats:
         """Return the response times of the jobs that were served."""
