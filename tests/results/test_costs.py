@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 import farm
+from farm.app.recorded.run_recorder import RunRecorder
+from farm.core.events import BuilderJoined
+from farm.core.model import Builder
+from farm.scenario import parse_scenario
 
 
 def two_platforms(**pool: Any) -> dict[str, Any]:
@@ -67,3 +71,38 @@ def test_parts_add_up_in_the_run_phase() -> None:
         assert rate == pytest.approx(summary["throughput_per_s"])
     time = sum(one["builder_time_s"] for one in summary["pools"].values())
     assert time == pytest.approx(summary["builder_time_s"])
+
+
+#: the last job ends in the second minute of an hour
+SHORT_LOAD: dict[str, Any] = {
+    "phases": {"ramp_up": "10m", "run": "1h"},
+    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
+    "workload": [{"arrivals": {"start": "10m", "every": "10s", "count": 5, "service_time": "20s"}}],
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+def test_builders_are_there_until_the_phases_end(engine: str) -> None:
+    """Also when nothing happens any more: two builders for an hour, 100 s of work."""
+    if engine == "fast":
+        pytest.importorskip("numba")
+    summary = farm.simulate(SHORT_LOAD, engine=engine).summary
+    assert summary["builder_time_s"] == 7200.0
+    assert summary["cost"] == pytest.approx(2.0)
+    assert summary["utilization"] == pytest.approx(100 / 7200)
+    assert summary["idle_share"] == pytest.approx(1 - 100 / 7200)
+
+
+@pytest.mark.parametrize(
+    ("end", "spans"),
+    [({}, (3600, 3500)), ({"until": 900.0}, (300, 200)), ({"state": "interrupted"}, (100, 0))],
+)
+def test_a_run_that_ends_before_its_phases_pays_until_then(
+    end: dict[str, Any], spans: tuple[int, int]
+) -> None:
+    """With ``duration`` until that instant, interrupted until its last event."""
+    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None)
+    for name, at in (("b", 0.0), ("c", 700.0)):
+        recorder.observers[0](BuilderJoined(at, Builder(id=name, pool="p", index=1)), [])
+    summary = recorder.finish("test", **end).summary
+    assert summary["builder_time_s"] == sum(spans)
