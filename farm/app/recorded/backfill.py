@@ -48,7 +48,7 @@ class Place(msgspec.Struct, frozen=True):
         It is the last one from which the run ended so long before it was made that no live
         metrics of a Prometheus can be in danger. Raises InputError for years beyond 1 to 9999.
         """
-        length = max((row.finished_at or 0.0 for row in run.jobs), default=0.0)
+        length = run.ended_at
         if began is None:
             made = datetime.fromisoformat(run.meta.ended or run.meta.started).timestamp()
             began = (made - IN_MEMORY - length) // DAY * DAY
