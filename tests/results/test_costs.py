@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import farm
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.core.events import BuilderJoined
 from farm.core.model import Builder
+from farm.results.summary.costs import Bill
 from farm.scenario import parse_scenario
 
 
@@ -45,6 +47,22 @@ def test_a_billing_unit_is_billed_whole() -> None:
     """A started hour is billed whole."""
     summary = farm.simulate(two_platforms(price=2.0, billing_unit="1h")).summary
     assert summary["cost"] == pytest.approx(2.0)
+
+
+def test_a_builder_of_no_time_pays_a_unit() -> None:
+    """Requested, and at once the run is over: at least one unit is billed."""
+    load = {"every": "1s", "count": 1, "service_time": "0s"}
+    pool = {"name": "p", "platform": {"processor": "a"}, "builders": 1, "billing_unit": "1h"}
+    summary = farm.simulate({"pools": [pool], "workload": [{"arrivals": load}]}).summary
+    assert (summary["builder_time_s"], summary["cost"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("used", "paid"), [(3600.000000000002, 3600.0), (3600.001, 7200.0), (3599.0, 3600.0)]
+)
+def test_a_whole_unit_is_not_two(used: float, paid: float) -> None:
+    """A life of an hour from 0.7 s on is 2e-12 s longer, as floating point has it."""
+    assert Bill(unit_time=3600.0).paid_time(np.array([used])).tolist() == [paid]
 
 
 def test_a_pools_users_pay_for_it() -> None:
