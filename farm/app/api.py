@@ -125,7 +125,8 @@ def simulate(
     >>> len(farm.simulate("mm1", seeds=range(3), workload__0__count=100).jobs)
     300
     """
-    single = not isinstance(seeds, Iterable)  # NumPy's arrays say that they are integers
+    # NumPy's arrays say that they are integers, and those of no dimension that they are iterable
+    single = not isinstance(seeds, Iterable) or getattr(seeds, "ndim", 1) == 0
     if out is not None and not single:
         raise InputError("out: found with several seeds; allowed: with one, or save() each result")
     if isinstance(jobs, Iterable) and not single:
@@ -140,12 +141,12 @@ def simulate(
             seeded, own=own, out=_path(out), keep_events=keep, engine=engine, runs=runs
         )
 
-    if isinstance(seeds, Iterable):
+    if isinstance(seeds, Iterable) and not single:
         wished = list(seeds)
         if not wished:
             raise InputError("seeds: found none; allowed: one, or several")
         return Results([played(seed, len(wished)) for seed in wished])
-    return played(seeds)
+    return played(cast("SupportsIndex | None", seeds))
 
 
 def run(
@@ -250,6 +251,9 @@ def _estimator(given: Estimator) -> RuntimeEstimator | None:
         return None
     if callable(given) and not hasattr(given, "estimate"):
         return OwnEstimator(given, _name_of(given))
+    if not hasattr(given, "estimate"):
+        allowed = "a name, a function from a farm.Job to seconds, or a RuntimeEstimator"
+        raise InputError(f"estimator: found {given!r:.60}; allowed: {allowed}")
     return cast("RuntimeEstimator", given)
 
 

@@ -1,20 +1,37 @@
-"""The scheduling rules of a scenario, resolved into the functions that the scheduler calls."""
+"""What the scheduler decides by: the rules of a scenario as functions, and a runtime estimator."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.events import SchedulingChanged
-from farm.core.model import Job
+from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
+
+
+class Estimator(Protocol):
+    """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it."""
+
+    #: False: ``learn`` does nothing and need not be called
+    learns: bool
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the expected run time in seconds.
+
+        Without a builder (the job waits) it is for a builder of speed 1; with one (the job is
+        dispatched, or might be) it is for that builder. Never raises; always finite and >= 0.
+        """
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Learn from an ended attempt: once for each, after ``elapsed`` seconds of it."""
 
 
 class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):

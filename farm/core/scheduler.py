@@ -27,7 +27,6 @@ from farm.core.dispatching.matching import Lane
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.estimator_interface import Estimator
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder, Cause
@@ -38,7 +37,7 @@ from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
-from farm.core.rules import SchedulingRules
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED

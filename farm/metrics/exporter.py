@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +25,10 @@ from farm.metrics.catalogue import CATALOGUE
 from farm.metrics.series import HistogramValue, Labels, Readings, Value
 from farm.metrics.targets import Target, host_and_port
 
+log = logging.getLogger("farm.metrics")
+
 LOOPBACK = "127.0.0.1"
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def families(readings: Readings) -> Iterator[Metric]:
@@ -102,7 +107,10 @@ class MetricsServer:
         return f"http://{host_and_port(self.address, self.port)}/metrics"
 
     def __enter__(self) -> Self:
-        """Begin to serve; raises InputError for a port or a file that cannot be had."""
+        """Begin to serve; raises InputError for a port or a file that cannot be had.
+
+        A disk that is full is only logged.
+        """
         try:
             self._running = start_http_server(self.port, self.address, self._registry)
         except (OSError, OverflowError) as error:
@@ -130,6 +138,9 @@ class MetricsServer:
         try:
             target.write(self.address, self.port)
         except OSError as error:
+            if error.errno in DISK_FULL:  # better without metrics than without a scheduler
+                log.warning("Prometheus will not find this process: %s: %s", target.path, error)
+                return
             self._target = None
             self.__exit__(None, None, None)
             raise InputError(

@@ -57,8 +57,8 @@ Rate = Annotated[
 """Per second, more than 0; written ``0.5/s 30/m 2/h`` or as a number."""
 
 Whole = Annotated[int, Field(strict=True)]
-Count = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=0, le=10**15)]
+Positive = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 PositiveNumber = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]

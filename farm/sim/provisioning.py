@@ -7,6 +7,7 @@ until when it cannot (``Algorithm.stays_until``), or until the next event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import floor
 from typing import Any
 
 from farm.core import events
@@ -14,7 +15,6 @@ from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
 from farm.core.pools.observer import PoolObserver
 from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Entry
-from farm.sim.ticks import first_tick
 
 _FOREVER = float("inf")
 
@@ -108,3 +108,16 @@ class SimulatedProvisioner:
 
 def _any_may_differ(snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG001
     return snapshot.at
+
+
+def first_tick(ticked_at: float, interval: float, wanted: float) -> float:
+    """Return the first tick after the one at ``ticked_at`` that is not before ``wanted``.
+
+    ``farm.sim.fast`` compiles it.
+    """
+    tick = ticked_at + interval
+    if interval == floor(interval) and tick == floor(tick) and tick < wanted:
+        tick += floor((wanted - tick) / interval) * interval  # exact, as sums of integers are
+    while tick < wanted:  # other sums round: add up in the same order as the ticks
+        tick += interval
+    return tick

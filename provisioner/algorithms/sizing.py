@@ -9,7 +9,7 @@ import msgspec
 
 from farm.core.pools.algorithm import M, Memory, PoolSnapshot, ScalingPlan, limited
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Factor = Annotated[float, msgspec.Meta(ge=0)]
 #: an option in seconds; in a scenario also written 90s, 5m, 1h30m

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 import farm
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer
 from farm.results.jobs_table import COLUMNS, read_jobs
 
 LITTLE: dict[str, Any] = {
@@ -137,8 +140,16 @@ def test_overrides(overrides: dict[str, Any]):
         ({"jobs": ["x"]}, "allowed: a farm.Job"),
         ({"jobs": [farm.Job(id="a", service_time=-1.0)]}, "found service_time -1.0; allowed"),
         ({"jobs": [farm.Job(id="a", service_time=1.0, platform=farm.Platform("arm"))]}, "arm"),
+        ({"jobs": 5}, "jobs: found 5; allowed: farm.Jobs"),
         ({"out": "x", "seeds": [1]}, "several seeds"),
         ({"seeds": []}, "seeds: found none"),
+        ({"engine": "quik"}, "engine: found 'quik'; .*allowed: auto, reference, fast"),
+        ({"estimator": 5}, "estimator: found 5; allowed: a name"),
+        (
+            {"estimator": lambda _: "x"},
+            "runtime_estimates: .*: job amd64-.*: ValueError",
+        ),
+        ({"scheduling__max_builders_lost": 10**20}, "max_builders_lost: found 1000"),
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str):
@@ -286,6 +297,14 @@ def test_values_that_a_job_of_the_caller_cannot_have(field: str, found: Any, mes
         farm.simulate(LITTLE, jobs=[job])
 
 
+def test_a_run_that_is_refused_half_way_leaves_no_directory(tmp_path: Path):
+    """The same ``out`` can be used again when the mistake is mended."""
+    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in (0, 1, 0)]
+    with pytest.raises(farm.InputError, match="in order"):
+        farm.simulate(LITTLE, jobs=mine, out=tmp_path / "run", engine="reference")
+    assert not list(tmp_path.iterdir())
+
+
 def test_numbers_of_numpy_are_numbers():
     """They become Python's own, which the event log can write."""
     job = farm.Job(
@@ -295,6 +314,11 @@ def test_numbers_of_numpy_are_numbers():
     assert result.jobs["finished_at_s"].tolist() == [3.5]
     submitted = next(line for line in result.events if line["at_s"] == 1.0)
     assert submitted["level"] == 3
+    assert farm.simulate(LITTLE, seeds=np.array(3)).summary["seed"] == 3
+    numbers = {"pools.p.builders": [np.int64(1), np.int64(2)]}
+    found = farm.sweep(LITTLE, numbers, baseline={"pools.p.builders": 1}, replications=2)
+    assert "2 pools.p.builders" in repr(found)
+    assert len(farm.simulate(LITTLE, seeds=[1, 2])[:0].jobs) == 0
 
 
 def test_compare_takes_results_and_folders(tmp_path: Path):
@@ -337,6 +361,18 @@ def test_a_live_run(tmp_path: Path):
     assert not live.summary["warnings"]
     kept = farm.open_run(live.save(tmp_path / "live"))
     assert list(kept.events) == list(live.events)
+
+
+@pytest.mark.live
+def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
+    """It deletes what an earlier run with this prefix left, and nothing of another farm."""
+    monkeypatch.setenv("FARM_PREFIX", "mine:")
+    with closing(connect(server.url, "t")) as client:
+        for prefix in ("mine:", "farm:", "mine:too:"):
+            client.hset(f"{prefix}jobs", "a", "waits")
+        mine = [farm.Job(id="j1", service_time=1.0, arrived_at=0.0)]
+        assert farm.run(LITTLE, speed=20, jobs=mine, redis=server.url).summary["jobs"]
+        assert sorted(client.scan_iter()) == [b"farm:jobs", b"mine:too:jobs"]
 
 
 @pytest.mark.live

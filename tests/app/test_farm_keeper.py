@@ -12,6 +12,7 @@ import redis
 from farm.app.long_running import farm_daemon
 from farm.app.long_running.farm_daemon import FarmKeeper, is_at_work
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, read_place
+from farm.core import events
 from farm.core.errors import RunError, ServerError
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import load_scenario
@@ -56,6 +57,13 @@ class EndingFarm:
         self.diary: list[str] = []
         self.settled, self.pid = True, 0
         self.given_up = False
+        self.draining = True
+
+    def send(self, *requests: events.DrainRequested | events.UndrainRequested) -> None:
+        """Ask the scheduler."""
+        for request in requests:
+            self.draining = isinstance(request, events.DrainRequested)
+            self.diary.append(f"{type(request).__name__} {request.pattern}")
 
     def check(self) -> float:
         """Look after the services."""
@@ -70,12 +78,12 @@ class EndingFarm:
 
     def builders(self) -> dict[str, Any]:
         """All are draining; or the call fails."""
-        answer = self.answers.pop(0)
+        answer = self.answers.pop(0) if self.answers else "asked at the end"
         self.diary.append(str(answer))
         if isinstance(answer, Exception):
             raise answer
         self.running = answer
-        return {"b": SimpleNamespace(draining=True)}
+        return {"b": SimpleNamespace(draining=self.draining)}
 
     def count_running(self) -> int:
         """Return what is running."""
@@ -139,6 +147,23 @@ def test_running_jobs_end_although_the_server_is_in_trouble_for_a_moment(keeper,
     assert "server looked after" in farm.diary
     assert [line for line in caplog.messages if "cannot be counted" in line] == [
         "running jobs cannot be counted: cut; tried again"
+    ]
+
+
+def test_builders_that_stay_are_undrained_for_the_next_scheduler(keeper):
+    """Those of hosts that joined: the jobs of the farm's next life waited for them without end."""
+    farm = EndingFarm(1, 1, 0)
+    farm.draining = False
+    assert end(keeper, farm) == [
+        "provisioner stops",
+        "1",
+        "DrainRequested *",
+        "1",
+        "0",
+        "hosts of the provisioner leave",
+        "all stop",
+        "asked at the end",
+        "UndrainRequested b",
     ]
 
 

@@ -15,7 +15,8 @@ The marker's first argument is the system, its second the key of a list in the f
 deeper: ``"tables.event_none"``; a mapping gives one case per entry, as ``{"name": key, "value":
 value}``); keyword arguments filter the entries by equality. ``case`` is one entry, ``document``
 the whole parsed file that it stands in, ``path`` that file. Ids are the entry's ``name`` (or
-``id``, ``run``, or its number), behind the file's name when there are several files.
+``id``, ``run``, or its number), behind the file's name when there are several files. An entry
+that says ``"slow": true`` is marked so.
 
 The files are ``tests/conformance/cases/*.json``, or, when the environment variable FARM_CASES
 names a folder, the ``*.json`` files of that folder *instead*. A file belongs to a system when
@@ -92,6 +93,11 @@ def _label(entry: Any, number: int) -> str:
     return str(number)
 
 
+def _marks(values: dict[str, Any]) -> tuple[pytest.MarkDecorator, ...]:
+    entry = values.get("case")
+    return (pytest.mark.slow,) if isinstance(entry, dict) and entry.get("slow") else ()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
@@ -122,7 +128,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         wanted,
         [
-            pytest.param(*(values[name] for name in wanted), id=label)
+            pytest.param(*(values[name] for name in wanted), id=label, marks=_marks(values))
             for label, values in parameters
         ],
     )

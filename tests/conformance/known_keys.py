@@ -10,6 +10,8 @@ EXPLAINING = {
     "about",
     "asserted",
     "comment",
+    "description",
+    "explanation",
     "id",
     "name",
     "note",
@@ -24,16 +26,8 @@ EXPLAINING = {
 
 
 def refuse_unknown(what: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise AssertionError if a key is neither known nor an explanation (text of several words)."""
-    unknown = [
-        key
-        for key, value in given.items()
-        if key not in known and key not in EXPLAINING and not _is_prose(value)
-    ]
+    """Raise AssertionError if a key is neither known nor one of those that explain."""
+    unknown = given.keys() - known - EXPLAINING
     assert not unknown, (
-        f"{what}: unknown key {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+        f"{what}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
     )
-
-
-def _is_prose(value: Any) -> bool:
-    return isinstance(value, str) and " " in value.strip()

@@ -18,6 +18,7 @@ from farm.upstream.boinc.averages import (
     Average,
     Averaging,
     Variance,
+    ratio,
     updated,
     updated_variance,
 )
@@ -80,12 +81,6 @@ def _usage(given: Given, projected: str) -> Usage:
     )
 
 
-def _rules(given: Given) -> LadderRules:
-    # a case of the ladder names the host's peak counts only if the project trusts them
-    believed = given.get("from_hav_pfc", "hav_pfc" in given)
-    return LadderRules(no_stats=given.get("no_stats", False), from_host_pfc=believed)
-
-
 def average(given: Given) -> dict[str, Any]:
     """Feed runs of equal samples to both kinds of average, which must agree."""
     rule = Averaging(**given["params"])
@@ -100,14 +95,24 @@ def average(given: Given) -> dict[str, Any]:
             "q": variance.q}  # fmt: skip
 
 
+class Either(tuple[Any, ...]):
+    """Values of which any will do, because the published formulas leave it open."""
+
+    __slots__ = ()
+
+
 def flops(given: Given) -> dict[str, Any]:
-    """The ladder, then the duration."""
+    """The ladder, then the duration; a case with the host's peak counts may mean either rule."""
+    if "hav_pfc" in given and "from_hav_pfc" not in given:
+        plain, peak = (flops({**given, "from_hav_pfc": rule}) for rule in (False, True))
+        return {key: Either((plain[key], peak[key])) for key in plain}
+    no_stats, peak_counts = given.get("no_stats", False), given.get("from_hav_pfc", False)
     speed = estimate_flops(
         _usage(given, "proj"),
         given["p_fpops"],
         _host(given),
         _version(given, "avpfc"),
-        _rules(given),
+        LadderRules(no_stats=no_stats, from_host_pfc=peak_counts),
     )
     size = given["rsc_fpops_est"]
     return {
@@ -156,10 +161,15 @@ def version_selection(given: Given) -> dict[str, Any]:
 
 def _resource(said: str) -> Resource:
     """Read "nvidia(-3)": by its number, else by its name."""
-    number = re.search(r"\(-?(\d+)\)", said)
-    if number is not None:
-        return get_args(Resource)[int(number[1]) - 2]
-    return next(name for name in get_args(Resource) if said.lower().startswith(name))
+    name, number = said.lower().replace("amd", "ati"), re.search(r"\(-?(\d+)\)", said)
+    known: dict[int, Resource] = dict(enumerate(get_args(Resource), 2))
+    found = [
+        resource
+        for key, resource in known.items()
+        if (key == int(number[1]) if number else name.startswith(resource))
+    ]
+    assert found, f"resource {said!r}; known: {', '.join(known.values())}, (-2) to (-6)"
+    return found[0]
 
 
 def anonymous_platform(given: Given) -> dict[str, Any]:
@@ -177,7 +187,7 @@ def anonymous_platform(given: Given) -> dict[str, Any]:
         "projected_flops": speed.flops,
         "sent_rsc_fpops_est": sent_size,
         "sent_rsc_fpops_bound": sent_bound,
-        "client_estimate_s": sent_size / speed.client_flops,
+        "client_estimate_s": ratio(sent_size, speed.client_flops),
         "server_estimate_s": computing_time(size, speed.flops),
         "client_time_limit_s": time_limit(sent_bound, speed.client_flops),
     }
@@ -228,12 +238,6 @@ def get_pfc(given: Given) -> dict[str, Any]:
         "updates_et_and_turnaround": found.updates_et,
         "et_sample": found.et_sample,
     }
-
-
-class Either(tuple[float, ...]):
-    """Values of which any will do, because the published formulas leave it open."""
-
-    __slots__ = ()
 
 
 def deadline(given: Given) -> dict[str, Any]:
@@ -354,7 +358,10 @@ def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
     from farm.upstream.boinc import averages, claims, durations, flops, reliability, scales
 
-    ours = {
+    known = {
+        # two that the farm has no use for: it renews scales by count, and replicates nothing
+        "AV_UPDATE_PERIOD_s": 600,
+        "CONS_VALID_UNREPLICATED": 10,
         "MIN_HOST_SAMPLES": claims.MIN_HOST_SAMPLES,
         "MIN_VERSION_SAMPLES": claims.MIN_VERSION_SAMPLES,
         "ET_RATIO_LIMIT": flops.SPEED_RATIO_LIMIT,
@@ -372,9 +379,8 @@ def test_constants(document: dict[str, Any]) -> None:
         "AV_AVG": _rule(averages.VERSION_AVERAGING),
     }
     said = document.get("constants", {})
-    assert {key: ours[key] for key in ours if key in said} == {
-        key: said[key] for key in ours if key in said
-    }
+    refuse_unknown("constants", said, known)
+    assert said == {key: known.get(key, said[key]) for key in said}
 
 
 def _rule(rule: Averaging) -> dict[str, float]:

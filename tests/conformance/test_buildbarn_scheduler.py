@@ -6,6 +6,7 @@ worker that stops waiting is drained until it asks again.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +27,11 @@ from farm.core.model import Builder, Job
 from farm.core.policies import buildbarn
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.oracle import Oracle
 
-from .buildbarn_steps import NO_SYNCHRONIZATION, Compatibility, Steps, check
+from .buildbarn_steps import Compatibility, Steps, check
+from .conftest import IN_TREE
 
 
 class Farm(Steps):
@@ -38,11 +41,8 @@ class Farm(Steps):
         super().__init__(scenario, compatibility)
         queue = self.queue
         self.paths: dict[str, tuple[str, ...]] = {}
-        #: where a step says so: the age that a submission at this instant has
-        self.stamps: dict[float, float] = {}
-        self.orders: list[Any] = []
-        #: the builder of each worker that is there, and when it is forgotten
-        self.builders: dict[str, float | None] = {}
+        #: by operation: since when its task is queued
+        self.stamps: dict[str, float] = {}
         self.made = 0
         self.scheduler = Scheduler(
             SchedulingRules(
@@ -55,8 +55,8 @@ class Farm(Steps):
             Oracle(),
         )
 
-    def key(self, job: Job, estimate: float, at: float, serial: int) -> Any:
-        return buildbarn.key(job, estimate, self.stamps.get(at, at), serial)
+    def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
+        return buildbarn.key(job, estimate, self.stamps[job.id], serial)
 
     # --- events --------------------------------------------------------------------------------
 
@@ -65,8 +65,7 @@ class Farm(Steps):
         orders = list(self.scheduler.handle(event))
         for order in orders:
             if isinstance(order, StartJob):
-                self.starts.append(order.job.id)
-                self.builders[order.builder] = self.now + NO_SYNCHRONIZATION
+                self.started(str(self.running(order.builder)), order.builder)
         for order in list(orders):
             if isinstance(order, CancelJob):
                 orders += self.tell(
@@ -75,11 +74,8 @@ class Farm(Steps):
         return orders
 
     def forget(self, name: str) -> None:
-        del self.builders[name]
+        assert name in self.scheduler.builders, f"{name} is not there"
         self.tell(BuilderLost(self.now, name))
-
-    def silent(self) -> list[str]:
-        return [name for name, at in self.builders.items() if at is not None and at <= self.now]
 
     def withdraw(self, name: str) -> None:
         if name in self.scheduler.jobs:
@@ -92,24 +88,28 @@ class Farm(Steps):
         action = None if step.get("do_not_cache") else step.get("action")
         priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
         self.paths[name] = keys
-        if "queued_timestamp" in step:
-            self.stamps[self.now] = step["queued_timestamp"]
+        mates = self.mates(action)
+        self.stamps[name] = step.get("queued_timestamp", self.now)
+        if mates:
+            self.stamps[name] = self.stamps[mates[0].job.id]
+        same = next((mate.job.id for mate in mates if mate.path == keys), None)
+        self.requested(name, same)
         job = Job(id=name, service_time=expected, priority=priority, action=action)
         orders = self.tell(JobsSubmitted(self.now, (job,)))
         state = self.scheduler.jobs[name]
         starts = [order.builder for order in orders if isinstance(order, StartJob)]
         if state.leader is not None:
-            others = (state.leader, *state.leader.followers)
-            shared = any(other.path == keys for other in others if other is not state)
-            kind = "SameInvocation" if shared else "OtherInvocation"
+            kind = "OtherInvocation" if same is None else "SameInvocation"
             return {"dedup": kind, "queued": state.leader.slot is None}
         placed = starts[0] if starts else None
         return {"dedup": "New", "queued": not starts, "assigned_directly_to_worker": placed}
 
-    def do_sync_idle(self, step: dict[str, Any]) -> dict[str, Any]:
-        return self.ask(step["worker"])
+    def mates(self, action: str | None) -> list[JobState]:
+        """Return the jobs that share the execution of an action in flight."""
+        live = self.scheduler.jobs.values()
+        return [s for s in live if action and s.job.action == action and not s.abandoned]
 
-    def ask(self, name: str) -> dict[str, Any]:
+    def next_job(self, name: str) -> dict[str, Any]:
         """The worker wants a job: it joins, its slot is clean, or it accepts jobs again."""
         before = dict(self.queue.retained)
         state = self.scheduler.builders.get(name)
@@ -120,31 +120,33 @@ class Farm(Steps):
         elif state.slots[0].cleaning:
             orders = self.tell(SlotCleaned(self.now, name, 0))
         else:
-            assert state.slots[0].running is None, f"{name} is executing"
             self.tell(DrainRequested(self.now, name))
             orders = self.tell(UndrainRequested(self.now, name))
-        starts = [order.job.id for order in orders if isinstance(order, StartJob)]
-        if not starts:
-            self.builders[name] = None
+        if not any(isinstance(order, StartJob) for order in orders):
+            del self.expires_at[name]
             return {"starts": None, "worker_blocks": True}
         after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
-            "starts": starts[0],
+            "starts": self.running(name),
             "stickiness_levels_retained": retained[0],
             "worker_blocks": False,
         }
 
-    def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
-        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
-        return {}
-
     def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
         self.tell(DrainRequested(self.now, step["worker"]))
-        self.builders[step["worker"]] = self.now + NO_SYNCHRONIZATION
+        self.synchronised(step["worker"])
         return {}
 
-    def running(self, name: str) -> Any:
+    def running(self, name: str) -> str | None:
+        builder = self.scheduler.builders.get(name)
+        state = None if builder is None else builder.slots[0].running
+        if state is None:
+            return None
+        members = (state, *state.followers)
+        return self.task(member.job.id for member in members if not member.abandoned)
+
+    def execution(self, name: str) -> JobState:
         state = self.scheduler.builders[name].slots[0].running
         assert state is not None, f"{name} runs nothing"
         return state
@@ -155,19 +157,18 @@ class Farm(Steps):
 
     def do_complete(self, step: dict[str, Any]) -> dict[str, Any]:
         name = step["worker"]
-        state = self.running(name)
+        state, completed = self.execution(name), self.running(name)
         orders = self.tell(JobFinished(self.now, state.job.id, state.attempts, name, "succeeded"))
         assert any(isinstance(order, EndJob) for order in orders)
-        self.builders[name] = self.now + NO_SYNCHRONIZATION
-        happened = {"completed": state.job.id, "worker_last_invocation": self.last(name)}
+        self.synchronised(name)
+        happened = {"completed": completed, "worker_last_invocation": self.last(name)}
         if step.get("then_request_more", True):
-            happened |= self.ask(name)
+            happened |= self.next_job(name)
         return happened
 
     def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Cancel every job that the execution serves."""
         state = self.scheduler.jobs[str(step["op"])] if "op" in step else None
-        state = state or self.running(step["worker"])
+        state = state or self.execution(step["worker"])
         leader = state.leader or state
         name = None if leader.slot is None else leader.slot.builder.builder.id
         members = (*(follower.job.id for follower in leader.followers[::-1]), leader.job.id)
@@ -176,12 +177,12 @@ class Farm(Steps):
 
 
 @pytest.mark.conformance("buildbarn", "upstream")
-def test_upstream(case: dict[str, Any]) -> None:
+def test_upstream(case: dict[str, Any], path: Path) -> None:
     """Upstream's own tests of dispatch, through scheduler and tree together."""
-    check(case, Farm)
+    check(case, Farm, exact=path.parent == IN_TREE)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
-def test_derived(case: dict[str, Any]) -> None:
+def test_derived(case: dict[str, Any], path: Path) -> None:
     """What follows from upstream's algorithm, through scheduler and tree together."""
-    check(case, Farm)
+    check(case, Farm, exact=path.parent == IN_TREE)

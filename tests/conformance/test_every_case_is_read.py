@@ -12,10 +12,9 @@ READ = {
     "boinc": {"cases"},
     "buildbarn": {"upstream", "derived"},
     "launchpad": {"cases", "score_cases", "judge_failure_cases", "estimate_duration_cases"},
+    "taskcluster": {"manual", "manual_trace", "pools", "ties"},
     "thesis": {"golden_runs", "tables"},
 }
-#: systems whose files another test reads
-ELSEWHERE = {"taskcluster": "tests/sim/test_taskcluster_golden.py"}
 #: keys that tests read as a whole, or that explain the rest
 BESIDES = {"conventions", "constants", "eras", "meta", "origins", "score_rules"}
 #: what the farm does not have, and documents
@@ -26,9 +25,8 @@ def system_of(path: Path, document: Any) -> str:
     """Return the system to which a file belongs, as conftest.py finds it."""
     assert isinstance(document, dict), f"{path}: found no object; allowed: an object with cases"
     named = (path.name, str(document.get("format", "")))
-    known = (*READ, *ELSEWHERE)
-    systems = [system for system in known for name in named if name.startswith(system)]
-    assert systems, f"{path}: neither name nor format begins with one of {', '.join(known)}"
+    systems = [system for system in READ for name in named if name.startswith(system)]
+    assert systems, f"{path}: neither name nor format begins with one of {', '.join(READ)}"
     return systems[0]
 
 
@@ -43,8 +41,6 @@ def holds_objects(value: Any) -> bool:
 def test_file(path: Path, document: Any) -> None:
     """A file has a system, cases, and no list of cases that no test reads."""
     system = system_of(path, document)
-    if system in ELSEWHERE:
-        pytest.skip(f"read by {ELSEWHERE[system]}")
     assert any(document.get(key) for key in READ[system]), (
         f"{path}: holds no cases; allowed: {', '.join(sorted(READ[system]))}"
     )

@@ -16,8 +16,7 @@ from farm.forecasts.dispatch.job_estimate import estimate_at
 from farm.forecasts.dispatch.queue_estimates import estimate_queue
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.upstream.launchpad.duration import estimate_duration
-from farm.upstream.launchpad.score import score_other_build, score_package_build
+from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch
 
 from .known_keys import refuse_unknown
@@ -178,7 +177,7 @@ def test_failure_judgement(case):
         case["builder_failures"],
         case["job_failures"],
         retry=case["retry"] is not False,
-        isolation_error="Isolation" in case["exc"],
+        isolation_error="Isolation" in str(case.get("exc")),
         cancelling="cancelling" in str(case["retry"]) or bool(case.get("cancelling")),
     )
     assert judgement.builder_action == case["builder_action"]
@@ -191,5 +190,5 @@ def test_failure_judgement(case):
 def test_duration_estimate(case):
     """Durations are estimated from history, size or defaults as Launchpad does."""
     refuse_unknown("case", case, GUESSED)
-    history = case.get("history_s_newest_first", ())
+    history = case.get("history_s_newest_first") or ()
     assert estimate_duration(case["kind"], history, case.get("package_kb")) == case["estimate_s"]

@@ -22,9 +22,9 @@ from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
 from farm.results.summary.descriptive_statistics import quantile, spread_of
-from farm.results.summary.quiescence import Quiescence
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import (
+    Quiescence,
     RunInfo,
     Summary,
     fairness_index,

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from farm.core.errors import InputError
 from farm.core.jobs.failure_judgement import Judgement, judge_failure
-from farm.upstream.launchpad.duration import estimate_duration
-from farm.upstream.launchpad.score import (
+from farm.upstream.launchpad import (
     age_bonus_2010,
+    estimate_duration,
     score_other_build,
     score_package_build,
     score_package_build_2010,

@@ -18,7 +18,7 @@ BATSIM = """{"nb_res": 8, "jobs": [
 
 def test_a_batsim_workload_is_read(write: Write) -> None:
     """By arrival; the profile gives the length and is the kind, the walltime is declared."""
-    jobs = list(read_trace(write("w.json", BATSIM)))
+    jobs = list(read_trace(write("w.json", f"\ufeff{BATSIM}")))
     assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
         ("7", 1.5, 9.0), ("a", 5.0, 20.5),
     ]  # fmt: skip
@@ -50,7 +50,7 @@ DATASTORE = """{"duration": 9000, "events": [
 
 def test_a_task_that_ended_before_its_start_is_left_out(write: Write) -> None:
     """No service time is below zero: such a task is counted, as one that did not end is."""
-    path = write("datastore.json", DATASTORE)
+    path = write("datastore.json", f"\ufeff{DATASTORE}")
     assert [(job.id, job.service_time) for job in read(path)] == [("b", 2.0)]
     assert read_records(path, None, TraceOptions()).remarks == [
         "left out: 1 row of tasks that did not end", "left out: 1 row ended before the start",

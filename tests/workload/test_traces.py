@@ -117,12 +117,19 @@ def test_swf_may_be_compressed_and_unsorted(write: Write) -> None:
         assert [job.id for job in read(write(name, packed), format_)] == ["2", "3", "1"]
 
 
+def test_what_an_swf_file_may_also_hold(write: Write) -> None:
+    """A byte-order mark before the header; no processors, which are not a number of threads."""
+    lines = "\ufeff; Version: 2.2\n1 0 -1 1 0" + " -1" * 13
+    (job,) = read(write("a.swf", lines.encode()), fields={"threads": "processors"})
+    assert job.threads == 1
+
+
 def test_swapped_jobs_count_once(write: Write) -> None:
-    """With a summary the parts are left out; without one they are added up."""
+    """Parts are added up; a summary of them is left out."""
     tail = " -1" * 7
     line = "{} {} -1 {} 1 -1 -1 -1 -1 -1 {}" + tail
     parts = [line.format(1, 0, 10, 2), line.format(1, -1, 5, 3), line.format(2, 4, 7, 1)]
-    summary = ["; Preemption: Double", line.format(1, 0, 15, 1)]
+    summary = ["; Preemption: Double", line.format(1, 0, 99, 1)]
     found = [(job.id, job.service_time) for job in read(write("a.swf", "\n".join(parts)))]
     doubled = [
         (job.id, job.service_time) for job in read(write("b.swf", "\n".join(summary + parts)))

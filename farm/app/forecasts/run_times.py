@@ -15,7 +15,7 @@ from farm.core.errors import InputError, StateError
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
-from farm.forecasts.runtime.boinc import Boinc, is_anonymous
+from farm.forecasts.runtime.boinc import Boinc, available, is_anonymous
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.live.operating.farm_image import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
@@ -129,7 +129,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
         queued = self._queue_delay(builder)
         found: dict[str, Any] = {"back_in_s": queued + time}
         if told.size_bound is not None and job.size and time > 0:
-            found["limit_s"] = time_limit(told.size_bound, job.size / time)
+            share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
+            found["limit_s"] = time_limit(told.size_bound, job.size / (time * share))
         if told.deadline is not None:
             found["late_s"] = max(0.0, queued + time - told.deadline)
             found["sent"] = check_deadline(queued, time, told.deadline).ok

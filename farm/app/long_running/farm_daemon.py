@@ -15,7 +15,7 @@ from farm.app.calibrating.work_rates import burn_settings, rates_for
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
 from farm.app.runs.metrics import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
-from farm.core.events import DrainRequested
+from farm.core.events import DrainRequested, UndrainRequested
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
@@ -136,6 +136,8 @@ class FarmKeeper:
         self._fresh = fresh
         #: 1: drain, then end; 2: end
         self._asked = 0
+        #: builders that were not draining when we began to end
+        self._drained: set[str] = set()
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
         self._place = PlaceFile(
@@ -266,6 +268,8 @@ class FarmKeeper:
             while client.hosts() and time.monotonic() < deadline:
                 self._wakeups.wait(LOOK_INTERVAL)
         supervisor.stop()
+        with contextlib.suppress(FarmError, RedisError):
+            self._undrain_the_rest(client)
         self._end_leftover_hosts()
 
     def _let_jobs_end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
@@ -286,10 +290,17 @@ class FarmKeeper:
 
     def _drain(self, client: FarmClient) -> bool:
         """Let no builder begin anything, one that has just booted neither; True: some jobs run."""
-        if not all(record.draining for record in client.builders().values()):
+        if taking := {name for name, it in client.builders().items() if not it.draining}:
+            self._drained |= taking
             client.send(DrainRequested(UNSTAMPED, "*"))
             return True
         return client.count_running() > 0
+
+    def _undrain_the_rest(self, client: FarmClient) -> None:
+        """Let the next scheduler use the builders of hosts that stay (``farm join``)."""
+        if self._drained:
+            kept = sorted(self._drained & client.builders().keys())
+            client.send(*(UndrainRequested(UNSTAMPED, builder) for builder in kept))
 
     def _end_strays(self, kept: set[int]) -> None:
         """End what a provisioner that was killed had started, but not yet written down.

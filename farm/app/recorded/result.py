@@ -245,7 +245,9 @@ class Results(Sequence[Result]):
         """The jobs of all runs; the first column is the seed."""
         tables = [JobTable.of(one.kept.jobs, seed=one.kept.summary.seed) for one in self]
         names = tables[0].columns if tables else ("seed", *COLUMNS, *MORE_COLUMNS)
-        return JobTable({name: np.concatenate([t[name] for t in tables]) for name in names})
+        return JobTable(
+            {name: np.concatenate([t[name] for t in tables] or [np.empty(0)]) for name in names}
+        )
 
     def __repr__(self) -> str:
         return f"<farm.Results: {', '.join(map(repr, self))}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -84,6 +85,12 @@ class RunRecorder:
                 self._log.write(piece)
         elif self._lines is not None:
             self._pieces.extend(pieces)
+
+    def discard(self) -> None:
+        """Remove the run directory, if there is one: nothing of the run is kept."""
+        self._stack.close()
+        if self._directory is not None:
+            shutil.rmtree(self._directory.path)
 
     def finish(
         self,

@@ -15,6 +15,7 @@ from farm.app.runs.own_parts import OwnParts
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.live.settings import from_environment
 from farm.live.wire.pool_report import LiveStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -62,7 +63,13 @@ def live_run(
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
     hosts, rates = scenario.live.hosts, rates_for(scenario)
     ends_at = min(scenario.ends_at, load_ends_at)
-    options = farm.options(redis_url=redis, hosts=hosts, work_rates=rates, ends_at=ends_at)
+    options = farm.options(
+        redis_url=redis,
+        prefix=from_environment().prefix,
+        hosts=hosts,
+        work_rates=rates,
+        ends_at=ends_at,
+    )
     with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
 
         def tick(world: LiveWorld) -> None:

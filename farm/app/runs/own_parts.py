@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from farm.core.errors import InputError
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
@@ -41,6 +42,8 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         if self.jobs is None:
             return build_jobs(scenario, remarks)
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
+        if not isinstance(made, Iterable):
+            raise InputError(f"jobs: found {made!r:.60}; allowed: farm.Jobs, or a function to them")
         jobs = sound_jobs(made, scenario, "jobs")
         if scenario.phases is not None:
             end = scenario.phases.load_ends_at
@@ -57,8 +60,15 @@ class OwnEstimator(RuntimeEstimator):
         self._function = function
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return what the function says, where that is a span of time; else the default."""
-        work = float(self._function(job))
+        """Return what the function says, where that is a span of time; else the default.
+
+        Raises InputError if the function fails, or does not return a number.
+        """
+        try:
+            work = float(self._function(job))
+        except Exception as error:
+            where = f"scheduling.runtime_estimates: {self.name}: job {job.id}"
+            raise InputError(f"{where}: {type(error).__name__}: {error}") from error
         return work / (builder.speed if builder else 1.0) if is_time(work) else self._default
 
     @property

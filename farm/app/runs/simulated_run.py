@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
@@ -14,7 +14,7 @@ from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import OwnParts
 from farm.assembly import complaints, make_scheduler
 from farm.core.driver import Observer
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Try, try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection
@@ -53,6 +53,8 @@ def simulated_run(
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then.
     """
+    if engine not in get_args(Engine):
+        raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
     own = own or OwnParts()
     estimating = Estimating(
         scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
@@ -91,6 +93,9 @@ def simulated_run(
             simulation.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
             recorder.finish("reference", state="interrupted")
+            raise
+        except InputError:
+            recorder.discard()
             raise
     guards = [*algorithms.values(), *simulation.world.behaviours.values()]
     warnings = complaints(simulation.scheduler, guards)

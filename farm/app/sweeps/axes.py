@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from farm.core.errors import InputError, ScenarioError, not_among
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
@@ -51,8 +53,13 @@ def axis_of(key: str, values: Sequence[Any]) -> Axis:
 
 def name_of(value: Any) -> str:
     """Return a value as an axis names it: text as it is, a file without its ``@``, else JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain)
     return text.removeprefix("@")
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as Python's, and what JSON does not know as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _axis(key: str, values: dict[str, Any]) -> Axis:

@@ -1,20 +1,23 @@
-"""Runs of a sweep, done locally or by Celery workers; finished ones can be kept."""
+"""Runs of a sweep, done locally or by Celery workers; finished ones can be kept, by their keys."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from farm import __version__
 from farm.app.runs.simulated_run import simulated_run
-from farm.app.sweeps.run_key import run_key
 from farm.core.errors import RunError, file_access
 from farm.live.remote_calls import call_all
 from farm.live.settings import from_environment
+from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
+from farm.results.run_directory import EVENTS
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
@@ -136,3 +139,54 @@ def _played_by_workers(
     for key, answer in call_all(redis, from_environment().prefix, calls):
         summary = msgspec.json.decode(answer, type=Summary)
         yield from ((place, summary) for place in place_of[key])
+
+
+# --- the key of a run: equal keys, equal results ---------------------------------------------
+
+
+def run_key(scenario: Scenario, seed: int) -> str:
+    """Return a hash of version, seed, scenario, the files that it reads and the user's own code.
+
+    Of the code it covers the modules that the scenario names, not what they import. Raises
+    InputError for a file that cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    contents = (*map(_content, _files(scenario)), *_own_code(scenario))
+    for part in (__version__, str(seed), scenario.to_yaml(), *contents):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(scenario: Scenario) -> Iterator[Path]:
+    """Yield the traces, and what the runtime estimators learn from."""
+    for source in scenario.workload:
+        if source.trace is not None:
+            yield Path(source.trace.path)
+    if scenario.estimates.learn_from is not None:
+        learned = Path(scenario.estimates.learn_from)
+        yield learned / EVENTS if learned.is_dir() else learned
+
+
+def _content(path: Path) -> str:
+    with file_access(path, "be read"):
+        return _hash(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _hash(path: Path, _changed_at: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def _own_code(scenario: Scenario) -> Iterator[str]:
+    words = scenario.scheduling
+    yield source_of(words.policy, "farm.policies")
+    yield source_of(words.balancer, "farm.balancers")
+    for pool in scenario.pools:
+        if pool.provisioner is not None:
+            yield source_of(pool.provisioner.algorithm, "farm.algorithms")
+        if pool.behaviour is not None:
+            yield source_of(pool.behaviour, "farm.behaviours")
+    for source in scenario.workload:
+        if source.generator is not None:
+            yield source_of(source.generator.function, "farm.generators")

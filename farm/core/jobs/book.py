@@ -8,9 +8,8 @@ from __future__ import annotations
 from farm.core.commands import Command, EndJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
-from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Cause, Job, Outcome
-from farm.core.rules import SchedulingRules, sort_key
+from farm.core.rules import Estimator, SchedulingRules, sort_key
 from farm.core.state.working_state import JobState, JobStatus
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from farm.core.dispatching.matching import Lane
-from farm.core.jobs.estimator_interface import Estimator
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import SchedulingRules, sort_key
+from farm.core.rules import Estimator, SchedulingRules, sort_key
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import (

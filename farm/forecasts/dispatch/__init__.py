@@ -1,7 +1,7 @@
 """Estimates of when a waiting job is dispatched: time to next builder + predecessor lead time.
 
-``formula.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from which
-``job_estimate.estimate_at`` reads one job's estimate with all of its arithmetic. A scheduler that
+``queue_estimates.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from
+which ``job_estimate.estimate_at`` reads one job's with all of its arithmetic. A scheduler that
 keeps its queue as columns makes the table (``QueueEstimates``) directly: it estimates the head of
 a platform's queue, and a job submitted now. Rule sets (``rules.RULES``): ``page``,
 ``launchpad-2010``, ``launchpad``, ``farm``.

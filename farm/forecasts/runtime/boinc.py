@@ -93,7 +93,7 @@ class Boinc(RuntimeEstimator):
         """Return the expected wall-clock time in seconds."""
         size = self.size(job)
         plan = size / _bounded(said_time(job, size))  # nominal speed: 1 unless both are given
-        share = 1.0 if builder is None else _available(builder)
+        share = 1.0 if builder is None else available(builder)
         time = wall_time(size, self._believed(job, builder, plan).flops, share)
         return time if is_time(time) else _bounded(said_time(job, size))
 
@@ -149,7 +149,7 @@ class Boinc(RuntimeEstimator):
         if outcome == "failed":
             self.history.failed(host, kind)
         elif outcome == "succeeded" and is_time(elapsed):
-            computing = min(elapsed * _available(builder), LARGEST)
+            computing = min(elapsed * available(builder), LARGEST)
             self._settle_size_rate(job, computing * self.peak(builder))
             result = Result(
                 elapsed=computing,
@@ -201,7 +201,8 @@ def usable_size(job: Job) -> float | None:
     return job.size if job.size is not None and 0.0 < job.size < math.inf else None
 
 
-def _available(builder: Builder) -> float:
+def available(builder: Builder) -> float:
+    """Return the share of the time in which the builder computes, by its label."""
     said = builder.labels.get("availability", "1") if builder.labels else "1"
     try:
         share = float(said)

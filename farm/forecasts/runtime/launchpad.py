@@ -16,7 +16,7 @@ from farm.forecasts.runtime.interface import (
     on_builder,
     speed_of,
 )
-from farm.upstream.launchpad.duration import DEFAULTS_S, HISTORY, estimate_duration
+from farm.upstream.launchpad import DEFAULTS_S, HISTORY, estimate_duration
 
 _FAMILIES = {*DEFAULTS_S, "translationtemplates"}
 

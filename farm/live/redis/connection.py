@@ -22,8 +22,9 @@ OLDEST_SERVER = (6, 2)
 
 
 def redacted(url: str) -> str:
-    """Return the URL with its password replaced by ``***``."""
-    return re.sub(r"(://[^:@/]*:).*@", r"\1***@", url)
+    """Return the URL with its passwords replaced by ``***``."""
+    url = re.sub(r"(://[^:@/]*:).*@", r"\1***@", url)
+    return re.sub(r"(password=)[^&#]*", r"\1***", url)
 
 
 def connect(url: str, name: str) -> Connection:

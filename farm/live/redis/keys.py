@@ -57,6 +57,8 @@ celery:…               various  what Celery's transport keeps (one list per bu
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 import msgspec
@@ -78,8 +80,15 @@ Cursor = dict[Stream, str]
 """The last entry read of each stream; missing streams: none yet."""
 
 
+_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "celery:", "provisioner:")
+"""Beginnings of keys (after the prefix) of which there may be many; ``jobs:`` is for its draft."""
+
+
 class Keys:
-    """The keys of the farm whose keys begin with ``prefix``."""
+    """The keys of the farm whose keys begin with ``prefix``.
+
+    Another farm's prefix may begin with this one's: see ``among``.
+    """
 
     def __init__(self, prefix: str = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
@@ -112,6 +121,12 @@ class Keys:
         """Return the stream of this name."""
         return f"{self.prefix}{name}"
 
+    def among(self, names: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield those of these keys that are this farm's."""
+        ends = "|".join(map(re.escape, patterns())).replace(r"\*", ".*")
+        ours = re.compile(f"{re.escape(self.prefix)}(?:{ends})".encode(), re.DOTALL)
+        return filter(ours.fullmatch, names)
+
     def pending(self, platform: str) -> str:
         """Return the sorted set of the jobs that wait for this platform (``amd64/virtual``)."""
         return f"{self.prefix}pending:{platform}"
@@ -127,6 +142,12 @@ class Keys:
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""
         return self.celery + queue_name(host)
+
+
+def patterns() -> tuple[str, ...]:
+    """Return patterns, without the prefix, that match every key of a farm and no other farm's."""
+    single = sorted(set(vars(Keys("")).values()) - {"", "celery:"})
+    return (*single, *STREAMS, *(f"{family}*" for family in _FAMILIES))
 
 
 def written_at(entry: str) -> float:

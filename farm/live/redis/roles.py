@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from farm.core.errors import InputError
-from farm.live.redis.keys import Keys, literal
+from farm.live.redis.keys import Keys, literal, patterns
 
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
@@ -82,7 +82,7 @@ ROLES: dict[str, Role] = {
     "scheduler": Role(
         about="farm scheduler, farm run: everything of this farm, and nothing else",
         commands=("+@read", "+@write"),
-        owns=("*",),
+        owns=patterns(),
     ),
     "admin": Role(about="the server itself", commands=("+@all",), owns=("*",)),
 }

@@ -115,10 +115,17 @@ class LogDrain:
 
     def _open(self) -> BinaryIO:
         """Open the log and cut off what was written after its position."""
-        with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+        log_file = self._folder / EVENTS
+        try:
             text = (self._folder / POSITION).read_bytes()
             self._position = msgspec.json.decode(text, type=Position)
-        file = (self._folder / EVENTS).open("ab")
+        except FileNotFoundError:
+            pass  # a fresh farm
+        except msgspec.DecodeError as error:
+            if log_file.exists():
+                log.warning("%s: %s; the log is kept in %s", POSITION, error, OLDER)
+                log_file.replace(self._folder / OLDER)
+        file = log_file.open("ab")
         file.truncate(min(self._position.size, file.tell()))
         return file
 
@@ -153,7 +160,10 @@ class LogDrain:
 
     def _keep(self, position: Position) -> None:
         draft = self._folder / f"{POSITION}.new"
-        draft.write_bytes(msgspec.json.encode(position))
+        with draft.open("wb") as file:
+            file.write(msgspec.json.encode(position))
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(self._folder / POSITION)
         self._position = position
 

@@ -250,9 +250,9 @@ class Store:
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
-        ours = self._client.scan_iter(match=literal(self._keys.prefix) + "*", count=1000)
+        found = self._client.scan_iter(match=literal(self._keys.prefix) + "*", count=1000)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
-        names_left = (name for name in ours if name not in kept)
+        names_left = (name for name in self._keys.among(found) if name not in kept)
         while names := list(islice(names_left, 500)):
             if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
                 self.fence.write(partial(_unlink, names))

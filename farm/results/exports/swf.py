@@ -51,7 +51,7 @@ def _header(
     yield f"; MaxNodes: {max(1, run.summary.builders.max_running)}\n"
     for what, numbers in (("Queue", queues), ("User", users), ("Executable", kinds)):
         for name, number in numbers.names.items():
-            yield f"; {what}: {number} {name}\n"
+            yield f"; {what}: {number} {' '.join(name.split())}\n"  # in one line
 
 
 def _line(number: int, row: JobRow, first: float, user: int, kind: int, queue: int) -> str:

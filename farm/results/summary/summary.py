@@ -27,7 +27,6 @@ from farm.results.summary.columns import Columns
 from farm.results.summary.costs import Bill, Costs, Part, Parts
 from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
 from farm.results.summary.job_columns import Ends, Numbers, in_order_of_appearance, numbered
-from farm.results.summary.quiescence import Quiescence, quiescence
 from farm.results.summary.records import RunRecords
 
 WorldName = Literal["simulated", "live"]
@@ -69,6 +68,17 @@ class JobCounts(msgspec.Struct, frozen=True):
     failed: int
     cancelled: int
     lost: int
+
+
+class Quiescence(msgspec.Struct, frozen=True, rename=json_name):
+    """The farm at the end of its last phase, and how long jobs continued after it."""
+
+    #: jobs that were waiting or running
+    open_jobs: int
+    builders: int
+    busy_builders: int
+    #: from the last phase's end to the last job's
+    beyond_time: float
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -203,6 +213,23 @@ def summarise(
         quiescence=rest,
         warnings=tuple(warnings),
         remarks=tuple(remarks),
+    )
+
+
+def quiescence(
+    columns: Columns, unended: Iterable[tuple[Job, float]], ends_at: float
+) -> Quiescence:
+    """Return the farm's state at that instant; ``unended``: jobs, with their submission."""
+    ends, spans, held = columns.ends, columns.spans, columns.attempts
+    open_jobs = (ends.arrived_at <= ends_at) & (ends_at < ends.finished_at)
+    there = (spans.joined_at <= ends_at) & ~(spans.gone_at <= ends_at)
+    busy = (held.dispatched_at <= ends_at) & (ends_at < held.ended_at)
+    last_at = float(ends.finished_at.max(initial=ends_at))
+    return Quiescence(
+        open_jobs=int(open_jobs.sum()) + sum(at <= ends_at for _, at in unended),
+        builders=int(there.sum()),
+        busy_builders=len(np.unique(held.builder[busy])),
+        beyond_time=max(0.0, last_at - ends_at),
     )
 
 

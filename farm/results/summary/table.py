@@ -15,8 +15,7 @@ from farm.results.formatting import (
 )
 from farm.results.summary.costs import Part
 from farm.results.summary.descriptive_statistics import Spread
-from farm.results.summary.quiescence import Quiescence
-from farm.results.summary.summary import Summary
+from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.console import many
 from farm.terminal.tables import Listing, numbers, story, texts
 

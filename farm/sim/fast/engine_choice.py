@@ -13,12 +13,11 @@ import msgspec
 from farm.assembly import pool_specs
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
-from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
-from farm.core.rules import SchedulingRules
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from farm.core.jobs.estimator_interface import Estimator
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
+from farm.core.rules import Estimator
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import Numbers, attributed, numbered
 from farm.sim.fast.kernel import layout

@@ -75,14 +75,14 @@ def estimated_pfc(size: float, app: App) -> float:
     return size * (app.min_avg_pfc or 1.0)
 
 
-def _host_is_known(host: HostAppVersion, scale_check: bool) -> bool:
-    on_probation = scale_check and host.consecutive_valid < CONSECUTIVE_VALID_TO_SCALE
-    return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.avg > 0 and not on_probation
+def _is_known(host: HostAppVersion) -> bool:
+    return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.avg > 0
 
 
 def host_scale(host: HostAppVersion, version: AppVersion, *, scale_check: bool = False) -> float:
     """Return how much the host differs from the version's mean host, 10 at most; 0: unknown."""
-    if not _host_is_known(host, scale_check) or version.pfc.n < MIN_VERSION_SAMPLES:
+    on_probation = scale_check and host.consecutive_valid < CONSECUTIVE_VALID_TO_SCALE
+    if on_probation or not _is_known(host) or version.pfc.n < MIN_VERSION_SAMPLES:
         return 0.0
     return min(HOST_SCALE_CAP, version.pfc.avg / host.pfc.avg)
 
@@ -95,10 +95,8 @@ def _scaled(
     return pfc, scale, "normal" if version.pfc_scale and scale else "approx"
 
 
-def _anonymous_pfc(
-    result: Result, raw: float, host: HostAppVersion, app: App, scale_check: bool
-) -> float:
-    if _host_is_known(host, scale_check):
+def _anonymous_pfc(result: Result, raw: float, host: HostAppVersion, app: App) -> float:
+    if _is_known(host):
         return raw * (app.min_avg_pfc / host.pfc.avg)
     return estimated_pfc(result.size, app)
 
@@ -128,7 +126,7 @@ def claim(
         pfc, mode = estimated_pfc(result.size, app), "estimate"
         outlier = True
     elif result.anonymous:
-        pfc = _anonymous_pfc(result, raw, host, app, scale_check)
+        pfc = _anonymous_pfc(result, raw, host, app)
     else:
         pfc, scale, mode = _scaled(raw, host, version, scale_check)
     return Claim(

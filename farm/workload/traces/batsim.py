@@ -7,6 +7,7 @@ what ``farm export`` writes), ``res`` the processors.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class _Workload(msgspec.Struct):
 def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
     """Return the jobs of a workload file; TraceError names the job or the key that is wrong."""
     try:
-        found = msgspec.json.decode(read_bytes(path), type=_Workload)
+        found = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8), type=_Workload)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: not a Batsim workload: {error}") from None
     if not found.jobs:

@@ -99,7 +99,7 @@ def read_log(path: Path) -> SwfLog:
     """Return header and lines as they stand in the file, gzip or plain."""
     header: dict[str, list[str]] = {}
     lines: list[Line] = []
-    text = read_bytes(path).decode("utf-8", errors="replace")
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if stripped.startswith(";"):
@@ -140,8 +140,9 @@ def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
     preemption = (log.header.get("Preemption") or ["No"])[-1].lower()
     lines = log.lines
     if preemption == "double":
-        lines = [line for line in lines if line[STATUS] not in PARTS]
-    elif any(line[STATUS] in PARTS for line in lines):
+        in_parts = {line[JOB] for line in lines if line[STATUS] in PARTS}
+        lines = [it for it in lines if it[STATUS] in PARTS or it[JOB] not in in_parts]
+    if any(line[STATUS] in PARTS for line in lines):
         lines = _put_together(lines)
     for line in lines:
         if line[STATUS] == CANCELLED and line[RUN] <= 0:
@@ -200,7 +201,7 @@ def _describer(mapping: dict[str, int], path: Path) -> Any:
     def describe(line: Line) -> dict[str, Any]:
         fields: dict[str, Any] = {"attributes": attributes_of(line)}
         for part, place, number in numbers:
-            if line[place] >= 0:
+            if line[place] >= (part == "threads"):
                 fields[part] = number(line[place])
                 if number is int and not is_level(line[place]):
                     where, found = f"{path}: job {line[JOB]:.0f}", FIELDS[place]

@@ -6,6 +6,7 @@ that ended before it started has none at all: they are left out.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,7 @@ class _DataStore(msgspec.Struct):
 def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
     """Return the tasks that ended; TraceError names the event (from 1) that is wrong."""
     try:
-        store = msgspec.json.decode(read_bytes(path), type=_DataStore)
+        store = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8), type=_DataStore)
     except msgspec.MsgspecError as error:
         raise TraceError(f"{path}: not a datastore: {error}") from None
     created: dict[str, float] = {}

@@ -101,6 +101,17 @@ def test_how_a_client_treats_it(run: Path):
     assert short["limit_s"] == 43200.0  # less than two minutes count as a mistake
 
 
+def test_a_client_that_computes_half_of_the_time(tmp_path: Path):
+    """Its estimate is wall-clock time; it is bounded by the time in which it computes."""
+    half = SCENARIO["pools"][0] | {"labels": {"availability": "0.5"}}
+    sized = SCENARIO["scheduling"] | {"runtime_options": {"size_rate": 1e9}}
+    made = SCENARIO | {"pools": [half, SCENARIO["pools"][1]], "scheduling": sized}
+    run = farm.simulate(made).save(tmp_path / "run")
+    asked = ("--kind", "new", "--size", "1e10", "--size-bound", "1e12", "--builder", "slow-1")
+    (row,) = rows(run, *asked)
+    assert (row["estimate_s"], row["limit_s"]) == (pytest.approx(20.0), pytest.approx(1000.0))
+
+
 def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
     """On as many builders as there are, each of which is named."""
     asked = ["runtime-estimate", str(run), "--kind", "unit", "--declared", "1m"]

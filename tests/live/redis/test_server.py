@@ -48,6 +48,8 @@ def test_the_order_of_choice(tmp_path: Path):
         ("redis://h:1/0", "redis://h:1/0"),
         ("redis://:a@b@h:1/0", "redis://:***@h:1/0"),
         ("redis://me:a/b@[h", "redis://me:***@[h"),
+        ("redis://h/0?password=secret&x=1", "redis://h/0?password=***&x=1"),
+        ("rediss://h/0?x=1&ssl_password=secret", "rediss://h/0?x=1&ssl_password=***"),
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str):

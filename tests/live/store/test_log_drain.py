@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.live.store.log_drain import EVENTS, LOCK, LogDrain
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain
 
 pytestmark = pytest.mark.live
 
@@ -31,3 +31,15 @@ def test_a_disk_that_refuses_the_lock_is_tried_again(server, client, keys, tmp_p
         wait_for((tmp_path / EVENTS).exists)
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
+
+
+def test_a_log_whose_position_cannot_be_read_is_kept(server, client, keys, tmp_path: Path, caplog):
+    """It was cut off at its beginning."""
+    client.xadd(keys.log, {"l": b"new\n"})
+    (tmp_path / EVENTS).write_bytes(b"old\n")
+    (tmp_path / POSITION).write_bytes(b"")
+    with LogDrain(server.url, keys, tmp_path):
+        wait_for(lambda: (tmp_path / EVENTS).exists() and (tmp_path / EVENTS).stat().st_size > 0)
+    assert (tmp_path / EVENTS).read_bytes() == b"new\n"
+    assert (tmp_path / OLDER).read_bytes() == b"old\n"
+    assert any("the log is kept in events.1.jsonl" in line for line in caplog.messages)

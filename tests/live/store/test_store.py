@@ -138,6 +138,23 @@ def test_a_fresh_farm_deletes_an_old_one_but_no_other_keys(store: ReadableStore,
     redis.delete(other.meta + "x", keys.lease)
 
 
+@pytest.mark.parametrize(("prefix", "longer"), [("ci", "ci2"), ("farm:", "farm:ci:")])
+def test_a_fresh_farm_deletes_no_farm_whose_prefix_begins_with_its_own(redis, prefix, longer):
+    """Every key of the one goes, families and drafts too; of the other none."""
+    ours, theirs = Keys(prefix), Keys(longer)
+    families = "jobs:draft", "pending:a:b", "pending:a:draft", "tries:a\nb", "celery:host.x"
+    for keys in (ours, theirs):
+        names = (keys.meta, keys.results, keys.stream("submissions"), keys.provisioner_lease)
+        for name in (*names, *(keys.prefix + family for family in families)):
+            redis.set(name, "x")
+    before = set(redis.scan_iter(match=f"{longer}*"))
+    ReadableStore(redis, ours).clear()
+    assert set(redis.scan_iter(match=f"{prefix}*")) == before
+    assert len(before) == 9
+    ReadableStore(redis, theirs).clear()
+    assert not list(redis.scan_iter(match=f"{prefix}*"))
+
+
 def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, keys: Keys):
     """The time since the last commit is this machine's; another machine has only the server's."""
     batch = Batch()

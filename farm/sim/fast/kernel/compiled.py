@@ -14,7 +14,7 @@ from numba import config, njit
 
 from farm.core.pools import unrunnable_jobs
 from farm.emulation import agenda
-from farm.sim import ticks
+from farm.sim import provisioning
 from farm.upstream import taskcluster
 
 _numba: Any = config
@@ -69,8 +69,8 @@ def _place(source: Path) -> Path | None:
     here = Path(__file__).parent
     sources = [source]
     if source.parent == here:
-        others = [Path(str(one.__file__)) for one in (agenda, unrunnable_jobs, taskcluster, ticks)]
-        sources = [*sorted(here.glob("*.py")), *others]
+        others = (agenda, unrunnable_jobs, taskcluster, provisioning)
+        sources = [*sorted(here.glob("*.py")), *(Path(str(one.__file__)) for one in others)]
     digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []
     for folder in (*own, here / "__pycache__", Path.home() / ".cache" / "build-farm-emulator"):

@@ -13,7 +13,7 @@ from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import PLANNED, TICKS
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
-from farm.sim.ticks import first_tick
+from farm.sim.provisioning import first_tick
 from farm.upstream.taskcluster import plan
 
 first_tick_after = compiled(first_tick)

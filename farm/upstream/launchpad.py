@@ -1,12 +1,14 @@
-"""Launchpad's scores: computed once, when a job is queued; higher goes first, then lower id.
+"""Launchpad's scores, and its estimates of how long a build will run, made when it is queued.
 
-Source: ``calculateScore`` of binarypackagebuild.py and its siblings for other kinds of build
-(2025), and of buildpackagejob.py (2010) for the rule with an age bonus.
+Of two jobs the one with the higher score goes first, then the one with the lower id.
+
+Source: ``calculateScore`` and ``estimateDuration`` of binarypackagebuild.py and its siblings for
+other kinds of build (2025); the score with an age bonus is that of buildpackagejob.py (2010).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from farm.core.errors import InputError
 
@@ -111,3 +113,53 @@ def _points(table: Mapping[str, int], found: str, what: str) -> int:
     if found not in table:
         raise InputError(f"{what}: found {found!r}; allowed: {', '.join(table)}")
     return table[found]
+
+
+# --- durations ------------------------------------------------------------------------
+
+HISTORY = 9
+"""Of other kinds than binary packages, this many of the latest successes are looked at."""
+
+BINARY_DEFAULT_S = 300.0
+TRANSLATION_TEMPLATES_S = 10.0
+KB_PER_SECOND = 6
+"""Binary packages without a history: 6 KB of source a second and a minute on top."""
+
+DEFAULTS_S = {
+    "recipe": 600.0,
+    "charm": 600.0,
+    "craft": 600.0,
+    "rock": 600.0,
+    "ci": 600.0,
+    "snap": 1800.0,
+    "livefs": 1800.0,
+    "oci": 1800.0,
+}
+"""Other kinds without a history, seconds."""
+
+
+def estimate_duration(
+    kind: str, history_s: Sequence[float] = (), package_kb: float | None = None
+) -> float:
+    """Estimate a build's duration, seconds.
+
+    ``history_s`` holds the durations of successful builds of the same thing, newest first. A
+    binary package takes its newest one; without any it is estimated by its size in whole
+    minutes, else five minutes. Other kinds take the median of the last nine, of an even number
+    the upper one, recipes the lower one. Raises InputError for an unknown kind.
+    """
+    if kind == "translationtemplates":
+        return TRANSLATION_TEMPLATES_S
+    if kind == "binary":
+        return float(history_s[0]) if history_s else _by_size(package_kb)
+    if kind not in DEFAULTS_S:
+        allowed = ", ".join(("binary", *DEFAULTS_S, "translationtemplates"))
+        raise InputError(f"kind: found {kind!r}; allowed: {allowed}")
+    recent = sorted(history_s[:HISTORY], reverse=kind == "recipe")
+    return float(recent[len(recent) // 2]) if recent else DEFAULTS_S[kind]
+
+
+def _by_size(package_kb: float | None) -> float:
+    if not package_kb or package_kb < 0:
+        return BINARY_DEFAULT_S
+    return 60.0 * int(package_kb / KB_PER_SECOND / 60 + 1)

@@ -1,1 +1,0 @@
-"""Launchpad's other rules: scores, duration estimates, and the judgement of failures."""
