@@ -27,7 +27,7 @@ class Format(NamedTuple):
 
     read: Callable[[Path, TraceOptions], Records]
     endings: tuple[str, ...]
-    #: whether the option ``fields`` says what becomes which part of a job
+    #: whether the option ``fields`` maps parts of a job to parts of the file
     takes_fields: bool = False
 
 
