@@ -21,6 +21,7 @@ from pathlib import Path
 from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
+from farm.app.api import load_scenario
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -110,7 +111,7 @@ def show(what: str, delays: Iterable[float]) -> None:
 def measure(jobs: int) -> None:
     pools = [PoolSpec(name="linux", processors=("amd64",), builders=BUILDERS)]
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
-    delays, desk = Delays(), Desk(scheduler, pools, long_lived=True)
+    delays, desk = Delays(), Desk(scheduler, pools, load_scenario("mm1"), long_lived=True)
     with TemporaryDirectory() as folder, choose_server(None) as server:
         flood = Flood(desk, server.url, jobs, delays)
         stays = Stays(restore=lambda *_: None, rules="")

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from farm.app.api import load_scenario
 from farm.core.driver import World
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
@@ -35,7 +36,7 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import Desk
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import run_live
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
@@ -100,7 +101,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     """Run one farm; return the times of its scheduler's thread."""
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
-    desk = Desk(scheduler, pools, long_lived=True)
+    desk = Desk(scheduler, pools, load_scenario("mm1"), long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
     watch = Watch()
 
@@ -127,7 +128,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         world.stop()
         world.stop()
 
-    def progress(status: LiveStatus) -> None:
+    def progress(status: FarmStatus) -> None:
         if metrics is not None:
             metrics.publish(status.at, hosts=status.hosts, delay=status.worst_delay)
 

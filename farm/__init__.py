@@ -76,12 +76,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
-    from farm.app.recorded.result import JobTable, Result, Results, compare, open_run
+    from farm.app.recorded.result import Result, Results, compare, open_run
     from farm.app.report import report
     from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
+    from farm.results.jobs_table import JobTable
     from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
 
@@ -114,11 +115,12 @@ __all__ = [
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
     "farm.app.report": ("report",),
-    "farm.app.recorded.result": ("JobTable", "Result", "Results", "compare", "open_run"),
+    "farm.app.recorded.result": ("Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
+    "farm.results.jobs_table": ("JobTable",),
     "farm.scenario.examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
 }

@@ -195,6 +195,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         slots=pool.slots,
         cores=pool.cores,
         builders=initial,
+        max=None if pool.provisioner is None else pool.provisioner.max,
         boot_time=pool.boot_time,
         idle_timeout=pool.idle_timeout,
         inter_job_time=pool.inter_job_time,

@@ -81,6 +81,7 @@ def test_unknown_keys_are_ignored():
         (("jobs", 1, "builder"), "b9", r"builder: found \"b9\"; allowed: one of .* \(b1, b2\)"),
         (("jobs", 1, "builder"), None, r"builder: found null; allowed: .* the job is running"),
         (("jobs", 1, "name"), "one", r"jobs\[1\].name: 'one' is taken by jobs\[0\]"),
+        (("jobs", 1, "name"), "\ud800", r"jobs\[1\].name: found .*ud800\"; allowed: a name"),
         (("jobs", 1, "id"), 1, r"jobs\[1\].id: 1 is taken by jobs\[0\]"),
         (("jobs", 0, "id"), "1", r"id: found \"1\"; allowed: a whole number"),
         (("jobs", 0, "id"), True, r"id: found true"),

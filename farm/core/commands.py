@@ -64,6 +64,8 @@ class EndJob(_Command, frozen=True, tag="job-ended"):
     served_by: str | None = None
     #: the reason for programs
     cause: Cause = Cause.FINISHED
+    #: the builder's pool (not in event logs: their readers know it from the builder)
+    pool: str | None = None
 
 
 class RequestBuilder(_Command, frozen=True, tag="builder-requested"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Self
 
 
 class FarmError(Exception):
@@ -42,7 +43,16 @@ class InputError(FarmError):
 
 
 class ScenarioError(InputError):
-    """A scenario that cannot be run."""
+    """A scenario that cannot be run; ``key`` is the dotted key that is wrong, if one is."""
+
+    key = ""
+
+    @classmethod
+    def of(cls, key: str, said: str) -> Self:
+        """Return the error of a key: ``KEY: SAID``."""
+        error = cls(f"{key}: {said}")
+        error.key = key
+        return error
 
 
 class TraceError(InputError):

@@ -92,6 +92,8 @@ class FarmOpened(_Event, frozen=True):
 
     #: provisioned pools start with their minimum too; False: a separate service sizes them
     provisioned: bool = True
+    #: the sizes of fixed pools have changed: surplus builders go, too (a what-if)
+    resized: bool = False
 
 
 class ArrivalsEnded(_Event, frozen=True):
@@ -173,7 +175,7 @@ class PoolPlanned(_Event, frozen=True):
     requested: int
     running: int
     waiting: int
-    #: builders to request
+    #: builders to request; no more are than the pool may have and start together
     start: int = 0
     #: builders to drain and retire, idle ones first
     stop: int = 0

@@ -8,11 +8,14 @@ form and the event log's form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from enum import Enum
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
+
+from farm.core.fields import fields_of, limit
 
 T = TypeVar("T")
 
@@ -94,14 +97,18 @@ class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.processor or 'any'}/{'virtual' if self.needs_virtual else 'native'}"
 
 
-MAX_LEVEL = 10**9
-"""The largest level or fair-share priority; the smallest is its negative."""
-ALLOWED_LEVEL = f"from -{MAX_LEVEL} to {MAX_LEVEL}"
+LEAST_LEVEL, MAX_LEVEL = -(2**31), 2**31 - 1
+"""The smallest and the largest level or fair-share priority: those of REv2, with 32 bits."""
+MODES = ("timed", "stress", "memory", "mixed")
+"""How a live builder runs a job: by letting time pass, or by real load."""
 
-
-def is_level(number: float) -> bool:
-    """Return whether a level or priority is within the limits."""
-    return -MAX_LEVEL <= number <= MAX_LEVEL
+AMOUNT = limit("a finite number, 0 or more", lambda found: 0.0 <= found < math.inf)
+LEVEL = limit(
+    f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}",
+    lambda found: LEAST_LEVEL <= found <= MAX_LEVEL,
+)
+MODE = limit(", ".join(MODES), MODES.__contains__)
+THREADS = limit("a whole number, 1 or more", lambda found: found >= 1)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -117,21 +124,21 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     id: str
     #: seconds of work, alone on a builder of speed 1
-    service_time: float
+    service_time: Annotated[float, AMOUNT]
     platform: Platform = Platform()
     #: run time that the submitter declares, seconds; None: not declared
-    declared_time: float | None = None
+    declared_time: Annotated[float | None, AMOUNT] = None
     #: its intended arrival (farm time); None: when it was received. Response times count from
     #: here, so that a slow scheduler does not hide its own queueing.
-    arrived_at: float | None = None
+    arrived_at: Annotated[float | None, AMOUNT] = None
     #: the kind of work; runtime estimators keep one history per kind
     kind: str = "job"
     #: static priority level: a higher level always goes first, above any policy
-    level: int = 0
+    level: Annotated[int, LEVEL] = 0
     #: Launchpad's score: higher goes first under the ``score`` policy
     score: float = 0.0
     #: fair-share weight as in REv2: smaller is more urgent; 100 points are a factor of two
-    priority: int = 0
+    priority: Annotated[int, LEVEL] = 0
     #: the jobs released together by one commit share this name
     matrix: str | None = None
     #: user, team, project, build, image, …: the source of fair-share keys
@@ -141,19 +148,23 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     #: counts as memory-bus-heavy on its builder (contention)
     memory_heavy: bool = False
     #: work size in any unit, for estimators that scale by size (BOINC's fpops_est)
-    size: float | None = None
+    size: Annotated[float | None, AMOUNT] = None
     #: jobs with the same action that are in flight together run only once
     action: str | None = None
     #: truth: the attempt fails at the end of its service time
     fails: bool = False
     #: how a live builder spends the service time: timed, stress, memory or mixed
-    mode: str = "timed"
+    mode: Annotated[str, MODE] = "timed"
     #: processes that a stress job keeps busy
-    threads: int = 1
+    threads: Annotated[int, THREADS] = 1
 
     def arrival(self, submitted_at: float) -> float:
         """Return the intended arrival, or when it was received if there is none."""
         return submitted_at if self.arrived_at is None else self.arrived_at
+
+
+JOB_FIELDS = fields_of(Job)
+"""The fields of a job, as they come in: see ``farm.core.fields``."""
 
 
 class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -239,17 +239,8 @@ class Scheduler:
         if not found:
             raise StaleEventError
         for state in found:
-            self._drain(state, event.at, commands, retire=event.retire)
+            self.dispatcher.drain(state, event.at, commands, retire=event.retire)
         self.dispatcher.look_again(event.at, commands)
-
-    def _drain(
-        self, state: BuilderState, at: float, commands: list[Command], *, retire: bool = True
-    ) -> None:
-        """Let a builder finish its running jobs and take no more."""
-        self.dispatcher.take_no_more(state, at)
-        state.draining = True
-        state.retiring = state.retiring or retire
-        self.dispatcher.retire_if_empty(state, commands)
 
     def _on_undrain(self, event: events.UndrainRequested, commands: list[Command]) -> None:
         named = self._named(event.pattern)
@@ -330,30 +321,37 @@ class Scheduler:
     def _on_opened(self, event: events.FarmOpened, commands: list[Command]) -> None:
         self.reorderer.finish(event.at)  # a restored scheduler's is finished
         self.keeper.open(event.at, commands, provisioned=event.provisioned)
+        if event.resized:
+            for pool, count in self.keeper.shrink().items():
+                self._stop(pool, count, event.at, commands)
         for state in self.builders.values():
             self._watch_idleness(state, commands)
         self._losses.open(event.at, commands)
         self.dispatcher.resume(event.at, commands)
 
     def _on_planned(self, event: events.PoolPlanned, commands: list[Command]) -> None:
-        at = event.at
-        self.keeper.request(event.pool, event.start, at, commands, outside=event.outside)
-        if event.stop:
-            kills = self.keeper.kills(event.pool)
-            for state in builders_to_stop(self.builders.values(), event.pool, event.stop):
-                if state.busy:
-                    end = LoseBuilder if kills else DrainBuilder
-                    commands.append(end(state.builder.id))
-                if not (state.busy and kills):
-                    self._drain(state, at, commands)
-            self.dispatcher.look_again(at, commands)
+        self.keeper.grow(event, commands)
+        self._stop(event.pool, event.stop, event.at, commands)
+
+    def _stop(self, pool: str, count: int, at: float, commands: list[Command]) -> None:
+        """Stop builders of a pool that take jobs: idle ones first."""
+        if not count:
+            return
+        kills = self.keeper.kills(pool)
+        for state in builders_to_stop(self.builders.values(), pool, count):
+            if state.busy:
+                end = LoseBuilder if kills else DrainBuilder
+                commands.append(end(state.builder.id))
+            if not (state.busy and kills):
+                self.dispatcher.drain(state, at, commands)
+        self.dispatcher.look_again(at, commands)
 
     def _on_alarm(self, event: events.AlarmRang, commands: list[Command]) -> None:
         at = event.at
         self._alarms.rang(at)
         self.dispatcher.alarm_rang(at, commands)
         for state in self._idle.due(at):
-            self._drain(state, at, commands)
+            self.dispatcher.drain(state, at, commands)
         self._idle.ask(commands)
         self._losses.lose(at, commands)
         self.reorderer.go_on(at, commands)

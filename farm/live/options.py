@@ -13,7 +13,7 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.store.take_over import Stays
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.series import Series
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
     #: sees every event with the commands that it led to
     observe: Observer
     #: given the status a few times per second
-    progress: Callable[[LiveStatus], None] | None = None
+    progress: Callable[[FarmStatus], None] | None = None
     #: called when the farm has started, before the first job (chaos, displays)
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
     #: called between batches of events, some times per second (a provisioner's turn)

@@ -34,7 +34,7 @@ from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
 from farm.live.store.take_over import saved_farm, take_over
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
 from farm.processes.signals import StopSignals
@@ -48,7 +48,7 @@ RARELY = 2000
 class LiveRun(msgspec.Struct, frozen=True):
     """How a live run ended; what happened in it is what the observers saw."""
 
-    status: LiveStatus
+    status: FarmStatus
     #: it was stopped before its load was done
     interrupted: bool
     #: real seconds from the clock's start to the end of the last job

@@ -35,21 +35,19 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from farm.core.errors import InputError
+from farm.core.fields import Field, FieldError, fields_of, limit
 from farm.terminal.settings import with_password
 
 DEFAULT_PREFIX = "farm:"
 
-#: what a variable may be that is no text
-ALLOWED = {
-    "FARM_HOST_ROOM": "a number of builders, 0 for any number",
-    "FARM_DRAIN_TIME": "a number of seconds",
-    "FARM_BEAT_INTERVAL": "a number of seconds above 0",
-}
+ROOM = limit("a number of builders, 0 for any number", lambda found: found >= 0)
+DRAIN = limit("a number of seconds", lambda found: 0 <= found < 1e9)
+BEAT = limit("a number of seconds above 0", lambda found: 0 < found < 1e9)
 
 
 class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name.upper()}"):
@@ -60,12 +58,12 @@ class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name
     host: str = ""
     incarnation: str = ""
     #: see ``farm.live.wire.messages.HostUp``
-    room: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="FARM_HOST_ROOM")
+    room: Annotated[int, ROOM] = msgspec.field(default=0, name="FARM_HOST_ROOM")
     pool: str = msgspec.field(default="", name="FARM_HOST_POOL")
     ready_file: str = ""
     journal: str = ""
-    drain_time: Annotated[float, msgspec.Meta(ge=0, lt=1e9)] = 0.0
-    beat_interval: Annotated[float, msgspec.Meta(gt=0, lt=1e9)] = 1.0
+    drain_time: Annotated[float, DRAIN] = 0.0
+    beat_interval: Annotated[float, BEAT] = 1.0
     play: str = ""
     burner: str = ""
     work_rates: str = ""
@@ -81,19 +79,23 @@ def from_environment(environ: Mapping[str, str] | None = None) -> LiveSettings:
     file that cannot be read.
     """
     env = os.environ if environ is None else environ
-    given = {name: env[name] for name in LiveSettings.__struct_encode_fields__ if env.get(name)}
-    host = given.get("FARM_HOST", f"{{hostname}}-{os.getpid()}")
-    given["FARM_HOST"] = host = host.replace("{hostname}", socket.gethostname())
-    given["FARM_PLAY"] = given.get("FARM_PLAY", "").replace("{host}", host)
-    try:
-        settings = msgspec.convert(given, LiveSettings, strict=False)
-    except msgspec.ValidationError as error:
-        name = str(error).rpartition("$.")[2].rstrip("`")
-        allowed = ALLOWED[name]
-        raise InputError(f"{name}: found {given[name]!r}; allowed: {allowed}") from None
+    fields = [field for field in fields_of(LiveSettings).values() if env.get(field.key)]
+    settings = LiveSettings(**{field.name: _value(field, env[field.key]) for field in fields})
+    host = settings.host or f"{{hostname}}-{os.getpid()}"
+    host = host.replace("{hostname}", socket.gethostname())
     return msgspec.structs.replace(
-        settings, redis_url=with_password(settings.redis_url, environ=env)
+        settings,
+        host=host,
+        play=settings.play.replace("{host}", host),
+        redis_url=with_password(settings.redis_url, environ=env),
     )
+
+
+def _value(field: Field, text: str) -> Any:
+    try:
+        return field.of_text(text)
+    except FieldError as error:
+        raise InputError(f"{field.key}: {error}") from None
 
 
 def environment_of_another(**more: str) -> dict[str, str]:

@@ -20,9 +20,9 @@ import numpy as np
 
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarted
+from farm.core.json_names import json_name
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
-from farm.results.json_names import json_name
 from farm.results.log.reader import Entry
 
 LEVELS = tuple(number / 10 for number in range(1, 10))

@@ -1,97 +1,140 @@
-"""``jobs.csv``: one row per job."""
+"""The table of a run's jobs, with the columns of jobs.csv; it is made from the ends of the jobs."""
 
 from __future__ import annotations
 
-import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice
-from pathlib import Path
-from typing import Any, Literal, TextIO
+from importlib import import_module
+from typing import Any
 
 import msgspec
-from msgspec.structs import astuple
+import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, file_access
-from farm.core.model import Job, Outcome, Platform
-from farm.results.json_names import json_name
+from farm.core.errors import InputError, not_among
+from farm.core.json_names import json_name
+from farm.core.model import Job
+from farm.results.summary.descriptive_statistics import Floats
+from farm.results.summary.job_columns import OUTCOMES, Ends, Flags, Numbers, floats
 from farm.results.summary.records import RunRecords
 
+Column = NDArray[Any]
+
 AT_ONCE = 4096
-"""Rows that are written together."""
+"""Rows that are made, written and read together."""
 
-
-class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One row of jobs.csv; the columns are these fields, in this order. None is an empty cell.
-
-    ``outcome`` is succeeded, failed, cancelled, or lost if the job had not ended when the run
-    did. ``builder`` and the instants are those of the last attempt.
-    """
-
-    job_id: str
-    matrix: str
-    invocation: str
-    platform: str
-    kind: str
-    submitted_at: float
-    dispatched_at: float | None = None
-    started_at: float | None = None
-    finished_at: float | None = None
-    outcome: Outcome | Literal["lost"]
-    attempts: int
-    builder: str
-    #: started - arrived, at least 0; None: never started
-    waiting_time: float | None = None
-    #: finished - started; None: not running when it ended
-    service_time: float | None = None
-    #: finished - arrived
-    response_time: float | None = None
-    #: response time ÷ service time alone on a builder of speed 1
-    stretch: float | None = None
-    declared_time: float | None = None
-    #: the first dispatch estimate, as an instant
-    estimated_dispatch_at: float | None = None
-    #: the job's fields that are marked as a ``Column``, in order (as text when read back)
-    more: tuple[Any, ...] = ()
-
-    @property
-    def arrived_at(self) -> float:
-        """The intended arrival, from which the response time counts."""
-        if self.finished_at is None or self.response_time is None:
-            return self.submitted_at
-        return self.finished_at - self.response_time
-
-
-_FIELDS = JobRow.__struct_fields__[:-1]
-_MARKED = tuple(
-    field.name
+#: the fields of a job that are marked as a ``Column``, by the names of their columns
+_MARKED = {
+    json_name(field.name): field.name
     for field in msgspec.structs.fields(Job)
     if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
-)
-COLUMNS = tuple(map(json_name, _FIELDS))
-#: the columns of ``JobRow.more``, after the others
-MORE_COLUMNS = tuple(map(json_name, _MARKED))
-#: the numeric columns
-_NUMBERS = (*range(5, 9), *range(12, 18))
-OPTIONAL_COLUMNS = frozenset(
-    json_name(field.name)
-    for field in msgspec.structs.fields(JobRow)
-    if field.type == (float | None)
-)
+}
 
 
-def job_rows(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobRow]:
-    """Yield a row for every submitted job, in order of ending; those that never ended come last.
+class JobTable:
+    """The jobs of a run, one row each, with the columns of jobs.csv.
+
+    ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array of floats (NaN
+    where there is no value) or strings. Iterating yields a dict for each job.
+
+    >>> jobs = farm.simulate("quickstart").jobs
+    >>> len(jobs), jobs.columns[:2], float(jobs["waiting_time_s"].min())
+    (655, ('job_id', 'matrix'), 0.0)
+    >>> sorted({job["platform"] for job in jobs})
+    ['amd64/virtual', 'win10-64/virtual']
+    """
+
+    def __init__(self, columns: dict[str, Column]) -> None:
+        self._columns = columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of jobs.csv."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns["job_id"])
+
+    def __getitem__(self, column: str) -> Column:
+        try:
+            return self._columns[column]
+        except KeyError:
+            raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        lists = [column.tolist() for column in self._columns.values()]
+        return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<farm.JobTable: {len(self):,} jobs, columns {', '.join(self.columns)}>"
+
+    @property
+    def arrived_at(self) -> Floats:
+        """The intended arrivals, from which response times count, seconds."""
+        arrived_at = self["finished_at_s"] - self["response_time_s"]
+        return np.where(np.isnan(arrived_at), self["submitted_at_s"], arrived_at)
+
+    def counted(self, column: str) -> Floats:
+        """Return a column of numbers, NaN for the jobs that the summary leaves out of it.
+
+        A cancelled job was not served: if it started, only its waiting time counts.
+        """
+        left_out = (self["outcome"] == "cancelled") & (column != "waiting_time_s")
+        return np.where(left_out, np.nan, self[column])
+
+    def taken(self, rows: Flags | Numbers | slice) -> JobTable:
+        """Return the table of some rows, by flags or by numbers."""
+        return JobTable({name: column[rows] for name, column in self._columns.items()})
+
+    def to_dict(self) -> dict[str, Column]:
+        """Return the columns as a dict."""
+        return dict(self._columns)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
+        return _library("pandas").DataFrame(self._columns)
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
+        return _library("polars").DataFrame(self._columns)
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
+        return _library("pyarrow").table(self._columns)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"{name} is not installed; allowed: pip install {name}") from None
+
+
+def joined(tables: Iterable[JobTable]) -> JobTable:
+    """Return one table of the rows of all these, which have the same columns."""
+    parts = list(tables)
+    filled = [part for part in parts if len(part)] or [*parts, EMPTY][:1]
+    return JobTable(
+        {name: np.concatenate([part[name] for part in filled]) for name in filled[0].columns}
+    )
+
+
+def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobTable]:
+    """Yield a run's table in parts: jobs in order of ending; those that never ended come last.
 
     ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
     """
-    for end in records.ends:
-        yield _ended_row(end, fair_share, records.estimates.get(end.job.id))
-    for job, submitted_at in records.unended:
-        estimate = records.estimates.get(job.id)
-        story = {"outcome": "lost", "attempts": 0, "builder": ""}
-        yield _row_of(job, submitted_at, fair_share, estimate, **story)
+    for place in range(0, len(records.ends), AT_ONCE):
+        yield _table(records.ends[place : place + AT_ONCE], records.estimates, fair_share)
+    endless = [EndJob(job, "cancelled", 0, at, math.nan) for job, at in records.unended]
+    lost = _table(endless, records.estimates, fair_share)
+    lost["outcome"][:] = "lost"
+    yield lost
 
 
 def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
@@ -105,110 +148,45 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
     return "/".join([attributes[key] for key in keys if key in attributes])
 
 
-def write_jobs(path: Path | str, rows: Iterable[JobRow]) -> int:
-    """Write rows as CSV with a header; return their number."""
-    rows, count = iter(rows), 0
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*COLUMNS, *MORE_COLUMNS])
-        while some := list(islice(rows, AT_ONCE)):
-            columns: list[Any] = list(zip(*map(astuple, some), strict=True))
-            for place in _NUMBERS:
-                columns[place] = _printed(columns[place])
-            more = zip(*columns.pop(), strict=True)
-            writer.writerows(zip(*columns, *more, strict=True))
-            count += len(some)
-    return count
+def _table(
+    jobs: Sequence[EndJob], estimates: Mapping[str, float | None], fair_share: Sequence[str]
+) -> JobTable:
+    builders: dict[str, int] = {}
+    ends = Ends.of(jobs, builders)
+    invocations = [invocation_of(one, fair_share) for one in ends.attributions]
+    response_time, alone = ends.finished_at - ends.arrived_at, ends.service_time
+    columns = {
+        "job_id": np.array([end.job.id for end in jobs], np.str_),
+        "matrix": _texts(ends.matrices, ends.matrix),
+        "invocation": _texts(invocations, ends.attribution),
+        "platform": _texts(ends.platforms, ends.platform),
+        "kind": np.array([end.job.kind for end in jobs], np.str_),
+        "submitted_at_s": floats([end.submitted_at for end in jobs]),
+        "dispatched_at_s": ends.dispatched_at,
+        "started_at_s": ends.started_at,
+        "finished_at_s": ends.finished_at,
+        "outcome": _texts(OUTCOMES, ends.outcome),
+        "attempts": ends.attempts,
+        "builder": _texts(builders, ends.builder),
+        "waiting_time_s": ends.waiting_time,
+        "service_time_s": np.where(ends.builder < 0, np.nan, ends.finished_at - ends.started_at),
+        "response_time_s": response_time,
+        "stretch": response_time / np.where(alone > 0, alone, np.nan),
+        "declared_time_s": floats([end.job.declared_time for end in jobs]),
+        "estimated_dispatch_at_s": floats([estimates.get(end.job.id) for end in jobs]),
+    }
+    marked = {
+        name: np.array([getattr(end.job, field) for end in jobs]) for name, field in _MARKED.items()
+    }
+    return JobTable(columns | marked)
 
 
-def _printed(numbers: Sequence[float | None]) -> list[str]:
-    """Return numbers as csv prints them, many times as fast; None is empty."""
-    return msgspec.json.encode(numbers).decode()[1:-1].replace("null", "").split(",")
+def _texts(values: Iterable[object], numbers: Numbers) -> Column:
+    """Return the values of these numbers as text; -1: empty."""
+    return np.array([*map(str, values), ""])[numbers]
 
 
-def read_jobs(path: Path | str) -> Iterator[JobRow]:
-    """Yield the rows of a jobs.csv. Raises InputError with the line number."""
-    path = Path(path)
-    with file_access(path, "read the jobs"):
-        file = path.open(newline="", encoding="utf-8")
-    with file:
-        lines = _lines(path, file)
-        _, header = next(lines, (1, []))
-        if tuple(header[: len(COLUMNS)]) != COLUMNS:
-            raise InputError(
-                f"{path}, line 1: the columns are {', '.join(header) or 'missing'}; "
-                f"expected {', '.join(COLUMNS)}"
-            )
-        for line, cells in lines:
-            if len(cells) != len(header):
-                wrong = f"{len(cells)} cells; expected {len(header)}"
-                raise InputError(f"{path}, line {line}: {wrong}")
-            yield _row(path, line, cells)
-
-
-def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row's cells, with the number of its (last) line."""
-    reader = csv.reader(file)
-    try:
-        for cells in reader:
-            yield reader.line_num, cells
-    except UnicodeDecodeError:  # it is decoded in blocks: which line it was is not known
-        raise InputError(f"{path}, after line {reader.line_num}: not UTF-8 text") from None
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not a table: {error}") from None
-
-
-def _row(path: Path, line: int, cells: list[str]) -> JobRow:
-    values: dict[str, Any] = dict(zip(_FIELDS, cells, strict=False))
-    values["more"] = tuple(cells[len(COLUMNS) :])
-    for name, column in zip(_FIELDS, COLUMNS, strict=True):
-        if column in OPTIONAL_COLUMNS and values[name] == "":
-            values[name] = None
-    try:
-        return msgspec.convert(values, JobRow, strict=False)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}, line {line}: {error}") from None
-
-
-@lru_cache(maxsize=1024)
-def _platform_name(platform: Platform) -> str:
-    return str(platform)
-
-
-def _ended_row(end: EndJob, fair_share: Sequence[str], estimate: float | None) -> JobRow:
-    job, started_at, finished_at = end.job, end.started_at, end.finished_at
-    arrived_at = job.arrival(end.submitted_at)
-    response = finished_at - arrived_at
-    return _row_of(
-        job,
-        end.submitted_at,
-        fair_share,
-        estimate,
-        dispatched_at=end.dispatched_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        outcome=end.outcome,
-        attempts=end.attempts,
-        builder=end.builder or "",
-        waiting_time=None if started_at is None else max(0.0, started_at - arrived_at),
-        service_time=finished_at - started_at if end.builder and started_at is not None else None,
-        response_time=response,
-        stretch=response / job.service_time if job.service_time > 0 else None,
-    )
-
-
-def _row_of(
-    job: Job, submitted_at: float, fair_share: Sequence[str], estimate: float | None, **story: Any
-) -> JobRow:
-    return JobRow(
-        job_id=job.id,
-        matrix=job.matrix or "",
-        invocation=invocation_of(job.attributes, fair_share),
-        platform=_platform_name(job.platform),
-        kind=job.kind,
-        submitted_at=submitted_at,
-        declared_time=job.declared_time,
-        estimated_dispatch_at=estimate,
-        more=tuple([getattr(job, name) for name in _MARKED]) if _MARKED else (),
-        **story,
-    )
+EMPTY = _table((), {}, ())
+"""A table of no jobs, with the types of the columns."""
+COLUMNS = tuple(name for name in EMPTY.columns if name not in _MARKED)
+"""The columns of every run, in order (docs/reference/results.md)."""

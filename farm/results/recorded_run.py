@@ -8,16 +8,16 @@ from functools import cached_property
 from pathlib import Path
 
 from farm.core.errors import InputError
-from farm.results.jobs_table import JobRow, job_rows
+from farm.results.jobs_table import JobTable, joined, tables_of
 from farm.results.log.reader import Entry, entries_of
-from farm.results.run_directory import RunDirectory, RunState
+from farm.results.run_directory import Run, RunDirectory, RunState
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 
 
 class RecordedRun:
-    """A finished run that is in memory; read as ``farm.results.run_directory.Run`` is."""
+    """A finished run that is in memory; read as ``Run`` is."""
 
     path = None
 
@@ -54,9 +54,9 @@ class RecordedRun:
         return self.scenario.to_yaml()
 
     @cached_property
-    def jobs(self) -> list[JobRow]:
-        """The rows of jobs.csv."""
-        return list(job_rows(self._records, self.scenario.scheduling.fair_share))
+    def jobs(self) -> JobTable:
+        """The table of jobs."""
+        return joined(tables_of(self._records, self.scenario.scheduling.fair_share))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""
@@ -90,6 +90,10 @@ class RecordedRun:
         if self._log is None:
             raise InputError("events: none were kept of this run; allowed: keep_events=True")
         return self._log
+
+
+FinishedRun = Run | RecordedRun
+"""Read back, or in memory: its summary, scenario, jobs and events, and ``save``."""
 
 
 def now() -> str:

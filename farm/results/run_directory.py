@@ -21,8 +21,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
-from farm.results.jobs_table import JobRow, job_rows, read_jobs, write_jobs
-from farm.results.json_names import json_name
+from farm.core.json_names import json_name
+from farm.results.jobs_csv import read_jobs, write_jobs
+from farm.results.jobs_table import JobTable, tables_of
 from farm.results.log.reader import Entry, last_instant, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
@@ -134,7 +135,7 @@ class RunDirectory:
         Raises RunError if a file cannot be written.
         """
         with self._writing(JOBS) as part:
-            count = write_jobs(part, job_rows(records, fair_share))
+            count = write_jobs(part, tables_of(records, fair_share))
         self._write(SUMMARY, summary)
         self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
         self._write_meta()
@@ -157,6 +158,8 @@ class RunDirectory:
 
 class Run:
     """A run that was read back; its larger files are read on first use."""
+
+    has_events = True
 
     def __init__(self, path: Path, meta: Meta, summary: Summary | None) -> None:
         self.path = path
@@ -196,15 +199,15 @@ class Run:
         return load_scenario(self.path / SCENARIO)
 
     @cached_property
-    def jobs(self) -> list[JobRow]:
-        """The rows of jobs.csv. Raises InputError if they are invalid or incomplete."""
-        rows = list(read_jobs(self.path / JOBS))
-        if len(rows) != self.meta.jobs:
+    def jobs(self) -> JobTable:
+        """The table of jobs. Raises InputError if jobs.csv is invalid or incomplete."""
+        table = read_jobs(self.path / JOBS)
+        if len(table) != self.meta.jobs:
             raise InputError(
-                f"{self.path / JOBS}: {len(rows)} jobs; {META} says {self.meta.jobs}: "
+                f"{self.path / JOBS}: {len(table)} jobs; {META} says {self.meta.jobs}: "
                 "the file was changed or belongs to another run"
             )
-        return rows
+        return table
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of the event log."""

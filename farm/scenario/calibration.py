@@ -126,6 +126,6 @@ def _with_table(pool: Pool, index: int, read: Read) -> Pool:
     try:
         table = read(Path(law.calibration)).slowdown
     except ScenarioError as error:
-        raise ScenarioError(f"pools.{index}.contention.calibration: {error}") from None
+        raise ScenarioError.of(f"pools.{index}.contention.calibration", str(error)) from None
     measured = law.model_copy(update={"slowdown": table, "calibration": None})
     return pool.model_copy(update={"contention": measured})

@@ -30,9 +30,10 @@ def refuse_unrunnable(scenario: Scenario, platform: Platform, where: str) -> Non
     if scenario.allow_unrunnable or scenario.pools_for(platform):
         return
     pools = ", ".join(f"{pool.name} ({pool.platform})" for pool in scenario.pools)
-    raise ScenarioError(
-        f"{where}: found jobs for {platform} that no pool could ever run; pools: {pools}; "
-        "allowed: a platform of theirs, or allow_unrunnable: true"
+    raise ScenarioError.of(
+        where,
+        f"found jobs for {platform} that no pool could ever run; pools: {pools}; "
+        "allowed: a platform of theirs, or allow_unrunnable: true",
     )
 
 
@@ -41,8 +42,8 @@ def default_platform(scenario: Scenario, where: str) -> Platform:
     platform = scenario.default_platform
     if platform is None:
         pools = ", ".join(f"{pool.name} ({pool.platform})" for pool in scenario.pools)
-        raise ScenarioError(
-            f"{where}.platform: this key is required where pools differ; pools: {pools}"
+        raise ScenarioError.of(
+            f"{where}.platform", f"this key is required where pools differ; pools: {pools}"
         )
     return platform
 
@@ -50,9 +51,10 @@ def default_platform(scenario: Scenario, where: str) -> Platform:
 def _refuse_endless(source: Source, scenario: Scenario, where: str) -> None:
     made = source.options
     if isinstance(made, Releases) and not (made.count or made.duration or scenario.phases):
-        raise ScenarioError(
-            f"{where}: found a generator without an end; allowed: its count or duration, or "
-            "phases for the whole scenario"
+        raise ScenarioError.of(
+            where,
+            "found a generator without an end; allowed: its count or duration, or "
+            "phases for the whole scenario",
         )
 
 

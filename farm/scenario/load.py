@@ -88,8 +88,7 @@ def parse_scenario(
         scenario = with_calibrations_read(scenario, calibration)
         check_workload(scenario)
     except ScenarioError as error:
-        where = str(error).split(":", 1)[0]
-        path = [int(step) if step.isdigit() else step for step in where.split(".")]
+        path = [int(step) if step.isdigit() else step for step in error.key.split(".")]
         raise ScenarioError(f"{mark_of(data, path) or source}: {error}") from None
     return scenario
 

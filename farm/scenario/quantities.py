@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Mapping
+from types import GenericAlias
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from farm.core.model import ALLOWED_LEVEL, is_level
+from farm.core.model import JOB_FIELDS
 from farm.units import (
     RATE_PATTERN,
     TIME_PATTERN,
@@ -71,9 +71,6 @@ Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][
 RunName = Annotated[str, Field(strict=True, max_length=100, pattern=r"^\w[\w.-]*\Z")]
 """The same, with letters of any script: it is only shown, and written to files."""
 
-MODES = ("timed", "stress", "memory", "mixed")
-"""How a live builder runs a job: by letting time pass, or by real load."""
-
 T = TypeVar("T")
 
 
@@ -111,6 +108,17 @@ def _choice(
     return reader, AfterValidator(_some_weight)
 
 
+def _choice_for(name: str) -> tuple[Any, ...]:
+    field = JOB_FIELDS[name]
+    return _choice(field.kind, *field.limit)
+
+
+def choice_for(name: str) -> Any:
+    """Return the type of a choice between values of this field of a job."""
+    weights = GenericAlias(dict, (JOB_FIELDS[name].kind, NonNegative))
+    return Annotated[weights, *_choice_for(name)]
+
+
 def _some_weight(weights: dict[T, float]) -> dict[T, float]:
     if not weights or sum(weights.values()) <= 0:
         raise ValueError("found no value with a weight above 0; allowed: at least one")
@@ -120,13 +128,7 @@ def _some_weight(weights: dict[T, float]) -> dict[T, float]:
 TextChoice = Annotated[dict[str, NonNegative], *_choice(str, "text", bool)]
 """One text, a list of equally likely ones, or ``{text: weight}``; likewise the others."""
 WholeChoice = Annotated[dict[int, NonNegative], *_choice(int, "a whole number")]
-LevelChoice = Annotated[
-    dict[int, NonNegative], *_choice(int, f"a whole number, {ALLOWED_LEVEL}", is_level)
-]
-NumberChoice = Annotated[
-    dict[float, NonNegative], *_choice(float, "a finite number", math.isfinite)
-]
-ModeChoice = Annotated[dict[str, NonNegative], *_choice(str, ", ".join(MODES), MODES.__contains__)]
-ThreadChoice = Annotated[
-    dict[int, NonNegative], *_choice(int, "a whole number from 1", lambda n: n >= 1)
-]
+LevelChoice = Annotated[dict[int, NonNegative], *_choice_for("level")]
+NumberChoice = Annotated[dict[float, NonNegative], *_choice_for("score")]
+ModeChoice = Annotated[dict[str, NonNegative], *_choice_for("mode")]
+ThreadChoice = Annotated[dict[int, NonNegative], *_choice_for("threads")]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, field_validator
+import msgspec
+from pydantic import BeforeValidator, ConfigDict, create_model, field_validator
 
-from farm.core.model import Platform
+from farm.core.model import JOB_FIELDS, Platform
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Flag,
@@ -22,8 +23,11 @@ from farm.scenario.quantities import (
     Text,
     TextChoice,
     ThreadChoice,
+    choice_for,
 )
 from farm.scenario.section import Section, or_plain
+
+S = TypeVar("S", bound=Section)
 
 
 def _unspecified(given: Any) -> Any:
@@ -114,6 +118,25 @@ class Action(Section):
     """Number of recent actions from which a repeat is chosen."""
 
 
+CHOSEN = tuple(
+    name
+    for name, field in JOB_FIELDS.items()
+    if field.kind in (str, int, float) and field.default not in (None, msgspec.NODEFAULT)
+)
+"""The fields of a job that are chosen by weights: texts and numbers that every job has."""
+
+
+def _with_the_rest(traits: type[S]) -> type[S]:
+    """Add a key for each field of ``CHOSEN`` that has none here."""
+    rest: dict[str, Any] = {
+        name: (choice_for(name) | None, None) for name in CHOSEN if name not in traits.model_fields
+    }
+    if not rest:
+        return traits
+    return create_model(traits.__name__, __base__=traits, __module__=__name__, **rest)
+
+
+@_with_the_rest
 class Traits(Section):
     """Traits of a source's jobs; absent ones are the trace's, or the defaults of a job."""
 

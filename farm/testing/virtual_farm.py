@@ -19,6 +19,7 @@ from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
+from farm.live.farm_status import status_of
 from farm.live.operating.answers import Answer, Questions
 from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
@@ -27,8 +28,7 @@ from farm.live.store.job_reader import state_of
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Ask, Report
-from farm.live.wire.pool_report import FarmStatus
+from farm.live.wire.messages import Ask, Report, limit_arrival
 from farm.sim.simulation import Simulation
 from farm.units import parse_time
 from provisioner.from_scenario import algorithms_of
@@ -130,6 +130,8 @@ class VirtualFarm:
             return  # provisioners and questions: no service behind the inbox answers
         event = msgspec.structs.replace(report, at=self.at)
         if isinstance(event, JobsSubmitted):
+            for job in event.jobs:
+                limit_arrival(job, self.at)
             self._submitted += len(event.jobs)
         self._handle(event)
 
@@ -146,12 +148,13 @@ class VirtualFarm:
         batch, self._batch = self._batch, Batch()
         self._state_writer.write(batch)
         self._store.commit(batch, self._inbox.cursor, self.at)
-        jobs = self.scheduler.jobs.values()
-        running = sum(state.slot is not None for state in jobs)
-        status = FarmStatus(
-            at=self.at, submitted=self._submitted, waiting=len(self.scheduler.jobs) - running,
-            running=running, ended=dict(self._ended),
-            builders={"idle": sum(not one.busy for one in self.scheduler.builders.values())},
-            hosts=0, stopping=False, written_at=0.0, speed=1.0,
-        )  # fmt: skip
+        status = status_of(
+            self.scheduler,
+            self.at,
+            self._state_writer.running,
+            submitted=self._submitted,
+            ended=dict(self._ended),
+            hosts=0,
+            stopping=False,
+        )
         self._store.notices.publish({}, {}, status)

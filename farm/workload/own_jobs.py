@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, ScenarioError
-from farm.core.model import ALLOWED_LEVEL, Job, Platform, is_level
+from farm.core.fields import FieldError, record_of
+from farm.core.model import Job, Platform
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
-from farm.scenario.quantities import MODES
 from farm.scenario.workload import Generator
-
-_AMOUNT = (lambda found: 0.0 <= found < math.inf), "a finite number, zero or more"
-_LEVEL = is_level, f"a whole number, {ALLOWED_LEVEL}"
-_LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "service_time": _AMOUNT,
-    "declared_time": _AMOUNT,
-    "size": _AMOUNT,
-    "level": _LEVEL,
-    "priority": _LEVEL,
-    "score": (math.isfinite, "a finite number"),
-    "mode": (MODES.__contains__, ", ".join(MODES)),
-    "threads": ((lambda found: found >= 1), "a whole number, 1 or more"),
-}
-"""What is allowed for a field of a job."""
 
 
 def generated(
@@ -86,10 +72,9 @@ def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[J
         if not isinstance(job, Job):
             raise InputError(f"{source}: number {number}: found {job!r:.60}; allowed: a farm.Job")
         where = f"{source}: {job.id}"
-        job = _typed(job, where)  # noqa: PLW2901
-        _refuse_unsound(job, where)
+        job = _sound(job, where)  # noqa: PLW2901
         at = last if job.arrived_at is None else float(job.arrived_at)
-        if not last <= at < float("inf"):
+        if at < last:
             raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
         last = at
         platform = job.platform
@@ -103,22 +88,14 @@ def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[J
         yield job
 
 
-def _typed(job: Job, where: str) -> Job:
-    """Return the job, numbers of NumPy as Python's; raises InputError for a wrong type."""
-    fields = msgspec.structs.asdict(job)
+def _sound(job: Job, where: str) -> Job:
+    """Return the job, numbers of NumPy as Python's; raises InputError for a wrong value."""
+    given = msgspec.structs.asdict(job)
+    with suppress(FieldError):
+        record_of(Job, given)
+        return job
+    plain = {name: v.item() for name, v in given.items() if isinstance(v, np.generic)}
     try:
-        msgspec.convert(fields, Job)
-    except msgspec.ValidationError:
-        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in fields.items()}
-        try:
-            return msgspec.convert(plain, Job)
-        except msgspec.ValidationError as error:
-            raise InputError(f"{where}: {error}") from None
-    return job
-
-
-def _refuse_unsound(job: Job, where: str) -> None:
-    for name, (is_sound, allowed) in _LIMITS.items():
-        found = getattr(job, name)
-        if found is not None and not is_sound(found):
-            raise InputError(f"{where}: found {name} {found!r:.60}; allowed: {allowed}")
+        return record_of(Job, given | plain)
+    except FieldError as error:
+        raise InputError(f"{where}: {error.name}: {error}") from None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from farm.core.model import Job
-from farm.scenario.traits import Action, Declared, Fails, Heavy, Traits, WorkSize
+from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
 from farm.workload.distributions import quantile_function
 from farm.workload.streams import chooser, stream
 
@@ -52,7 +52,7 @@ def trait_steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
     """Return the traits that are given, in an order in which they may build on others."""
     steps = [
         (name, _choice(weights, streams(name)))
-        for name in ("kind", "level", "score", "priority", "mode", "threads")
+        for name in CHOSEN
         if (weights := getattr(traits, name)) is not None
     ]
     if traits.attributes is not None or traits.invocation is not None:

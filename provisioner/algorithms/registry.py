@@ -6,12 +6,12 @@ To add an algorithm: one file and one line here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from farm.core.errors import InputError, nearest
+from farm.core.errors import InputError, did_you_mean, not_among
 from provisioner.algorithms.arc import Arc
 from provisioner.algorithms.buildbarn import Buildbarn
 from provisioner.algorithms.buildkite import Buildkite
@@ -57,13 +57,14 @@ def make_algorithm(
     """
     kind = ALGORITHMS.get(name) if isinstance(name, str) else name
     if kind is None:
-        raise InputError(f"{where}.algorithm: found {name!r}{_allowed(name, ALGORITHMS)}")
+        raise InputError(f"{where}.algorithm: {not_among(str(name), ALGORITHMS)}")
     name = name if isinstance(name, str) else kind.__name__
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     values = {}
     for key, given in (options or {}).items():
         if key not in fields:
-            raise InputError(f"{where}.{key}: {name} has no such option{_allowed(key, fields)}")
+            allowed = f"{did_you_mean(key, fields)}allowed: {', '.join(fields)}"
+            raise InputError(f"{where}.{key}: {name} has no such option; {allowed}")
         values[key] = _value(given, fields[key], f"{where}.{key}", parse_time)
     for key, field in fields.items():
         if field.required and key not in values:
@@ -96,9 +97,3 @@ def is_time(field: msgspec.structs.FieldInfo) -> bool:
     """Return whether an option is a time in seconds."""
     info = msgspec.inspect.type_info(field.type)
     return isinstance(info, msgspec.inspect.Metadata) and (info.extra or {}).get("unit") == "s"
-
-
-def _allowed(found: object, names: Iterable[str]) -> str:
-    near = nearest(str(found), names)
-    hint = f"; did you mean {near}?" if near else ""
-    return f"{hint} (allowed: {', '.join(names)})"

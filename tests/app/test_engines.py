@@ -59,9 +59,20 @@ GROWING: dict[str, Any] = {
             "platform": {"processor": "amd64"},
             "provisioner": {"algorithm": "buildkite", "max": 2},
         },
+        {  # more than one plan may start
+            "name": "crowd",
+            "platform": {"processor": "arm64"},
+            "provisioner": {"algorithm": "fixed", "builders": 1100, "max": 1200},
+        },
     ],
     "workload": [
-        {"arrivals": {"poisson": {"rate": 0.1}, "service_time": {"exponential": {"mean": "40s"}}}}
+        {
+            "arrivals": {
+                "platform": {"processor": "amd64"},
+                "poisson": {"rate": 0.1},
+                "service_time": {"exponential": {"mean": "40s"}},
+            }
+        }
     ],
 }
 

@@ -14,9 +14,12 @@ from typer.testing import CliRunner
 
 import farm
 from farm.cli.main import app
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
-from farm.results.jobs_table import JobRow
+from farm.core.model import Job
+from farm.results.jobs_table import joined, tables_of
 from farm.results.report.series import Jobs, busy_shares, highest, lanes
+from farm.results.summary.records import RunRecords
 
 SMALL = {"workload__0__count": 40}
 
@@ -136,18 +139,12 @@ def test_counts_over_time_are_the_highest_of_each_interval() -> None:
     assert highest(starts[:2], ends[:2], np.array([0.0, 2.0, 4.0])).tolist() == [2.0, 1.0]
 
 
-def row(number: int, start: float, end: float, builder: str) -> JobRow:
-    """Return the row of such a job."""
-    return JobRow(
-        job_id=str(number), matrix="", invocation="", platform="amd64/virtual", kind="job",
-        submitted_at=0.0, dispatched_at=start, started_at=start, finished_at=end,
-        outcome="succeeded", attempts=1, builder=builder, waiting_time=start, response_time=end,
-    )  # fmt: skip
-
-
 def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
     """Concurrent jobs on one builder are in separate slots; shares are of true time."""
-    jobs = Jobs([row(1, 0, 4, "a"), row(2, 1, 2, "a"), row(3, 4, 6, "a"), row(4, 0, 8, "b")])
+    given = [("1", 0, 4, "a"), ("2", 1, 2, "a"), ("3", 4, 6, "a"), ("4", 0, 8, "b")]
+    ends = [EndJob(Job(id=name, service_time=1.0), "succeeded", 1, 0.0, end, start, start, builder)
+            for name, start, end, builder in given]  # fmt: skip
+    jobs = Jobs(joined(tables_of(RunRecords(ends, [], {}, 0, 8.0))))
     found = lanes(jobs)
     assert [lane.name for lane in found] == ["a", "a 2", "b"]
     assert sorted(place for lane in found for place in lane.jobs) == [0, 1, 2, 3]

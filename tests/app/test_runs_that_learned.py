@@ -82,7 +82,7 @@ def test_other_decisions_than_the_recorded_ones_are_not_shown(run: Run, tmp_path
     """A run that cannot be replayed is refused, with the line at which it differs."""
     other = changed(run, tmp_path / "other")
     with pytest.raises(InputError, match=r"other: cannot be replayed: from line \d+ of its event"):
-        decisions_on(other.path, run.jobs[-1].job_id)
+        decisions_on(other.path, run.jobs["job_id"][-1])
 
 
 def test_the_metrics_of_a_run_end_where_its_summary_does(run: Run) -> None:

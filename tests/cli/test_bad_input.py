@@ -117,12 +117,12 @@ CHANGES = {
         ("farm.yaml:1: extends", "a file name"),
     ),
     "level": (
-        ("service_time: 5s", "service_time: 5s, level: -1000000001"),
-        ("workload.0.arrivals.level", "from -1000000000 to 1000000000"),
+        ("service_time: 5s", "service_time: 5s, level: -2147483649"),
+        ("workload.0.arrivals.level", "from -2147483648 to 2147483647"),
     ),
     "priority": (
         ("service_time: 5s", f"service_time: 5s, priority: [{10**23}, 1]"),
-        ("workload.0.arrivals.priority", "from -1000000000 to 1000000000"),
+        ("workload.0.arrivals.priority", "from -2147483648 to 2147483647"),
     ),
     "pareto": (
         ("service_time: 5s", "service_time: {pareto: {alpha: 0.0005, scale: 1}}"),

@@ -30,6 +30,7 @@ def test_the_life_of_a_job(ledger):
             builder="b",
             slot=0,
             estimated_time=10.0,
+            pool="p",
         )
     ]
     assert farm.scheduler.jobs == {}

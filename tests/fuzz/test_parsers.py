@@ -47,6 +47,7 @@ BUILDER = Builder(id="linux-1", pool="linux", index=1, processors=("amd64",))
 REPORTS: list[wire.Report] = [
     wire.HostUp(pid=1, room=2, pool="linux"),
     wire.Beat(held=(("j", 1),), builders=("linux-1",), retiring=(), leaving=True),
+    wire.Beat(held=(("j", 1),), builders=("linux-1",), after="a", until="z"),
     wire.HostLeft(),
     events.BuilderJoined(UNSTAMPED, BUILDER),
     events.BuilderRetired(UNSTAMPED, "linux-1"),

@@ -71,7 +71,7 @@ class Filled:
         self.prometheus = prometheus
         self.said = said
         self.blocks = blocks
-        self.end = START + max(row.finished_at for row in run.jobs if row.finished_at)
+        self.end = START + run.jobs["finished_at_s"].max()
 
     def at_the_end(self, expr: str) -> float:
         """Return the one number of a query at the end."""
@@ -133,7 +133,7 @@ def scrape_interval(uid: str) -> float:
 def test_the_numbers_shown_can_be_true(filled):
     """Bounds, the order of quantiles, and sums that must agree, over the whole run."""
     step, values = intervals(START, filled.end, scrape_interval("farm-runs"))
-    first = min(row.submitted_at for row in filled.run.jobs)
+    first = filled.run.jobs["submitted_at_s"].min()
     begun = START + math.ceil(first / 60) * 60 + 300
     assert list(implausible(filled.prometheus, begun, filled.end, step, **values)) == []
 
@@ -175,8 +175,8 @@ def test_rates_see_every_job_from_the_first_on(filled):
 
 def test_the_deepest_queue_is_that_of_the_jobs_table(filled):
     """At the instants that are sampled, the queue is as deep as jobs.csv says."""
-    came = sorted(row.submitted_at for row in filled.run.jobs)
-    went = sorted(at for row in filled.run.jobs if (at := row.dispatched_at) is not None)
+    came = sorted(filled.run.jobs["submitted_at_s"])
+    went = sorted(at for at in filled.run.jobs["dispatched_at_s"] if not math.isnan(at))
     instants = range(0, int(filled.end - START), 60)
     deepest = max(bisect_right(came, at) - bisect_right(went, at) for at in instants)
     expr = f"max_over_time(sum(farm_queue_depth)[{math.ceil(filled.end - START)}s:60s])"

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import redis
 
+from farm.app.api import load_scenario
 from farm.core import events
 from farm.core.commands import Command
 from farm.core.events import Event, JobFinished, JobsSubmitted
@@ -134,7 +135,7 @@ class StayingFarm:
     ) -> None:
         scheduler = Flawed(SchedulingRules(), _Oracle(), POOLS)
         deadline = time.monotonic() + 60
-        desk = Desk(scheduler, POOLS, long_lived=True)
+        desk = Desk(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
 
         def go_on(snapshot: Any, anew: bool, _: object) -> None:
             restore(scheduler, snapshot, rekey=anew)

@@ -209,6 +209,13 @@ class Protocol(RuleBasedStateMachine):
         for host in self.hosts:
             host.catch_up()
 
+    @precondition(lambda self: self.leader)
+    @rule()
+    def leader_reads_and_hears_nothing(self) -> None:
+        for _ in range(7):
+            self.time_passes(1.0)
+            self._leader.world.take_in(0.0)
+
     def _some_host(self, data: st.DataObject) -> Host:
         return data.draw(st.sampled_from(self.hosts))
 

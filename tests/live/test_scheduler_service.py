@@ -18,9 +18,9 @@ from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
+from farm.core.pools.spec import MAX_STARTS
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.client import FarmClient
-from farm.live.operating.control_plane import MAX_STARTS
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings

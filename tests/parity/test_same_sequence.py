@@ -11,6 +11,8 @@ import pytest
 from tests.parity.test_provisioning import run
 
 ALGORITHM = """
+from msgspec.structs import replace
+
 from provisioner.algorithms.sizing import Count, Memoryless, Seconds
 
 
@@ -20,9 +22,12 @@ class Stepwise(Memoryless, frozen=True, kw_only=True):
 
     def decide(self, snapshot):
         begun = [at for at in self.sizes if at <= snapshot.at]
-        return self.towards(snapshot, self.sizes[max(begun)], "as written down")
+        plan = self.towards(snapshot, self.sizes[max(begun)], "as written down")
+        replaces = plan.start and snapshot.total
+        return replace(plan, start=self.max) if replaces else plan
 """
 
+#: a replacement that is planned with more builders than the pool may have,
 #: a boot that fails, two losses (one drawn, one stated), idle time-outs, a busy builder that is
 #: drained by a plan, contention, cleaning, and a job that no builder can run; whatever does not
 #: follow at once from what was before is seconds away from it, and the live farm takes its time
@@ -33,7 +38,7 @@ allow_unrunnable: true
 pools:
   - name: cloud
     platform: {processor: amd64}
-    provisioner: {algorithm: "stepwise:Stepwise", max: 9, interval: 2s, sizes: {0: 0, 4: 2, 230: 1}}
+    provisioner: {algorithm: "stepwise:Stepwise", max: 3, interval: 2s, sizes: {0: 0, 4: 2, 230: 1}}
     slots: 2
     boot_time: 23s
     shutdown_time: 12s
@@ -91,6 +96,8 @@ def test_the_scenario_has_everything(folder):
     assert [line["builder"] for line in lines if line.get("takes_jobs") is False] == ["cloud-1"] * 2
     assert [line["builder"] for line in lines if line["event"] == "builder-draining"] == ["cloud-3"]
     assert {"slot-cleaned", "builder-retired", "job-cancelled"} < set(kinds)
+    assert [line["start"] for line in lines if line.get("start")] == [2, 3]
+    assert kinds.count("builder-requested") == 2 + 1 + 3
     idle = [a for a, b in pairwise(kinds) if b == "builder-drained"]
     assert "alarm-rang" in idle
 

@@ -70,7 +70,10 @@ def history() -> History:
         (BuilderJoined(8.0, idle), NO_COMMANDS),
         (
             JobFinished(10.0, "a", 1, "b1", "succeeded"),
-            [EndJob(a, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b1", 0), StartJob(b, 2, "b1", 0)],
+            [
+                EndJob(a, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b1", 0, pool="linux"),
+                StartJob(b, 2, "b1", 0),
+            ],
         ),
         (JobStarted(10.0, "b", 2, "b1"), NO_COMMANDS),
         (JobFinished(11.0, "b", 1, "b2", "succeeded"), IGNORED),
@@ -90,14 +93,28 @@ def history() -> History:
         ),
         (
             JobFinished(30.0, "b", 2, "b1", "succeeded"),
-            [EndJob(b, "succeeded", 2, 0.0, 30.0, 10.0, 10.0, "b1", 0), StartJob(c, 1, "b1", 0)],
+            [
+                EndJob(b, "succeeded", 2, 0.0, 30.0, 10.0, 10.0, "b1", 0, pool="linux"),
+                StartJob(c, 1, "b1", 0),
+            ],
         ),
         (JobStarted(30.0, "c", 1, "b1"), NO_COMMANDS),
         (
             JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"),
             [
                 EndJob(
-                    c, "failed", 1, 6.0, 40.0, 30.0, 30.0, "b1", 0, "exit 1", cause=Cause.FAILED
+                    c,
+                    "failed",
+                    1,
+                    6.0,
+                    40.0,
+                    30.0,
+                    30.0,
+                    "b1",
+                    0,
+                    "exit 1",
+                    cause=Cause.FAILED,
+                    pool="linux",
                 ),
                 RetireBuilder("b1"),
             ],

@@ -43,6 +43,17 @@ def test_a_boot_is_billed_and_idle_time_too() -> None:
     assert summary["idle_share"] == pytest.approx(1 - 400 / paid)
 
 
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_a_builder_that_never_joins_is_paid_with_all_its_slots(engine: Any) -> None:
+    """One slot works for 100 s, while a builder of four slots is still booting."""
+    work = {"name": "work", "platform": {"processor": "amd64"}, "builders": 1}
+    boots = {"name": "boots", "platform": {"processor": "arm64"}, "builders": 1, "slots": 4}
+    source = {"every": "1s", "count": 1, "service_time": "100s", "platform": work["platform"]}
+    document = {"pools": [work, boots | {"boot_time": "1h"}], "workload": [{"arrivals": source}]}
+    summary = farm.simulate(document, engine=engine).summary
+    assert summary["idle_share"] == pytest.approx(1 - 100 / (100 + 4 * 100))
+
+
 def test_a_billing_unit_is_billed_whole() -> None:
     """A started hour is billed whole."""
     summary = farm.simulate(two_platforms(price=2.0, billing_unit="1h")).summary

@@ -1,4 +1,8 @@
-"""One noun, one record: a field that is added to a job needs no second edit."""
+"""One noun, one record: a field that is added to a job needs no second edit.
+
+Neither where jobs come in (tables, JSON lines, scenarios, the caller's own code, the wire), nor
+where they go.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+#: the last field of a job
+LAST = "    threads: Annotated[int, THREADS] = 1"
 
 #: runs a small farm, restarts its scheduler from Redis and from a snapshot, and writes its tables
 STORY = """
@@ -27,7 +35,8 @@ from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
 from farm.live.store.store import Store
-from farm.results.jobs_table import job_rows, read_jobs, write_jobs
+from farm.results.jobs_csv import read_jobs, write_jobs
+from farm.results.jobs_table import joined, tables_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.records import Recorder
@@ -69,11 +78,79 @@ for snapshot in (
 colours = [job.colour for entry in read_log(out / "events.jsonl")
            if isinstance(entry.event, JobsSubmitted) for job in entry.event.jobs]
 assert colours == ["red", "blue"]
-write_jobs(out / "jobs.csv", job_rows(recorder.records()))
+write_jobs(out / "jobs.csv", tables_of(recorder.records()))
 assert (out / "jobs.csv").read_text().splitlines()[0].endswith(",colour")
-from farm.app.recorded.result import JobTable
-assert list(JobTable.of(list(read_jobs(out / "jobs.csv")))["colour"]) == ["red", "blue"]
-assert [row.more for row in read_jobs(out / "jobs.csv")] == [("red",), ("blue",)]
+for table in (joined(tables_of(recorder.records())), read_jobs(out / "jobs.csv")):
+    assert list(table["colour"]) == ["red", "blue"]
+"""
+
+#: lets jobs come in by every way, with a field and the limit that it declares
+WAYS_IN = """
+import sys
+from pathlib import Path
+import farm
+from farm.app.jobs.json_lines import parse_lines
+from farm.live.wire.report_checks import flaw_of
+from farm.workload.traces import read_trace, write_csv
+
+out = Path(sys.argv[1])
+POOL = {"name": "p", "builders": 1}
+
+
+def table(colour):
+    path = out / "in.csv"
+    path.write_text(f"submitted_at_s,service_time_s,colour\\n0,5,{colour}\\n")
+    return list(read_trace(path))
+
+
+def foreign(colour):
+    path = out / "foreign.csv"
+    path.write_text(f"when,took,paint\\n0,5,{colour}\\n")
+    fields = {"submitted": "when", "duration": "took", "colour": "paint"}
+    return list(read_trace(path, options=farm.scenario.TraceOptions(fields=fields)))
+
+
+def line(colour):
+    text = '{"service_time_s": 5, "colour": "%s"}' % colour
+    return list(parse_lines([text], "in", "a", farm.Platform("amd64", True)))
+
+
+def scenario(colour):
+    made = {"count": 1, "every": "1s", "service_time": "5s", "colour": {colour: 2.0}}
+    return played({"name": "s", "pools": [POOL], "workload": [{"arrivals": made}]})
+
+
+def callers(colour):
+    job = farm.Job(id="a", service_time=5.0, colour=colour)
+    given = {"name": "s", "pools": [POOL], "workload": [{"arrivals": {
+        "count": 1, "every": "1s", "service_time": "5s"}}]}
+    return played(given, jobs=[job])
+
+
+def wire(colour):
+    job = farm.Job(id="a", service_time=5.0, colour=colour)
+    if (flaw := flaw_of(job)) is not None:
+        raise farm.InputError(flaw)
+    return [job]
+
+
+def played(given, **more):
+    submitted = [e for e in farm.simulate(given, **more).events if e["event"] == "job-submitted"]
+    return [farm.Job(id="a", service_time=5.0, colour=e["colour"]) for e in submitted]
+
+
+for way in (table, foreign, line, scenario, callers, wire):
+    assert [job.colour for job in way("red")] == ["red"], way
+    try:
+        way("mauve")
+    except farm.InputError as error:
+        assert "colour" in str(error) and "mauve" in str(error), error
+        assert "allowed: red, blue" in str(error), error
+    else:
+        raise AssertionError(f"{way}: mauve is no colour")
+
+write_csv(table("red"), out / "out.csv")
+assert [job.colour for job in read_trace(out / "out.csv")] == ["red"]
 """
 
 
@@ -84,17 +161,35 @@ def add(path: Path, after: str, line: str) -> None:
     path.write_text(text.replace(after, f"{after}\n    {line}"))
 
 
-def test_a_new_field_of_a_job_is_one_edit(tmp_path: Path) -> None:
-    """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
-    shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
-    add(tmp_path / "farm/core/model.py", "    threads: int = 1", 'colour: Column[str] = ""')
-    add(tmp_path / "farm/core/state/working_state.py", "    losses: int = 0", 'mood: str = ""')
+def played(story: str, folder: Path, tmp_path: Path) -> None:
+    """Run a story with the farm of a folder."""
     done = subprocess.run(
-        [sys.executable, "-c", STORY, tmp_path],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-c", story, tmp_path],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the farm."""
+    shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_a_new_field_of_a_job_is_one_edit(copied: Path, tmp_path: Path) -> None:
+    """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
+    add(copied / "farm/core/model.py", LAST, 'colour: Column[str] = ""')
+    add(copied / "farm/core/state/working_state.py", "    losses: int = 0", 'mood: str = ""')
+    played(STORY, copied, tmp_path)
+
+
+def test_a_new_field_comes_in_every_way_within_its_limit(copied: Path, tmp_path: Path) -> None:
+    """It is read from a table, a JSON line and a scenario, and refused where it is not allowed."""
+    limit = 'limit("red, blue", lambda found: found in ("red", "blue"))'
+    add(copied / "farm/core/model.py", LAST, f'colour: Annotated[str, {limit}] = "blue"')
+    played(WAYS_IN, copied, tmp_path)

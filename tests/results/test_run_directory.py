@@ -8,13 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from farm.core.commands import NO_COMMANDS
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.jobs_table import COLUMNS, job_rows, read_jobs, write_jobs
+from farm.results.jobs_csv import read_jobs, write_jobs
+from farm.results.jobs_table import COLUMNS, joined, tables_of
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, load_run
 from farm.results.summary.records import Recorder
@@ -26,6 +28,8 @@ PROMISED = (
     "stretch, declared_time_s, estimated_dispatch_at_s"
 )
 INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
+#: a table with one wrong cell is this, with another cell
+HEAD, ROW = ",".join(COLUMNS) + "\n", "a,,,,,0,,,,failed,1,,,,,,,\n"
 
 
 def begin(path: Path) -> RunDirectory:
@@ -79,10 +83,15 @@ def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None
     """Nothing is rounded in the file; awkward names survive."""
     odd = Job(id='a,"b"\nc', service_time=0.0, attributes={"user": "ü", "build": "7"})
     history.append((JobsSubmitted(41.0, (odd,)), NO_COMMANDS))
-    rows = list(job_rows(tell(Recorder(), history).records(), ("user", "build")))
-    assert write_jobs(tmp_path / "jobs.csv", rows) == 5
-    assert list(read_jobs(tmp_path / "jobs.csv")) == rows
-    assert (rows[-1].outcome, rows[-1].invocation, rows[-1].stretch) == ("lost", "ü/7", None)
+    parts = list(tables_of(tell(Recorder(), history).records(), ("user", "build")))
+    assert write_jobs(tmp_path / "jobs.csv", parts) == 5
+    back = read_jobs(tmp_path / "jobs.csv")
+    assert back.columns == COLUMNS
+    for name, column in joined(parts).to_dict().items():
+        np.testing.assert_array_equal(back[name], column, name, strict=True)
+    assert back["job_id"][-1] == odd.id
+    assert (back["outcome"][-1], back["invocation"][-1]) == ("lost", "ü/7")
+    assert np.isnan(back["stretch"][-1])
 
 
 @pytest.mark.parametrize(
@@ -90,11 +99,17 @@ def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None
     [
         ("job_id,matrix\n", "line 1: the columns are job_id, matrix"),
         ("", "line 1: the columns are missing"),
-        (",".join(COLUMNS) + "\na,b\n", "line 2: 2 cells; expected 18"),
-        (",".join(COLUMNS) + "\na,,,,,soon,,,,failed,1,,,,,,,\n", "line 2: .*submitted_at"),
-        (",".join(COLUMNS) + "\na,,,,,0,,,,oops,1,,,,,,,\n", "line 2: .*'oops'.*outcome"),
-        (",".join(COLUMNS) + "\n" + "a" * 200_000, "line 2: not a table: .*limit"),
-        (",".join(COLUMNS) + "\n\udcff", "after line [01]: not UTF-8 text"),
+        (HEAD + "a,b\n", "line 2: 2 cells; expected 18"),
+        (HEAD + ROW.replace(",0,", ",soon,"), "line 2: submitted_at_s: found 'soon'; .* a number"),
+        (HEAD + ROW.replace(",0,", ",,"), "line 2: submitted_at_s: found ''; .* a number"),
+        (
+            HEAD + ROW.replace("failed", "oops"),
+            "line 2: outcome: found 'oops'; .* failed, .*, lost",
+        ),
+        (HEAD + ROW * 5000 + ROW.replace("1", "1.5"), "line 5002: attempts: found '1.5'; .* whole"),
+        (HEAD + ROW.replace("a", '"a\n"', 1) + ROW.replace("1", ""), "line 4: attempts: found ''"),
+        (HEAD + "" + "a" * 200_000, "line 2: not a table: .*limit"),
+        (HEAD + "\udcff", "after line [01]: not UTF-8 text"),
         ("\udcff", "after line 0: not UTF-8 text"),
     ],
 )

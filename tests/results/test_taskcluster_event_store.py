@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from typer.testing import CliRunner
 
 import farm
 from farm.cli.main import app
+from farm.core.commands import IGNORED
 from farm.core.errors import InputError
-from farm.results.exports.taskcluster import METRICS, EventStore, within_phase
+from farm.core.events import BuilderLost
+from farm.results.exports.taskcluster import METRICS, EventStore, event_store, within_phase
+from farm.results.log.reader import Entry
 
 #: requested, started, shut down, in ms; a phase from 500 to 800
 WORKERS = {
@@ -144,6 +148,18 @@ def test_a_run_has_its_store(result: farm.Result):
     assert found["Maximum wait time"] == pytest.approx(summary["waiting_time_s"]["max"] * 1000)
     started = [s["runningWorkers"] for s in result.analyze(60_000).metrics]
     assert max(started) <= 5
+
+
+def test_a_builder_that_was_lost_twice_is_one_worker(history: Any):
+    """The second report is stale: the scheduler ignored it, and the analysis failed on it."""
+    entries = [Entry(event, commands, 0) for event, commands in history]
+    lost = next(n for n, (event, _) in enumerate(history) if isinstance(event, BuilderLost))
+    entries.insert(lost + 1, Entry(entries[lost].event, IGNORED, 0))
+    store = event_store(entries, 0.0, math.inf)
+    assert [event for event in store.events if event[1:] == ["worker-shutdown", "b2"]] == [
+        [6000.0, "worker-shutdown", "b2"]
+    ]
+    assert store.statistics()["Shutdown Workers"] >= 1
 
 
 def test_the_file_round_trips(result: farm.Result, tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested, DrainRequested
 from farm.core.model import Job
@@ -56,6 +57,17 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
     assert farm.operator.builders()["linux-1"].draining
 
 
+def test_its_status_is_counted_as_a_live_farm_s() -> None:
+    """Every builder counts as what it does, a booting one too; so does every queue."""
+    farm = VirtualFarm(SCENARIO)
+    assert farm.operator.status().builders == {"booting": 1}
+    farm.submit(*(job(name) for name in ("a", "b", "c")))
+    farm.advance("35s")
+    status = farm.operator.status()
+    assert status.builders == {"building": 1, "booting": 1}
+    assert (status.running, status.waiting, status.queues) == (1, 2, {"any/virtual": 2})
+
+
 def test_the_same_farm_again_does_the_same() -> None:
     """Virtual time is deterministic."""
 
@@ -67,6 +79,16 @@ def test_the_same_farm_again_does_the_same() -> None:
         return [(one.job.id, one.finished_at) for one in found]  # type: ignore[union-attr]
 
     assert played() == played()
+
+
+def test_no_job_of_a_virtual_farm_arrives_after_it_was_submitted() -> None:
+    """As on a live farm, whatever its submitter wrote on it."""
+    built = VirtualFarm("mm1")
+    built.submit(Job(id="ahead", service_time=60.0, arrived_at=3600.0))
+    built.advance("2m")
+    end = built.operator.job("ahead")
+    assert isinstance(end, EndJob)
+    assert (end.job.arrived_at, end.finished_at) == (0.0, 60.0)
 
 
 def test_waiting_for_an_idle_farm_is_bounded() -> None:

@@ -239,7 +239,9 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
         read(tmp_path, "swf")
     with pytest.raises(TraceError, match="format: found 'sfw'; did you mean swf"):
         read(tmp_path / "no.dat", "sfw")
-    with pytest.raises(TraceError, match=r"a\.swf: job 9: queue: found 1e\+12; allowed: from -100"):
+    with pytest.raises(
+        TraceError, match=r"a\.swf: job 9: queue: found 1000000000000; allowed: a whole n"
+    ):
         read(write("a.swf", "9 0 -1 5 1" + " -1" * 9 + " 1e12 -1 -1 -1"), fields={"level": "queue"})
     with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
         read(write("a.swf", SWF), fields={"team": "grup"})

@@ -215,5 +215,6 @@ def _times(end: EndJob) -> tuple[float, float]:
 
 
 def _simulated(scenario: Scenario) -> Responses:
-    jobs = simulated_run(scenario).kept.jobs
-    return {row.job_id: row.response_time for row in jobs if row.response_time is not None}
+    jobs = simulated_run(scenario).jobs
+    jobs = jobs.taken(jobs["outcome"] != "lost")
+    return dict(zip(jobs["job_id"].tolist(), jobs["response_time_s"].tolist(), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -86,15 +86,8 @@ def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], boo
     platform = wanted.platform
     if platform is not None:
         platform = str(parse_platform(platform, "--platform", None))
-    pools: Mapping[str, str] = {}
-    if wanted.pool is not None:
-        if wanted.pool not in (known := client.pools()):
-            raise InputError(f"--pool: {not_among(wanted.pool, sorted(known))}")
-        pools = {n: b.builder.pool for n, b in client.builders().items()}
-
-    def pool_of(builder: str | None) -> str | None:
-        # one that is gone was named after its pool, unless it named itself
-        return builder and pools.get(builder, builder.rpartition("-")[0])
+    if wanted.pool is not None and wanted.pool not in (known := client.pools()):
+        raise InputError(f"--pool: {not_among(wanted.pool, sorted(known))}")
 
     def is_wanted(job: KnownJob) -> bool:
         it = job.job
@@ -105,7 +98,7 @@ def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], boo
             and (wanted.matrix is None or it.matrix == wanted.matrix)
             and (platform is None or str(it.platform) == platform)
             and all(it.attributes.get(k) == v for k, v in attributes.items())
-            and (wanted.pool is None or pool_of(job.builder) == wanted.pool)
+            and (wanted.pool is None or job.pool == wanted.pool)
         )
 
     return is_wanted

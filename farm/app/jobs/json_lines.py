@@ -1,4 +1,7 @@
-"""Jobs as JSON lines: one object a line, with the columns of our csv table as keys."""
+"""Jobs as JSON lines: one object a line, with the columns of our csv table as keys.
+
+Spans and instants are in seconds; only ``service_time_s`` is required.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,18 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
 from farm.core.errors import InputError, TraceError, did_you_mean, file_access
+from farm.core.fields import FieldError, record_of
 from farm.core.model import Job, Platform
 from farm.live.wire.report_checks import flaw_of
+from farm.workload.traces.csv_table import COLUMNS, platform_of
 
-
-class JobLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One job; spans and instants in seconds. Only ``service_time_s`` is required."""
-
-    service_time_s: float
-    job_id: str | None = None
-    #: when it is submitted, if the submission is paced
-    submitted_at_s: float | None = None
-    declared_time_s: float | None = None
-    #: ``amd64/virtual``, ``any/native``
-    platform: str | None = None
-    kind: str = "job"
-    matrix: str | None = None
-    level: int = 0
-    score: float = 0.0
-    priority: int = 0
-    size: float | None = None
-    action: str | None = None
-    heavy: bool = False
-    memory_heavy: bool = False
-    fails: bool = False
-    mode: Literal["timed", "stress", "memory", "mixed"] = "timed"
-    threads: Annotated[int, msgspec.Meta(ge=1)] = 1
-    attributes: dict[str, str] = {}
-
-
-_decoder = msgspec.json.Decoder(JobLine)
+KEYS = {name: key for key, name in COLUMNS.items()}
+"""The key of each field of a job."""
 
 
 def standard_input() -> Iterator[str]:
@@ -98,23 +78,24 @@ def parse_lines(
 
 def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
     try:
-        given = _decoder.decode(line)
+        given = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TraceError(f"{where}: {_reason(str(error))}") from None
-    fields: dict[str, Any] = {
-        field: getattr(given, field)
-        for field in JobLine.__struct_fields__
-        if not field.endswith("_s") and field not in ("job_id", "platform")
-    }
-    declared = given.declared_time_s
-    job = Job(
-        id=given.job_id or name,
-        service_time=given.service_time_s,
-        declared_time=given.service_time_s if declared is None else declared,
-        arrived_at=given.submitted_at_s,
-        platform=parse_platform(given.platform, f"{where}: platform", default),
-        **fields,
-    )
+        raise TraceError(f"{where}: not a job: {str(error).replace('`', '')}") from None
+    fields: dict[str, Any] = {"id": name}
+    for key, value in given.items():
+        if key not in COLUMNS:
+            hint = did_you_mean(key, COLUMNS)
+            raise TraceError(f"{where}: unknown key {key!r}; {hint}allowed: {', '.join(COLUMNS)}")
+        if value not in (None, ""):
+            fields[COLUMNS[key]] = value
+    platform = fields.pop("platform", None)
+    fields.setdefault("declared_time", fields.get("service_time"))
+    try:
+        job = record_of(Job, fields)
+    except FieldError as error:
+        raise TraceError(f"{where}: {KEYS[error.name]}: {error}") from None
+    platform = parse_platform(platform, f"{where}: platform", default)
+    job = msgspec.structs.replace(job, platform=platform)
     if (flaw := flaw_of(job)) is not None:
         raise TraceError(f"{where}: {flaw}")
     return job
@@ -128,7 +109,7 @@ def pair_of(text: str) -> tuple[str, str]:
     return key, value
 
 
-def parse_platform(text: str | None, where: str, default: Platform | None) -> Platform:
+def parse_platform(text: object, where: str, default: Platform | None) -> Platform:
     """Return the platform that is written, else the default; TraceError if there is neither."""
     if text is None:
         if default is None:
@@ -137,16 +118,4 @@ def parse_platform(text: str | None, where: str, default: Platform | None) -> Pl
                 "allowed: processor/virtual or processor/native, such as amd64/virtual"
             )
         return default
-    try:
-        return Platform.parse(text)
-    except ValueError as error:
-        raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
-
-
-def _reason(text: str) -> str:
-    prefix = "Object contains unknown field `"
-    if text.startswith(prefix):
-        key = text.removeprefix(prefix).split("`")[0]
-        hint = did_you_mean(key, JobLine.__struct_fields__)
-        return f"unknown key {key!r}; {hint}allowed: {', '.join(JobLine.__struct_fields__)}"
-    return f"not a job: {text.replace('`', '')}"
+    return platform_of(text, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,14 +12,14 @@ import msgspec
 
 from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines, standard_input
 from farm.core.errors import InputError, TraceError, not_among
-from farm.core.model import Job, Platform
+from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
 from farm.scenario import TraceOptions
-from farm.scenario.quantities import MODES
 from farm.terminal.options import seconds_of
 from farm.workload import read_trace
 from farm.workload.traces import FORMATS
+from farm.workload.traces.content import STDIN
 
 LINES = (".jsonl", ".ndjson")
 
@@ -73,7 +72,7 @@ def of_file(
 
     Raises TraceError, which names file and line, or InputError.
     """
-    name = source.name.split(".")[0]
+    name = made_up("stdin") if source == STDIN else source.name.split(".")[0]
     if trace_format is None and source.suffix.lower() in LINES:
         lines = lines_of(source)
         empty = True
@@ -115,16 +114,10 @@ def streamed(jobs: int | None, default: Platform | None) -> Iterator[Job]:
 def of_stdin(
     trace_format: str | None, jobs: int | None, forced: Platform | None, default: Platform | None
 ) -> Iterator[Job]:
-    """Yield the jobs of a trace that comes through standard input (readers want a file)."""
+    """Yield the jobs of a trace that comes through standard input."""
     if sys.stdin is None:
         raise InputError("standard input is closed; allowed: a trace, or a FILE")
-    with tempfile.TemporaryDirectory(prefix="farm-submit-") as folder:
-        copy = Path(folder) / made_up("stdin")
-        copy.write_bytes(sys.stdin.buffer.read())
-        try:
-            yield from of_file(copy, trace_format, jobs, forced, default)
-        except TraceError as error:
-            raise TraceError(str(error).replace(str(copy), "stdin")) from None
+    return of_file(STDIN, trace_format, jobs, forced, default)
 
 
 def only_platform(pools: dict[str, PoolReport]) -> Platform | None:

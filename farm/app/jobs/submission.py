@@ -215,7 +215,7 @@ def play(
     status = client.status()
     began = time.monotonic()
     # farm time now: the status is a moment old
-    offset = status.at + max(0.0, time.time() - status.written_at) * status.speed
+    offset = status.at + client.age(status) * status.speed
     count = known = 0
     jobs = build_jobs(scenario)
     if not scenario.allow_unrunnable:

@@ -60,6 +60,7 @@ def serve(
     def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, Any] | None) -> None:
         _learn_again(farm.scheduler.estimator, learned)
         restore(farm.scheduler, snapshot, rekey=rekey)
+        farm.desk.go_on()
 
     def up(_: LiveWorld, __: HostProcesses) -> None:
         farm.metering.adopt()

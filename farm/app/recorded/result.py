@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from farm.core.errors import InputError, not_among
+from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
-from farm.results.jobs_table import COLUMNS, MORE_COLUMNS, JobRow
-from farm.results.recorded_run import RecordedRun
-from farm.results.run_directory import Run, load_run
+from farm.results.jobs_table import JobTable, joined
+from farm.results.recorded_run import FinishedRun
+from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
@@ -24,89 +22,6 @@ if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
     from farm.results.report.run_figures import RunFigures
-
-Column = NDArray[Any]
-
-
-#: of a column, by the type of its field
-_NUMBERS: dict[Any, Any] = {int: np.int64, float: np.float64, float | None: np.float64}
-
-
-class JobTable:
-    """The jobs of a run, one row each, with the columns of jobs.csv.
-
-    ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array of floats (NaN
-    where there is no value) or strings. Iterating yields a dict for each job.
-
-    >>> jobs = farm.simulate("quickstart").jobs
-    >>> len(jobs), jobs.columns[:2], float(jobs["waiting_time_s"].min())
-    (655, ('job_id', 'matrix'), 0.0)
-    >>> sorted({job["platform"] for job in jobs})
-    ['amd64/virtual', 'win10-64/virtual']
-    """
-
-    def __init__(self, columns: dict[str, Column]) -> None:
-        self._columns = columns
-
-    @classmethod
-    def of(cls, rows: Sequence[JobRow], **constants: Any) -> JobTable:
-        """Return a table of these rows; ``constants`` are leading columns of one value."""
-        columns = {name: np.full(len(rows), value) for name, value in constants.items()}
-        for field, name in zip(msgspec.structs.fields(JobRow), COLUMNS, strict=False):
-            values = [getattr(row, field.name) for row in rows]
-            kind = _NUMBERS.get(field.type, np.str_)
-            columns[name] = np.array(values, dtype=kind)  # None becomes NaN
-        for place, name in enumerate(MORE_COLUMNS):
-            columns[name] = np.array([row.more[place] for row in rows])
-        return cls(columns)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of jobs.csv."""
-        return tuple(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns["job_id"])
-
-    def __getitem__(self, column: str) -> Column:
-        try:
-            return self._columns[column]
-        except KeyError:
-            raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        lists = [column.tolist() for column in self._columns.values()]
-        return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
-
-    def __repr__(self) -> str:
-        return f"<farm.JobTable: {len(self):,} jobs, columns {', '.join(self.columns)}>"
-
-    def to_dict(self) -> dict[str, Column]:
-        """Return the columns as a dict."""
-        return dict(self._columns)
-
-    def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
-        return _library("pandas").DataFrame(self._columns)
-
-    def to_polars(self) -> Any:
-        """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
-        return _library("polars").DataFrame(self._columns)
-
-    def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
-        return _library("pyarrow").table(self._columns)
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-
-def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(f"{name} is not installed; allowed: pip install {name}") from None
 
 
 class Result:
@@ -119,7 +34,7 @@ class Result:
     'farm-opened'
     """
 
-    def __init__(self, kept: Run | RecordedRun) -> None:
+    def __init__(self, kept: FinishedRun) -> None:
         self.kept = kept
 
     @cached_property
@@ -128,10 +43,10 @@ class Result:
         plain: dict[str, Any] = msgspec.to_builtins(self.kept.summary)
         return plain
 
-    @cached_property
+    @property
     def jobs(self) -> JobTable:
         """The jobs, one row each, with the columns of jobs.csv."""
-        return JobTable.of(self.kept.jobs)
+        return self.kept.jobs
 
     @property
     def events(self) -> Iterator[dict[str, Any]]:
@@ -174,7 +89,7 @@ class Result:
     @property
     def has_events(self) -> bool:
         """Whether ``events`` were kept."""
-        return not isinstance(self.kept, RecordedRun) or self.kept.has_events
+        return self.kept.has_events
 
     def plot(self, figure: str = "queue") -> list[Chart]:
         """Return the charts of a figure, which can be shown in notebooks and saved as SVG.
@@ -243,11 +158,9 @@ class Results(Sequence[Result]):
     @cached_property
     def jobs(self) -> JobTable:
         """The jobs of all runs; the first column is the seed."""
-        tables = [JobTable.of(one.kept.jobs, seed=one.kept.summary.seed) for one in self]
-        names = tables[0].columns if tables else ("seed", *COLUMNS, *MORE_COLUMNS)
-        return JobTable(
-            {name: np.concatenate([t[name] for t in tables] or [np.empty(0)]) for name in names}
-        )
+        numbers = np.array([len(one.jobs) for one in self], np.int64)
+        seeds = np.repeat([one.kept.summary.seed for one in self], numbers)
+        return JobTable({"seed": seeds} | joined(one.jobs for one in self).to_dict())
 
     def __repr__(self) -> str:
         return f"<farm.Results: {', '.join(map(repr, self))}>"
@@ -265,7 +178,7 @@ def open_run(path: str | Path) -> Result:
     return Result(load_run(path))
 
 
-def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Comparison:
+def compare(*runs: Result | str | Path, relevant: float = RELEVANT) -> Comparison:
     """Compare the first run with each of the others, given as results or run directories.
 
     Runs that differ only by their seed are pooled. A difference is better or worse if it is
@@ -280,11 +193,7 @@ def compare(*runs: Result | Run | str | Path, relevant: float = RELEVANT) -> Com
     """
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
-    kept = [one.kept if isinstance(one, Result) else _run_of(one) for one in runs]
+    kept = [(one if isinstance(one, Result) else open_run(one)).kept for one in runs]
     from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
 
     return compare_runs(kept, relevant=relevant)
-
-
-def _run_of(given: Run | str | Path) -> Run:
-    return given if isinstance(given, Run) else load_run(given)

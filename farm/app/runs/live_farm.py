@@ -18,7 +18,7 @@ from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import Desk
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import LiveRun, run_live
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
@@ -60,8 +60,7 @@ class LiveFarm:
             own=own.functions,
         )
         self.pools = pool_specs(scenario)
-        plain = scenario.model_dump(mode="json", exclude_none=True)
-        self.desk = Desk(self.scheduler, self.pools, scenario=plain, **desk)
+        self.desk = Desk(self.scheduler, self.pools, scenario, **desk)
         self.metering = Metering(self.scheduler, self.pools, scenario.live.speed, metrics)
 
     def options(self, **more: Any) -> LiveOptions:
@@ -85,7 +84,7 @@ class LiveFarm:
         observers: Sequence[Observer] = (),
         on_up: Callable[[LiveWorld, HostProcesses], None],
         on_tick: Callable[[LiveWorld], None],
-        show: Callable[[LiveStatus], None] | None = None,
+        show: Callable[[FarmStatus], None] | None = None,
     ) -> LiveRun:
         """Run the farm to its end, in the main thread; arguments as ``run_live`` has them."""
 

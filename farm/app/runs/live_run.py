@@ -16,7 +16,7 @@ from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.live.settings import from_environment
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
@@ -35,7 +35,7 @@ def live_run(
     redis: str | None = None,
     duration: float | str | None = None,
     metrics: MetricsPlace | None = None,
-    show: Callable[[LiveStatus], None] | None = None,
+    show: Callable[[FarmStatus], None] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
     """Run a scenario on a live farm and return its result; to be called from the main thread.

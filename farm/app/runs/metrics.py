@@ -12,14 +12,14 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.server_watch import ServerWatch
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import Readings
 from farm.metrics.targets import scheduler_target
 
-Progress = Callable[[LiveStatus], None]
+Progress = Callable[[FarmStatus], None]
 
 
 class Metering:
@@ -84,7 +84,7 @@ class Metering:
         if metrics is None:
             return show
 
-        def publish(status: LiveStatus) -> None:
+        def publish(status: FarmStatus) -> None:
             metrics.publish(
                 status.at,
                 hosts=status.hosts,

@@ -10,7 +10,7 @@ from farm.app.jobs.lookup import ids_given, live_of
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
 from farm.core.events import PriorityChanged
-from farm.core.model import MAX_LEVEL
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL
 from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
@@ -19,9 +19,11 @@ from farm.terminal.output import print_json
 
 def priority(
     job_ids: Annotated[list[str], typer.Argument(metavar="ID…")],
-    level: Annotated[int | None, typer.Option(min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
+    level: Annotated[int | None, typer.Option(min=LEAST_LEVEL, max=MAX_LEVEL)] = None,
     score: float | None = None,
-    weight: Annotated[int | None, typer.Option("--priority", min=-MAX_LEVEL, max=MAX_LEVEL)] = None,
+    weight: Annotated[
+        int | None, typer.Option("--priority", min=LEAST_LEVEL, max=MAX_LEVEL)
+    ] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,

@@ -16,7 +16,7 @@ from farm.app.long_running.farm_place import reach, read_place
 from farm.core.errors import InputError
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
-from farm.live.wire.pool_report import FarmStatus, PoolReport
+from farm.live.wire.pool_report import FarmStatus
 from farm.terminal.console import FarmConsole, counted, many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.tables import Listing, folding, numbers, story, texts
@@ -55,11 +55,11 @@ def status(
             typer.echo(_json(client, now))
         else:
             console = FarmConsole()
-            console.print(_view(now, client.pools(), trouble))
+            console.print(_view(client, now, trouble))
             place = None if redis else read_place(folder)
             if place is not None and place.state != "up":
                 console.print(Text(f"the farm is {place.state}", style="yellow"))
-    if trouble is not None or not _is_fresh(now):
+    if trouble is not None or not client.is_attended(now):
         raise typer.Exit(1)
 
 
@@ -74,7 +74,7 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
             try:
                 now = client.status()
                 trouble = client.trouble()
-                seen: RenderableType = _view(now, client.pools(), trouble)
+                seen: RenderableType = _view(client, now, trouble)
                 line = _json(client, now) if as_json else ""
             except RedisError as error:
                 met = trouble_of(error)
@@ -90,7 +90,7 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
 
 def _json(client: FarmClient, now: FarmStatus) -> str:
     said: dict[str, Any] = msgspec.to_builtins(now)
-    said["attended"] = _is_fresh(now)
+    said["attended"] = client.is_attended(now)
     trouble = client.trouble()
     said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
     said["pools"] = {
@@ -100,15 +100,11 @@ def _json(client: FarmClient, now: FarmStatus) -> str:
     return msgspec.json.encode(said).decode()
 
 
-def _is_fresh(status: FarmStatus) -> bool:
-    return time.time() - status.written_at < FRESH
-
-
 def _trouble(trouble: Trouble) -> Text:
     return Text(f"trouble with the server: {trouble.words}", style="bold red")
 
 
-def _view(now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None) -> Group:
+def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group:
     done = sum(now.ended.values())
     top: list[tuple[str, object]] = [
         ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
@@ -121,7 +117,7 @@ def _view(now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None
     top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
     rows = [
         (name, "" if report.desired is None else str(report.desired), counted(report.states))
-        for name, report in sorted(pools.items())
+        for name, report in sorted(client.pools().items())
     ]
     parts: list[RenderableType] = [story(top), Text(), Listing(POOLS, rows)]
     if now.queues:
@@ -131,7 +127,7 @@ def _view(now: FarmStatus, pools: dict[str, PoolReport], trouble: Trouble | None
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
     if trouble is not None:
         parts.append(_trouble(trouble))
-    if not _is_fresh(now):
-        age = format_roughly(time.time() - now.written_at)
-        parts.append(Text(f"its scheduler has not reported for {age}", style="bold red"))
+    if (age := client.age(now)) >= FRESH:
+        silence = f"its scheduler has not reported for {format_roughly(age)}"
+        parts.append(Text(silence, style="bold red"))
     return Group(*parts)

@@ -10,7 +10,7 @@ import typer
 from farm.app.runs.live_run import live_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
-from farm.live.wire.pool_report import LiveStatus
+from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
 from farm.terminal.options import (
@@ -77,7 +77,7 @@ def run(
     raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
 
 
-def _words(now: LiveStatus) -> str:
+def _words(now: FarmStatus) -> str:
     """Return the farm's status in few words, so that they fit in a line of 80 columns."""
     states = ", ".join(f"{count} {state}" for state, count in sorted(now.builders.items()))
     return (

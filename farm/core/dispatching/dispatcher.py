@@ -230,6 +230,15 @@ class Dispatcher:
             builder.pool.closes(builder)
         builder.accepts = False
 
+    def drain(
+        self, builder: BuilderState, at: float, commands: list[Command], *, retire: bool = True
+    ) -> None:
+        """Let a builder finish its running jobs and take no more."""
+        self.take_no_more(builder, at)
+        builder.draining = True
+        builder.retiring = builder.retiring or retire
+        self.retire_if_empty(builder, commands)
+
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots from the queues (``gone``: for good)."""
         group = builder.group

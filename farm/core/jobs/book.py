@@ -119,6 +119,7 @@ class JobBook:
             self.forget(state)
         source = served_by or state
         slot = source.slot
+        builder = None if slot is None else slot.builder.builder
         return EndJob(
             job,
             outcome,
@@ -127,12 +128,13 @@ class JobBook:
             at,
             source.dispatched_at,
             source.started_at,
-            None if slot is None else slot.builder.builder.id,
+            None if builder is None else builder.id,
             None if slot is None else slot.number,
             reason,
             state.estimated_time,
             None if served_by is None else served_by.job.id,
             cause,
+            None if builder is None else builder.pool,
         )
 
     def forget(self, state: JobState) -> None:

@@ -11,6 +11,8 @@ dispatch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from farm.core.commands import Command, RequeueJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
@@ -107,12 +109,22 @@ class Requeuer:
             again = state.losses <= rules.retries
             if 0 < rules.max_builders_lost <= len(state.builders_lost):
                 again, cause = False, Cause.POISONOUS
-                reason = f"{reason} (builders lost under it: {', '.join(state.builders_lost)})"
-            elif not again:
-                reason = f"{reason} (attempt {state.losses} of {1 + rules.retries})"
+            if not again:
+                under = state.builders_lost if cause is Cause.POISONOUS else ()
+                reason = why_given_up(reason, state.losses, rules.retries, under)
         if not again:
             self.book.end_all(state, at, "failed", cause, reason, commands)
             return None
         commands.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
         self.dispatcher.wait(state, lane, at)
         return lane
+
+
+def why_given_up(reason: str, losses: int, retries: int, lost_under: Sequence[str] = ()) -> str:
+    """Return why a job whose attempt was lost is not retried.
+
+    ``lost_under``: the builders that were lost while running it, if those are too many.
+    """
+    if lost_under:
+        return f"{reason} (builders lost under it: {', '.join(lost_under)})"
+    return f"{reason} (attempt {losses} of {1 + retries})"

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from farm.core.commands import Command, RequestBuilder
+from farm.core.events import PoolPlanned
 from farm.core.model import Builder
-from farm.core.pools.spec import PoolSpec
+from farm.core.pools.retirement import surplus_of
+from farm.core.pools.spec import MAX_STARTS, PoolSpec
 from farm.core.state.working_state import BuilderRequest, BuilderState, PoolCounts
 
 
@@ -49,24 +51,53 @@ class PoolKeeper:
         """Request the missing builders of fixed pools, and of provisioned pools' minimum."""
         for spec in self.specs.values():
             if provisioned or not spec.provisioned:
-                self.request(spec.name, self._missing(spec), at, commands)
+                self._request(spec, self._missing(spec), at, commands)
+
+    def grow(self, plan: PoolPlanned, commands: list[Command]) -> None:
+        """Request the builders of a plan: as many as the pool may have, and start together.
+
+        Does nothing for a pool without a specification.
+        """
+        if (spec := self.specs.get(plan.pool)) is not None:
+            most = spec.max if spec.provisioned else spec.builders
+            room = MAX_STARTS if most is None else most - self._size(spec)
+            start = min(plan.start, room, MAX_STARTS)
+            self._request(spec, start, plan.at, commands, outside=plan.outside)
+
+    def shrink(self) -> dict[str, int]:
+        """Take back the surplus requests of fixed pools, the last ones first.
+
+        Returns, by pool, how many builders must be stopped beside those.
+        """
+        left = {}
+        for name, spec in self.specs.items():
+            requested = self.counts(name).requested
+            surplus = surplus_of(spec, self._builders.values(), requested)
+            if surplus > 0 and not spec.provisioned:
+                booting = list(requested)[-surplus:]
+                for builder in booting:
+                    del requested[builder]
+                left[name] = surplus - len(booting)
+        return left
 
     def replace(self, pool: PoolCounts, at: float, commands: list[Command]) -> None:
         """Request the replacement of a builder that left, if its pool is fixed."""
         spec = self.specs.get(pool.name)
         if spec is not None and not spec.provisioned and self._missing(spec) > 0:
-            self.request(pool.name, 1, at, commands)
+            self._request(spec, 1, at, commands)
 
-    def request(
-        self, name: str, count: int, at: float, commands: list[Command], *, outside: bool = False
+    def _request(
+        self,
+        spec: PoolSpec,
+        count: int,
+        at: float,
+        commands: list[Command],
+        *,
+        outside: bool = False,
     ) -> None:
-        """Request builders of a pool; does nothing for a pool without a specification."""
-        spec = self.specs.get(name)
-        if spec is None:
-            return
         for _ in range(count):
             builder = self._next(spec)
-            self.counts(name).requested[builder.id] = BuilderRequest(builder, at)
+            self.counts(spec.name).requested[builder.id] = BuilderRequest(builder, at)
             commands.append(RequestBuilder(builder, outside))
 
     def may_make(self, spec: PoolSpec) -> bool:
@@ -74,8 +105,12 @@ class PoolKeeper:
         return spec.provisioned or spec.loses or self.counts(spec.name).stopping > 0
 
     def _missing(self, spec: PoolSpec) -> int:
+        return spec.builders - self._size(spec)
+
+    def _size(self, spec: PoolSpec) -> int:
+        """Return how many builders the pool has, in any state."""
         pool = self.counts(spec.name)
-        return spec.builders - pool.builders - len(pool.requested)
+        return pool.builders + len(pool.requested)
 
     def _next(self, spec: PoolSpec) -> Builder:
         """Return the pool's next builder, skipping ids that are in use."""

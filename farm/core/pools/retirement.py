@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
-from farm.core.state.working_state import BuilderState
+from farm.core.pools.spec import PoolSpec
+from farm.core.state.working_state import BuilderLife, BuilderState
+
+
+def surplus_of(spec: PoolSpec, builders: Iterable[BuilderLife], requested: Sized) -> int:
+    """Return how many builders a fixed pool has too many; negative: too few.
+
+    Those that have been asked to leave do not count.
+    """
+    there = sum(b.builder.pool == spec.name and not b.retiring for b in builders)
+    return there + len(requested) - spec.builders
 
 
 def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[BuilderState]:

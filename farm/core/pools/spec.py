@@ -9,6 +9,9 @@ import msgspec
 from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.model import Builder
 
+MAX_STARTS = 1000
+"""Builders that one plan may start; its provisioner plans the rest again."""
+
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How builders of one kind behave; spans are in farm seconds."""
@@ -38,6 +41,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     cores: int | None = None
     #: the size of a fixed pool; the initial size of a provisioned one
     builders: int = 0
+    #: the most builders that a provisioned pool may have, in any state; None: any number
+    max: int | None = None
     #: None: an idle builder stays
     idle_timeout: float | None = None
     #: service time = the job's ÷ speed

@@ -6,6 +6,7 @@ Commands that show a live farm, estimators and forks of the simulator share it;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -36,6 +37,8 @@ class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
     """
 
     builder: str | None = None
+    #: the builder's
+    pool: str | None = None
     slot: int | None = None
     leader: str | None = None
     #: expected run time of the attempt on its builder, seconds (while it is on one)
@@ -136,7 +139,7 @@ def job_record(
     record, slot = JobRecord(*job_life(state)), state.slot
     if slot is not None:
         builder = slot.builder.builder
-        record.builder, record.slot = builder.id, slot.number
+        record.builder, record.pool, record.slot = builder.id, builder.pool, slot.number
         record.expected_time = None if estimate is None else estimate(state.job, builder)
     if state.leader is not None:
         record.leader = state.leader.job.id
@@ -157,6 +160,15 @@ def condition_of(state: BuilderState) -> BuilderCondition:
         if slot.running is not None:
             return "building"
     return "cleaning"
+
+
+def count_builders(scheduler: Scheduler) -> dict[str, Counter[str]]:
+    """Return, by pool, how many builders do what; requested ones are booting."""
+    pools = scheduler.pools.values()
+    counts = {pool.name: Counter[str](booting=len(pool.requested)) for pool in pools}
+    for state in scheduler.builders.values():
+        counts[state.pool.name][condition_of(state)] += 1
+    return counts
 
 
 def builder_record(state: BuilderState) -> BuilderRecord:

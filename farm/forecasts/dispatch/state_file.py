@@ -17,41 +17,15 @@ more, unless they look like misspellings of these.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from farm.core.errors import StateError, nearest
-from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView, Name
+from farm.core.fields import Field, fields_of, limit, misfits
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView, Name
 
-_FARM = {
-    "builders": "a list of builders",
-    "jobs": "a list of jobs",
-    "order": "a list of job names, or null",
-}
-"""The keys of each kind of object and the allowed values, for messages."""
-_BUILDER = {
-    "name": "a name (text)",
-    "processors": "a list of processor names (text)",
-    "virtualized": "true or false",
-    "ok": "true or false",
-    "manual": "true or false",
-    "slots": "a whole number from 1 up",
-}
-_SECONDS = "a number of seconds from 0 to 1e+09, or null"
-_JOB = {
-    "id": "a whole number",
-    "name": "a name (text)",
-    "processor": "a processor name (text), or null for any",
-    "virtualized": "true, false or null",
-    "score": "a finite number",
-    "duration_s": _SECONDS,
-    "status": ", ".join(get_args(JobStatus)),
-    "builder": "the name of a builder",
-    "elapsed_s": _SECONDS,
-}
 _OPTIONAL = {"order", "ok", "manual", "slots", "builder", "elapsed_s"}
 
 T = TypeVar("T")
@@ -60,9 +34,12 @@ T = TypeVar("T")
 class _State(msgspec.Struct):
     """The content of the file; its records are the estimator's input."""
 
-    builders: tuple[BuilderView, ...]
-    jobs: tuple[JobView, ...]
-    order: tuple[Name, ...] | None = None
+    builders: Annotated[tuple[BuilderView, ...], limit("a list of builders")]
+    jobs: Annotated[tuple[JobView, ...], limit("a list of jobs")]
+    order: Annotated[tuple[Name, ...] | None, limit("a list of job names, or null")] = None
+
+
+Record = type[_State | BuilderView | JobView]
 
 
 def parse_state(text: str, source: str) -> FarmView:
@@ -92,14 +69,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _farm(document: Any) -> FarmView:
-    for where, found, keys in _records(document):
-        _check_keys(where, found, keys)
+    for where, found, record in _records(document):
+        _check_keys(where, found, fields_of(record))
     try:
         state = msgspec.convert(document, _State)
-    except msgspec.ValidationError as error:
-        raise _explained(error, document) from None
-    except UnicodeEncodeError as error:
-        raise StateError(f"found half a character ({error.reason}); allowed: Unicode") from None
+    except (msgspec.ValidationError, UnicodeError):
+        raise _explained(document) from None
     _must_differ("builders", "name", [builder.name for builder in state.builders])
     _must_differ("jobs", "id", [job.id for job in state.jobs])
     _must_differ("jobs", "name", [job.name for job in state.jobs])
@@ -110,16 +85,17 @@ def _farm(document: Any) -> FarmView:
     return FarmView(state.builders, state.jobs, order)
 
 
-def _records(document: Any) -> Iterator[tuple[str, Any, dict[str, str]]]:
-    """Yield every object of the document, with its path and its known keys."""
-    yield "state", document, _FARM
-    for what, keys in (("builders", _BUILDER), ("jobs", _JOB)):
+def _records(document: Any) -> Iterator[tuple[str, Any, Record]]:
+    """Yield every object of the document, with its path and its kind."""
+    yield "state", document, _State
+    kinds: dict[str, Record] = {"builders": BuilderView, "jobs": JobView}
+    for what, kind in kinds.items():
         rows = document.get(what)
         for place, row in enumerate(rows if isinstance(rows, list) else ()):
-            yield f"{what}[{place}]", row, keys
+            yield f"{what}[{place}]", row, kind
 
 
-def _check_keys(where: str, found: Any, keys: dict[str, str]) -> None:
+def _check_keys(where: str, found: Any, keys: dict[str, Field]) -> None:
     if not isinstance(found, dict):
         raise StateError(f"{where}: found {_show(found)}; allowed: an object")
     for key in sorted(found.keys() - keys.keys()):
@@ -127,21 +103,18 @@ def _check_keys(where: str, found: Any, keys: dict[str, str]) -> None:
         near = nearest(key, keys.keys() - found.keys(), cutoff=0.75)
         if near:
             raise StateError(f"{where}: unknown key {key!r}; did you mean {near!r}?")
-    for key, allowed in keys.items():
+    for key, field in keys.items():
         if key not in found and key not in _OPTIONAL:
-            raise StateError(f"{where}: key {key!r} is missing; allowed: {allowed}")
+            raise StateError(f"{where}: key {key!r} is missing; allowed: {field.limit.allowed}")
 
 
-def _explained(error: msgspec.ValidationError, document: Any) -> StateError:
-    """Return a message for an error of msgspec: what was found, and what is allowed."""
-    match = re.search(r"`\$\.(\w+)(?:\[(\d+)\]\.(\w+))?", str(error))
-    if match is None:
-        return StateError(f"state: {error}")
-    top, place, key = match.groups()
-    if place is None:
-        return _refused("state", top, document[top], _FARM[top])
-    allowed = (_BUILDER if top == "builders" else _JOB)[key]
-    return _refused(f"{top}[{place}]", key, document[top][int(place)][key], allowed)
+def _explained(document: Any) -> StateError:
+    """Return what msgspec did not accept, and what is allowed: of the inner objects first."""
+    state, *rows = _records(document)
+    for where, found, record in (*rows, state):
+        for field in misfits(record, found):
+            return _refused(where, field.name, found[field.name], field.limit.allowed)
+    raise AssertionError(document)
 
 
 def _refused(where: str, key: str, found: object, allowed: str) -> StateError:

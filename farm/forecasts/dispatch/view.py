@@ -13,25 +13,29 @@ import numpy as np
 from msgspec import Meta
 
 from farm.core.errors import StateError
+from farm.core.fields import limit
 from farm.core.model import Platform
 
 JobStatus = Literal["waiting", "running", "cancelling", "suspended"]
 
 # what a state file may hold is checked as it is read
-Name = Annotated[str, Meta(pattern=r"^(?=[\s\S]*\S)[^\ud800-\udfff]*\Z")]
+Name = Annotated[str, Meta(pattern=r"^(?=[\s\S]*\S)[^\ud800-\udfff]*\Z"), limit("a name (text)")]
 """Not blank, and no half of a character (``"\\ud800"``), which cannot be printed."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 """Above this a sum of a million run times is no longer exact to the second."""
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Slots = Annotated[int, Meta(ge=1, le=1_000_000)]
+Slots = Annotated[int, Meta(ge=1, le=1_000_000), limit("a whole number from 1 up")]
+PROCESSORS = limit("a list of processor names (text)")
+PROCESSOR = limit("a processor name (text), or null for any")
+SPAN = limit("a number of seconds from 0 to 1e+09, or null")
 
 
 class BuilderView(msgspec.Struct, frozen=True):
     """A builder, reduced to what an estimate needs."""
 
     name: Name
-    processors: tuple[Name, ...]
+    processors: Annotated[tuple[Name, ...], PROCESSORS]
     virtualized: bool = True
     #: False: disabled, takes no jobs
     ok: bool = True
@@ -55,16 +59,16 @@ class JobView(msgspec.Struct, frozen=True, gc=False):
     #: order of submission, unique: of two waiting jobs with one score the lower id goes first
     id: Id
     name: Name
-    processor: Name | None = None
-    virtualized: bool | None = None
+    processor: Annotated[Name | None, PROCESSOR] = None
+    virtualized: Annotated[bool | None, limit("true, false or null")] = None
     score: Number = 0.0
     #: estimated run time, seconds; None: unknown (counts as a job, adds no time)
-    duration_s: Seconds | None = None
+    duration_s: Annotated[Seconds | None, SPAN] = None
     status: JobStatus = "waiting"
     #: the builder that it holds, if any
-    builder: Name | None = None
+    builder: Annotated[Name | None, limit("the name of a builder")] = None
     #: how long it has run, seconds; None: not known to have started
-    elapsed_s: Seconds | None = None
+    elapsed_s: Annotated[Seconds | None, SPAN] = None
 
     @property
     def platform(self) -> Platform:

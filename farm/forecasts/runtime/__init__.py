@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farm.core.errors import InputError, did_you_mean
+from farm.core.errors import InputError, not_among
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
 from farm.forecasts.runtime.declared import Declared
@@ -35,6 +35,5 @@ def make_estimator(name: str, options: EstimatorOptions | None = None) -> Runtim
     """Return a new estimator without history; the InputError lists the known names."""
     factory = ESTIMATORS.get(name)
     if factory is None:
-        hint, known = did_you_mean(name, ESTIMATORS), ", ".join(sorted(ESTIMATORS))
-        raise InputError(f"runtime_estimates: found {name!r}; {hint}allowed: {known}")
+        raise InputError(f"runtime_estimates: {not_among(name, sorted(ESTIMATORS))}")
     return factory(options or EstimatorOptions())

@@ -43,6 +43,8 @@ OtherReport = wire.PlannerReport | wire.Ask
 MAX_PLATFORMS = 1000
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
+#: slots of a builder that was not requested, if its pool's builders have fewer
+MAX_OWN_SLOTS = 100
 #: of every job without attributes, which are never modified
 NO_ATTRIBUTES: dict[str, str] = {}
 
@@ -75,8 +77,8 @@ class Intake:
         self.others: list[OtherReport] = []
         #: returns which of these jobs were submitted before; None: not checked
         self.known: Callable[[Sequence[str]], Container[str]] | None = None
-        #: heartbeats to be compared with what their hosts should hold
-        self.beats: list[tuple[HostState, wire.Beat]] = []
+        #: the last heartbeat of each host, in parts, to be compared with what it should hold
+        self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
         self._platforms: dict[Platform, Platform] = {}
@@ -196,10 +198,12 @@ class Intake:
         return flaw_of_message(up)
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
-        self._roster.hear_beat(host)
+        if not beat.after:  # the first part; the others follow at once
+            self._roster.hear_beat(host)
+            self.beats.pop(host.name, None)
         if beat.leaving:
             self._on_leaving(host, beat, at)
-        self.beats.append((host, beat))
+        self.beats.setdefault(host.name, []).append((host, beat))
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
         """Drain the builders of a leaving host; those not booted yet are assigned to others."""
@@ -208,7 +212,8 @@ class Intake:
             for builder in self._roster.leaves(host)
         )
         for builder, play in list(host.plays.items()):
-            if builder not in host.joined and builder not in beat.builders:
+            unplayed = builder not in beat.builders and beat.covers(builder)
+            if builder not in host.joined and unplayed:
                 self._roster.gone(builder)
                 self._requests.wanted.append(play)
         self.place()
@@ -274,6 +279,9 @@ class Intake:
             if isinstance(found, str):
                 self._refuse(entry, "not-its-own", found, report)
                 return
+            if (flaw := self._flaw_of_own(found.builder)) is not None:
+                self._refuse(entry, "out-of-bounds", flaw, report)
+                return
             self._roster.assign(host, found, self._at_real)
         # as requested, whatever the host reports
         builder = host.plays[name].builder
@@ -295,6 +303,13 @@ class Intake:
             return f"{builder.id} is to be played by another host"
         # it was not requested, and has no index yet
         return Play(builder=msgspec.structs.replace(builder, index=-1))
+
+    def _flaw_of_own(self, builder: Builder) -> str | None:
+        """Return why a builder that was not requested is too large for the scheduler's memory."""
+        most = max(MAX_OWN_SLOTS, self._requests.pools[builder.pool].slots)
+        if builder.index >= 0 or builder.slots <= most:
+            return None
+        return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
 
     def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
         self._roster.gone(report.builder)
@@ -326,7 +341,7 @@ class Intake:
     def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
-        jobs = self._sound(entry, report.jobs)
+        jobs = self._sound(entry, report.jobs, at)
         if self.known is not None and jobs:
             jobs = self._new(jobs, self.known([job.id for job in jobs]))
         if not jobs:
@@ -336,7 +351,7 @@ class Intake:
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))
 
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> tuple[Job, ...]:
         """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
@@ -348,6 +363,7 @@ class Intake:
                     flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
             if flaw is None:
                 _share_parts(job, self._platforms[platform])
+                wire.limit_arrival(job, at)
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)

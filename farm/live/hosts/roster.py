@@ -34,6 +34,11 @@ class Patience(msgspec.Struct, frozen=True):
     #: how often an attempt is sent before it is given up
     sendings: int = 4
 
+    @property
+    def gap(self) -> float:
+        """How long hosts may go unheard: two heartbeats fit into the silence, so one is left."""
+        return self.silence / 2
+
 
 class Dispatch(msgspec.Struct):
     """A start command under way: sent, and perhaps confirmed."""
@@ -229,7 +234,7 @@ class Roster:
         return builders
 
     def excuse(self, now: float) -> None:
-        """Restart all time-outs: no host could send or receive anything."""
+        """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
             host.heard_at = now
             host.sent_at = dict.fromkeys(host.sent_at, now)
@@ -261,6 +266,8 @@ class Roster:
                 if dispatch.cancel is not None and dispatch.cancel_sent_at < old and not queued:
                     dispatch.cancel_sent_at = now
                     again.append(dispatch.cancel)
+            elif not beat.covers(token[0]):
+                pass  # another part of the heartbeat says it
             elif dispatch.confirmed:
                 if token not in host.begun_since_beat:
                     lost.append(dispatch)
@@ -306,7 +313,7 @@ class Roster:
 def _not_shown(host: HostState, beat: Beat) -> Iterator[str]:
     """Yield the builders whose play or retire command does not show in a heartbeat."""
     played, retiring = set(beat.builders), set(beat.retiring)
-    for builder in host.plays:
+    for builder in filter(beat.covers, host.plays):
         if builder in played or builder in host.joined:
             if builder in host.retiring and builder not in retiring:
                 yield builder

@@ -56,9 +56,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Sent in the place of an answer."""
+    """Sent in the place of an answer; an answer, read as one, has refused nothing."""
 
-    refused: str
+    refused: str = ""
 
 
 BUSY = Refusal("too many questions wait for the scheduler: ask again later")

@@ -20,7 +20,14 @@ from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer, Refusal
 from farm.live.operating.farm_image import FarmImage
-from farm.live.redis.connection import SOCKET_TIMEOUT, Connection, check_server, connect, redacted
+from farm.live.redis.connection import (
+    SOCKET_TIMEOUT,
+    Connection,
+    check_server,
+    connect,
+    redacted,
+    server_time,
+)
 from farm.live.redis.keys import Cursor, Keys, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
@@ -101,7 +108,11 @@ class FarmClient(JobReader):
 
     def is_attended(self, status: FarmStatus | None = None) -> bool:
         """Return whether a scheduler is running (its status is recent)."""
-        return time.time() - (status or self.status()).written_at < FRESH
+        return self.age(status or self.status()) < FRESH
+
+    def age(self, status: FarmStatus) -> float:
+        """Return how long ago the status was written, real seconds, by the server's clock."""
+        return max(0.0, server_time(self._client) - status.written_at)
 
     def is_led(self) -> bool:
         """Return whether a scheduler is in charge (one killed elsewhere counts for 2 s)."""
@@ -236,8 +247,7 @@ class FarmClient(JobReader):
         """
         if not self.is_attended():
             return
-        seconds, micros = self._client.time()
-        now, key = seconds + micros / 1e6, self.keys.stream("submissions")
+        now, key = server_time(self._client), self.keys.stream("submissions")
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while self._client.xlen(key) and self._submissions_taken_until() <= now:
             if time.monotonic() > deadline:
@@ -268,8 +278,8 @@ class FarmClient(JobReader):
             found = self._client.blpop([self.keys.reply(token)], timeout=min(left, LONGEST_BLOCK))
             if found is not None:
                 answer: bytes = found[1]
-                if answer.startswith(b'{"refused":'):
-                    raise ServerError(self._decoded(answer, Refusal).refused)
+                if refused := self._decoded(answer, Refusal).refused:
+                    raise ServerError(refused)
                 return answer
         raise ServerError(
             f"the farm's scheduler at {redacted(self.url)} did not answer "

@@ -7,20 +7,20 @@ operators read; the scheduler's state itself is written by the store.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from farm.core import events
-from farm.core.commands import Command, EndJob
+from farm.core.commands import Command, EndJob, RequestBuilder
 from farm.core.events import Event
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import condition_of, snapshot_of, trees_of
+from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.saved import Learned
@@ -28,12 +28,12 @@ from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
     FarmStatus,
     HostRecord,
-    LiveStatus,
     LostBuilder,
     PoolReport,
 )
 from farm.live.wire.report_checks import readable
 from farm.live.world import LiveWorld
+from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
 #: leaves the farm's status fresh (operator.FRESH)
@@ -45,8 +45,6 @@ LOST_TIME = 600.0
 MINUTE = 60.0
 #: copies of the whole farm sent per turn
 MAX_IMAGES = 5
-#: maximum number of builders that one plan may start; its provisioner then requests the rest
-MAX_STARTS = 1000
 SAVING_INTERVAL = 2.0
 
 
@@ -56,22 +54,20 @@ class Desk:
     Args:
         scheduler: the farm's scheduler.
         pools: the specifications of the pools.
+        scenario: what the farm was made from: published, and a part of its images.
         long_lived: operators submit jobs: an id can be used only once, and a limited number of
             ended jobs is kept.
         keep_ended: that number.
-        scenario: the resolved scenario, for images of the whole farm.
-        wall: real time, for people and other machines (Unix seconds).
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
         pools: Sequence[PoolSpec],
+        scenario: Scenario,
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
-        scenario: Mapping[str, Any] | None = None,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
@@ -80,31 +76,39 @@ class Desk:
         self._plans: dict[str, wire.Plan] = {}
         self._long_lived = long_lived
         self._keep_ended = keep_ended
-        self._scenario = dict(scenario or {})
+        self._scenario = scenario
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
         self._next_saving = 0.0
-        self._wall = wall
         self._next_report = 0.0
         self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
-        #: pools of the builders that were present or requested at the last report
-        self._homes: dict[str, str] = {}
-        self._most = _limits(self._scenario)
-        self._published = _published(self._scenario)
+        #: of the builders that are present or requested
+        self._pool_of: dict[str, str] = {}
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
         for pool in pools:
             self._observe_pool(pool.name, closely=False)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
-        if isinstance(event, events.BuilderLost):
-            pool = self._homes.get(event.builder) or event.builder.rpartition("-")[0]
-            lost = LostBuilder(event.builder, event.at, event.reason, pool)
-            self._lost.append((time.monotonic(), lost))
+        if isinstance(event, events.BuilderJoined):
+            self._pool_of[event.builder.id] = event.builder.pool
+        elif isinstance(event, events.BuilderRetired | events.BuilderLost):
+            pool = self._pool_of.pop(event.builder, None)
+            if pool is not None and isinstance(event, events.BuilderLost):
+                lost = LostBuilder(event.builder, event.at, event.reason, pool)
+                self._lost.append((time.monotonic(), lost))
         for command in commands:
             if isinstance(command, EndJob):
                 self._ended_at.append(time.monotonic())
+            elif isinstance(command, RequestBuilder):
+                self._pool_of[command.builder.id] = command.builder.pool
+
+    def go_on(self) -> None:
+        """Know the builders of an earlier scheduler, which has been restored."""
+        self._pool_of = {name: s.builder.pool for name, s in self._scheduler.builders.items()}
+        for pool in self._scheduler.pools.values():
+            self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
 
     def tick(self, world: LiveWorld) -> None:
         """Carry out plans, answer and report; called between batches of events."""
@@ -134,7 +138,6 @@ class Desk:
             self._observe_pool(report.pool, closely=report.closely)
             world.requests.come_outside(report.pool, outside=report.outside)
         elif isinstance(report, wire.Plan) and self._is_current(report):
-            report = self._bounded(report)
             self._plans[report.pool] = report
             world.add_event(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
@@ -144,15 +147,6 @@ class Desk:
         """Return whether no other provisioner has taken over the pool since the plan was made."""
         watch = self._watches.get(plan.pool)
         return watch is not None and watch.token == plan.token
-
-    def _bounded(self, plan: wire.Plan) -> wire.Plan:
-        """Return the plan, limited to the builders that its pool may have or start together."""
-        spec = self._pools[plan.pool]
-        most = self._most.get(plan.pool, plan.start if spec.provisioned else spec.builders)
-        requested = self._scheduler.pool(plan.pool).requested
-        there = len(requested) + self._scheduler.pool(plan.pool).builders
-        start = min(plan.start, max(0, most - there), MAX_STARTS)
-        return plan if start == plan.start else msgspec.structs.replace(plan, start=start)
 
     def _planned(self, plan: wire.Plan, at: float) -> Event:
         watch = self._watches.get(plan.pool)
@@ -196,11 +190,11 @@ class Desk:
         """Return the farm's encoded image; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
-            chosen = msgspec.to_builtins(self._scheduler.rules.choices)
-            scheduling = {**self._scenario.get("scheduling", {}), **chosen}
+            plain = self._scenario.model_dump(mode="json", exclude_none=True)
+            plain["scheduling"] |= msgspec.to_builtins(self._scheduler.rules.choices)
             image = FarmImage(
                 snapshot=snapshot_of(self._scheduler, at),
-                scenario={**self._scenario, "scheduling": scheduling},
+                scenario=plain,
                 statistics=self._statistics(),
                 lost=self._lost_lately(began),
             )
@@ -227,40 +221,33 @@ class Desk:
 
     def report(self, pool: str, world: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._pool_report(pool, world, *self._count_builders())
+        return self._pool_reports(world, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
     def _report(self, world: LiveWorld, now: float) -> None:
-        states, joined = self._count_builders()
-        pools = {name: self._pool_report(name, world, states, joined) for name in self._pools}
+        pools = self._pool_reports(world, self._pools)
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
             for host in world.roster.hosts.values()
             if not host.lost
         }
-        status = self._status(world, now, states)
-        world.notices.publish(pools, hosts, status)
+        world.notices.publish(pools, hosts, self._status(world, now))
         if self._long_lived:
             world.notices.forget_ended(self._keep_ended)
 
-    def _count_builders(self) -> tuple[dict[str, Counter[str]], dict[str, list[str]]]:
-        """Return, by pool, how many builders do what, and their names."""
-        states, joined = defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
+    def _pool_reports(self, world: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
+        joined = defaultdict[str, list[str]](list)
         for name, state in self._scheduler.builders.items():
-            states[state.builder.pool][condition_of(state)] += 1
             joined[state.builder.pool].append(name)
-        self._homes = {name: state.builder.pool for name, state in self._scheduler.builders.items()}
-        for pool in self._scheduler.pools.values():
-            self._homes.update(dict.fromkeys(pool.requested, pool.name))
-        return states, joined
+        states = count_builders(self._scheduler)
+        return {
+            name: self._pool_report(name, world, states.get(name, {"booting": 0}), joined[name])
+            for name in pools
+        }
 
     def _pool_report(
-        self,
-        name: str,
-        world: LiveWorld,
-        states: Mapping[str, Counter[str]],
-        joined: Mapping[str, list[str]],
+        self, name: str, world: LiveWorld, states: dict[str, int], joined: Sequence[str]
     ) -> PoolReport:
         spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
         requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
@@ -269,9 +256,9 @@ class Desk:
             watcher=watch.token if watch else "",
             heard=plan.serial if plan else 0,
             requested=requested,
-            joined=tuple(joined[name]),
+            joined=tuple(joined),
             elsewhere=world.roster.elsewhere(name) + world.requests.outside_of(name),
-            states={**states[name], "booting": len(requested)},
+            states=states,
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,
             provisioned=spec.provisioned,
@@ -279,7 +266,7 @@ class Desk:
             virtualized=spec.virtualized,
             boot_time=spec.boot_time,
             speed=world.clock.speed,
-            most=self._most.get(name),
+            most=spec.max,
             unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=readable(plan.why) if plan else "",
@@ -288,42 +275,15 @@ class Desk:
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
-    def _status(
-        self, world: LiveWorld, now: float, states: Mapping[str, Counter[str]]
-    ) -> FarmStatus:
+    def _status(self, world: LiveWorld, now: float) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
-        lost = self._lost_lately(now)
-        builders = sum(states.values(), Counter[str]())
-        builders["booting"] = sum(len(p.requested) for p in self._scheduler.pools.values())
-        builders["lost"] = len(lost)
-        status = world.status()
-        queues = Counter[str]()
-        for lane in self._scheduler.dispatcher.matching.lanes:
-            # a platform may have one for light jobs and one for heavy ones
-            queues[str(lane.platform)] += lane.waiting
-        told = {field: getattr(status, field) for field in LiveStatus.__struct_fields__}
-        return FarmStatus(
-            **told | {"builders": {name: count for name, count in builders.items() if count}},
-            written_at=self._wall(),
-            speed=world.clock.speed,
-            queues=queues,
+        status, lost = world.status(), self._lost_lately(now)
+        return msgspec.structs.replace(
+            status,
+            builders=status.builders | ({"lost": len(lost)} if lost else {}),
+            written_at=world.server_time(),
             ended_last_minute=len(self._ended_at),
-            choices=self._scheduler.rules.choices,
             lost=lost,
-            **self._published,
+            max_backlog=self._scenario.live.max_backlog,
         )
-
-
-def _published(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the status says of the scenario."""
-    live = scenario.get("live", {})
-    bounds = {name: live[name] for name in ("max_waiting", "max_backlog") if name in live}
-    return {**bounds, "fair_share": bool(scenario.get("scheduling", {}).get("fair_share"))}
-
-
-def _limits(scenario: Mapping[str, Any]) -> dict[str, int]:
-    """Return the maximum size of each provisioned pool that has one."""
-    pools = scenario.get("pools", ())
-    found = {pool["name"]: (pool.get("provisioner") or {}).get("max") for pool in pools}
-    return {name: most for name, most in found.items() if isinstance(most, int)}

@@ -25,17 +25,39 @@ AT_ONCE = 20
 #: enough for a server to answer, too little to write anything
 LITTLE_MEMORY = "1mb"
 
-#: a level that no number of the farm holds, for a job whose name is no text
-ABSURD_PRIORITY = (
-    b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"priority-changed",'
-    b'"at":0,"jobs":["\xff"],"level":1' + b"0" * 400 + b"}]}"
-)
 #: a Celery message whose body holds no arguments
 EMPTY_TASK = (
     b'{"body":"W10=","content-encoding":"utf-8","content-type":"application/json",'
     b'"headers":{"task":"farm.start","id":"x"},"properties":{"delivery_tag":"x",'
     b'"delivery_info":{"exchange":"","routing_key":"x"},"body_encoding":"base64"}}'
 )
+
+
+def _message(
+    reports: bytes = b"", *, sender: bytes = b"x", seq: bytes = b"1", version: int = VERSION
+) -> bytes:
+    """Return a message for the scheduler that is all right but for what is given."""
+    head = b'{"v":%d,"sender":"%b","life":"x","seq":%b,' % (version, sender, seq)
+    return head + b'"reports":[%b]}' % reports
+
+
+GARBAGE = (
+    b"",
+    b"[" * 5000,
+    b"null",
+    b'{"v":%d}' % VERSION,
+    _message(sender=b"\xff\xfe"),
+    _message(version=99),
+    _message(seq=b"9" * 400),
+    _message(seq=b"0"),
+    _message(sender=b"x" * 300),
+    _message(b'{"event":"beat","held":7}'),
+    # a level that no number of the farm holds
+    _message(b'{"event":"priority-changed","at":0,"job":"x","level":1' + b"0" * 400 + b"}"),
+    b'{"body":"e30=","headers":{},"properties":{}}',
+    EMPTY_TASK,
+)
+"""Invalid messages: malformed, absurd, of another kind; some are refused only by the checks."""
 
 
 class ServerFaults:
@@ -118,20 +140,5 @@ class ServerFaults:
 
 
 def garbage(rng: random.Random) -> bytes:
-    """Return an invalid message: malformed, absurd, or of another kind."""
-    return rng.choice(
-        [
-            b"",
-            rng.randbytes(rng.randrange(1, 200)),
-            b"[" * 5000,
-            b"null",
-            b'{"v":2}',
-            b'{"v":2,"sender":"\xff\xfe","life":"x","seq":1,"reports":[]}',
-            b'{"v":99,"sender":"x","life":"x","seq":1,"reports":[]}',
-            b'{"v":2,"sender":"x","life":"x","seq":' + b"9" * 400 + b',"reports":[]}',
-            b'{"v":2,"sender":"x","life":"x","seq":1,"reports":[{"event":"beat","held":7}]}',
-            ABSURD_PRIORITY,
-            b'{"body":"e30=","headers":{},"properties":{}}',
-            EMPTY_TASK,
-        ]
-    )
+    """Return an invalid message."""
+    return rng.choice([*GARBAGE, rng.randbytes(rng.randrange(1, 200))])

@@ -27,6 +27,12 @@ def redacted(url: str) -> str:
     return re.sub(r"(password=)[^&#]*", r"\1***", url)
 
 
+def server_time(client: Connection) -> float:
+    """Return the time of day by the server's clock, which all machines of a farm ask (Unix)."""
+    seconds, micros = client.time()
+    return int(seconds) + int(micros) / 1e6
+
+
 def connect(url: str, name: str) -> Connection:
     """Return a client (it connects on first use); raises ServerError for an impossible URL."""
     try:

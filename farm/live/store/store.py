@@ -20,7 +20,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
-from farm.live.redis.connection import Connection
+from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
 from farm.live.redis.keys import (
     LAST_ENTRY,
@@ -348,9 +348,12 @@ class Store:
 
     def _age(self, cursor: Cursor) -> float:
         """Return the real seconds since the last report was read, by the server's clock."""
-        seconds, micros = self._client.time()
         taken_at = max(map(written_at, cursor.values()), default=0.0)
-        return max(0.0, seconds + micros / 1e6 - taken_at) if taken_at else 0.0
+        return max(0.0, self.server_time() - taken_at) if taken_at else 0.0
+
+    def server_time(self) -> float:
+        """Return the time of day by the server's clock (Unix)."""
+        return server_time(self._client)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         """Return what can be read of a hash; the rest is noted, and removed by ``take_over``."""

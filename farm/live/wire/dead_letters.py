@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from farm.live.redis.connection import Connection
+from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 
@@ -119,9 +119,10 @@ def clear_spoilt(client: Connection, key: str) -> DeadLetter:
 
 def letter_of(client: Connection, key: str, what: bytes, text: bytes) -> DeadLetter:
     """Return what is kept of something in a key that the farm did not write there."""
-    seconds, micros = client.time()
     why = f"{shown(what)} was found in {key}, not what the farm wrote there: it was removed"
-    return DeadLetter(key, f"{seconds}{micros // 1000:03}-0", "spoilt-key", why, text=shown(text))
+    return DeadLetter(
+        key, f"{int(server_time(client) * 1000)}-0", "spoilt-key", why, text=shown(text)
+    )
 
 
 def shown(data: bytes) -> str:

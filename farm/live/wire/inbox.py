@@ -69,7 +69,7 @@ class Inbox:
         self._owed = False
         #: when the oldest report of the last turn was written (Unix); None: there was none
         self.oldest: float | None = None
-        #: there are more reports than one turn reads
+        #: reports may have been there that the last turn did not read
         self.is_behind = False
 
     def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:
@@ -78,8 +78,8 @@ class Inbox:
         Submissions are left where they are if the farm takes none at the moment.
         """
         self.oldest = None
+        self.is_behind = self._owed  # such a turn reads one report at most
         if not self._owed:
-            self.is_behind = False
             urgent = self._read(URGENT, AT_ONCE, None)
             if urgent is not None:
                 self._owed = True

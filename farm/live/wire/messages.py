@@ -24,6 +24,7 @@ from farm.core.events import (
     SchedulingChanged,
     UndrainRequested,
 )
+from farm.core.model import Job
 from farm.emulation.behaviour import BuilderSpec
 from farm.emulation.builder import BuilderEvent
 from farm.live.redis.keys import UNREADABLE, Stream
@@ -79,7 +80,11 @@ class HostUp(_Report, frozen=True, tag="host-up"):
 
 
 class Beat(_Report, frozen=True, tag="beat"):
-    """A host is alive; these are all the attempts it holds and the builders it plays."""
+    """A host is alive; these are all the attempts it holds and the builders it plays.
+
+    One that is too large is sent in parts: each has those whose names (ids of jobs, of builders)
+    come after the one and not after the other. So every part can be judged by itself.
+    """
 
     held: tuple[tuple[str, int], ...] = ()
     builders: tuple[str, ...] = ()
@@ -87,6 +92,30 @@ class Beat(_Report, frozen=True, tag="beat"):
     retiring: tuple[str, ...] = ()
     #: it was asked to leave: it finishes its attempts and takes no more commands
     leaving: bool = False
+    after: str = ""
+    #: None: to the last one
+    until: str | None = None
+
+    def covers(self, name: str) -> bool:
+        """Whether it would name this job or builder if the host had it."""
+        return self.after < name and (self.until is None or name <= self.until)
+
+    def halves(self) -> tuple[Beat, ...]:
+        """Return it as two parts; as it is, if it names one thing at most."""
+        names = sorted({job for job, _ in self.held}.union(self.builders, self.retiring))
+        if len(names) < 2:
+            return (self,)
+        middle = names[len(names) // 2 - 1]
+        return self._part(self.after, middle), self._part(middle, self.until)
+
+    def _part(self, after: str, until: str | None) -> Beat:
+        part = Beat(leaving=self.leaving, after=after, until=until)
+        return msgspec.structs.replace(
+            part,
+            held=tuple(token for token in self.held if part.covers(token[0])),
+            builders=tuple(filter(part.covers, self.builders)),
+            retiring=tuple(filter(part.covers, self.retiring)),
+        )
 
 
 class HostLeft(_Report, frozen=True, tag="host-left"):
@@ -156,6 +185,12 @@ Kind_co = TypeVar("Kind_co", bound=Report, covariant=True)
 def stamped(event: WireEvent, at: float) -> WireEvent:
     """Return the event as of this instant, whatever its sender's clock wrote on it."""
     return msgspec.structs.replace(event, at=at)
+
+
+def limit_arrival(job: Job, at: float) -> None:
+    """Let a job that was decoded at this instant not arrive later, by its submitter's clock."""
+    if job.arrived_at is not None and job.arrived_at > at:
+        msgspec.structs.force_setattr(job, "arrived_at", at)
 
 
 class Envelope(msgspec.Struct, Generic[Kind_co], frozen=True, gc=False):

@@ -68,15 +68,15 @@ class LostBuilder(msgspec.Struct, frozen=True):
     pool: str = ""
 
 
-class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a live farm is; times are farm seconds."""
+class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A live farm at a glance; times are farm seconds."""
 
     at: float
     submitted: int
     waiting: int
     running: int
     ended: dict[str, int]
-    #: by what they do
+    #: by what they do; the lost ones are those of the last minutes
     builders: dict[str, int]
     hosts: int
     stopping: bool
@@ -84,14 +84,9 @@ class LiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     worst_delay: float = 0.0
     #: requested builders that no host has room for, by pool
     unplaced: dict[str, int] = {}
-
-
-class FarmStatus(LiveStatus, frozen=True, kw_only=True):
-    """The farm at a glance; its lost builders are those of the last minutes."""
-
-    #: real time (Unix) of this status: an old one means that no scheduler is running
-    written_at: float
-    speed: float
+    #: when, by the server's clock (Unix): an old one means that no scheduler is running
+    written_at: float = 0.0
+    speed: float = 1.0
     #: waiting jobs by platform
     queues: dict[str, int] = {}
     #: jobs that ended in the last real minute

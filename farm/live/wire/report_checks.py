@@ -1,8 +1,8 @@
 """Limits of messages: sizes of numbers and texts that the whole farm can handle.
 
 Submitters check jobs for an immediate error; the scheduler checks what it receives, and builder
-hosts their commands. What is checked follows from a value's type, so a new field is bounded too;
-``LIMITS`` names the fields with limits of their own.
+hosts their commands. What is checked follows from a value's type, so a new field is bounded too,
+and from the limit that a job's field declares; ``LIMITS`` names the fields of messages with limits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from farm.core.model import MAX_LEVEL, Cause, Job
+from farm.core.fields import Limit, limit_of
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
 #: characters of an id: of a job, a builder, a host
@@ -90,18 +91,39 @@ def _value(name: str, value: Any) -> None:
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check, object], ...]:
     """Return the fields of a struct, each with its check, and its default, which needs none."""
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    checks = (LIMITS.get(f"{kind.__name__}.{n}") or LIMITS.get(n, _value) for n in names)
+    checks = [_check_of(kind, field) for field in msgspec.structs.fields(kind)]
     required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
     return tuple(zip(names, checks, (*required, *defaults), strict=True))
 
 
-def _whole(least: int, most: int) -> Check:
-    def check(name: str, value: int) -> None:
-        if not least <= value <= most:
-            shown = str(value) if abs(value) < 10**40 else "of very many digits"
-            raise _FlawError(f"{name} {shown} is not between {least} and {most}")
+def _check_of(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Check:
+    name, limit = field.name, limit_of(field.type)
+    by_name = LIMITS.get(f"{kind.__name__}.{name}") or LIMITS.get(name, _value)
+    return by_name if limit is None else _both(by_name, limit)
+
+
+def _both(by_name: Check, limit: Limit) -> Check:
+    within = _within(*limit)
+
+    def check(name: str, value: Any) -> None:
+        by_name(name, value)
+        within(name, value)
 
     return check
+
+
+def _within(allowed: str, holds: Callable[[Any], bool]) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            is_long = isinstance(value, int) and abs(value) >= 10**40
+            shown = "of very many digits" if is_long else getattr(value, "value", value)
+            raise _FlawError(f"{name} {shown}; allowed: {allowed}")
+
+    return check
+
+
+def _whole(least: int, most: int) -> Check:
+    return _within(f"from {least} to {most}", lambda number: least <= number <= most)
 
 
 def _at_most(most: int, each: Check | None = None) -> Check:
@@ -113,21 +135,6 @@ def _at_most(most: int, each: Check | None = None) -> Check:
                 each(name, item)
 
     return check
-
-
-def _number(name: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise _FlawError(f"{name} {value} is not a finite number")
-
-
-def _span(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise _FlawError(f"{name} {value} is not a finite number >= 0")
-
-
-def _speed(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise _FlawError(f"{name} {value} is not a finite number > 0")
 
 
 def _id(name: str, text: str) -> None:
@@ -158,18 +165,7 @@ def _pairs(name: str, pairs: dict[str, Any]) -> None:
 def _weights(name: str, weights: dict[str, float]) -> None:
     _pairs(name, weights)
     for key, weight in weights.items():
-        if not 0 < weight < MAX_LEVEL:
-            raise _FlawError(f"weight {key} {weight}: above 0, below {MAX_LEVEL} is allowed")
-
-
-def _aging_factor(name: str, factor: float) -> None:
-    if not 0 <= factor < MAX_LEVEL:
-        raise _FlawError(f"{name} {factor}: from 0, below {MAX_LEVEL} is allowed")
-
-
-def _requested(name: str, cause: Cause) -> None:
-    if cause is not Cause.REQUESTED:
-        raise _FlawError(f"{name} {cause.value}: only {Cause.REQUESTED.value} is allowed")
+        _weight(f"weight {key}", weight)
 
 
 def _unlimited(_: str, __: object) -> None:
@@ -177,9 +173,12 @@ def _unlimited(_: str, __: object) -> None:
 
 
 _items = _at_most(MAX_ITEMS, _value)
+_number = _within("a finite number", math.isfinite)
+_span = _within("a finite number, 0 or more", lambda span: 0 <= span < math.inf)
+_weight = _within("above 0, below 1e9", lambda weight: 0 < weight < 1e9)
 _BY_TYPE: dict[type, Check] = {
     str: _text,
-    int: _whole(-MAX_LEVEL, MAX_LEVEL),
+    int: _whole(LEAST_LEVEL, MAX_LEVEL),
     float: _number,
     tuple: _items,
     dict: _pairs,
@@ -187,9 +186,8 @@ _BY_TYPE: dict[type, Check] = {
 LIMITS: dict[str, Check] = {
     **dict.fromkeys(("id", "sender", "life", "pattern", "reply_to"), _id),
     **dict.fromkeys(("job", "builder"), _id_or_struct),
-    **dict.fromkeys(("service_time", "declared_time", "size"), _span),
     **dict.fromkeys(("boot_delay", "boot_time", "lifetime"), _span),
-    **dict.fromkeys(("attempt", "threads", "Builder.cores"), _whole(1, MAX_LEVEL)),
+    **dict.fromkeys(("attempt", "Builder.cores"), _whole(1, MAX_LEVEL)),
     **dict.fromkeys(("desired", "start", "stop", "booting", "joined"), _whole(0, MAX_BUILDERS)),
     **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
     "Watch.token": _id,
@@ -201,11 +199,11 @@ LIMITS: dict[str, Check] = {
     "seq": _whole(1, MAX_COUNT),
     "serial": _whole(0, MAX_COUNT),
     "waiting": _whole(0, MAX_COUNT),
-    "speed": _speed,
+    "speed": _within("a finite number above 0", lambda speed: 0 < speed < math.inf),
     "factors": _at_most(MAX_HELD, _number),
     "weights": _weights,
-    "aging_factor": _aging_factor,
-    "cause": _requested,
+    "aging_factor": _within("from 0, below 1e9", lambda factor: 0 <= factor < 1e9),
+    "cause": _within(Cause.REQUESTED.value, lambda cause: cause is Cause.REQUESTED),
     "reports": _at_most(MAX_REPORTS),
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),
     "CancelRequested.jobs": _at_most(MAX_JOBS, _id),

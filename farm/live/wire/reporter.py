@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import redis
 
@@ -24,6 +25,8 @@ from farm.live.wire.messages import (
     encode,
 )
 from farm.live.wire.report_checks import MAX_JOBS
+
+log = logging.getLogger(__name__)
 
 #: reports in one envelope
 AT_ONCE = 500
@@ -44,28 +47,21 @@ class EnvelopeMaker:
         TooLargeError for a single report, or job, that no envelope holds.
         """
         if len(reports) == 1 and _jobs_of(reports[0]) > MAX_JOBS:
-            yield from self._halved(reports)
+            yield from self._each(_parts(reports))
             return
         self._seq += 1
         try:
             data = encode(Envelope(VERSION, self.name, self.life, self._seq, reports))
         except TooLargeError:
-            if len(reports) == 1 and _jobs_of(reports[0]) < 2:
+            if len(parts := _parts(reports)) < 2:
                 raise
-            yield from self._halved(reports)
+            yield from self._each(parts)
         else:
             yield data
 
-    def _halved(self, reports: tuple[Report, ...]) -> Iterator[bytes]:
-        half = len(reports) // 2
-        if half:
-            yield from self.envelopes(*reports[:half])
-            yield from self.envelopes(*reports[half:])
-        elif isinstance(one := reports[0], JobsSubmitted):
-            # as many full ones as there are, then the rest
-            half = MAX_JOBS if len(one.jobs) > MAX_JOBS else len(one.jobs) // 2
-            yield from self.envelopes(JobsSubmitted(UNSTAMPED, one.jobs[:half]))
-            yield from self.envelopes(JobsSubmitted(UNSTAMPED, one.jobs[half:]))
+    def _each(self, parts: Iterable[tuple[Report, ...]]) -> Iterator[bytes]:
+        for part in parts:
+            yield from self.envelopes(*part)
 
 
 class Reporter:
@@ -144,15 +140,22 @@ class Reporter:
         with contextlib.suppress(redis.RedisError):
             self._client.ping()  # connect now: the first report must not wait for it
         while (batch := self._next_batch()) is not None:
-            sender, reports = batch
-            try:
-                for data in sender.envelopes(*reports):
-                    self._add(data)
-            except MessageError as error:
-                self.refused = self.refused or error
+            for data in self._envelopes(*batch):
+                self._add(data)
             with self._changed:
                 self._sending = 0
                 self._changed.notify_all()
+
+    def _envelopes(self, sender: EnvelopeMaker, reports: list[Report]) -> list[bytes]:
+        """Return what is sent of these; a report that cannot be sent at all is left out."""
+        try:
+            return list(sender.envelopes(*reports))
+        except MessageError as error:
+            if len(reports) > 1:
+                return [data for one in reports for data in self._envelopes(sender, [one])]
+            self.refused = self.refused or error
+            log.warning("a report is left out (%s): %s", type(reports[0]).__name__, error)
+            return []
 
     def _next_batch(self) -> tuple[EnvelopeMaker, list[Report]] | None:
         """Return what is to be sent together, and as which life."""
@@ -187,6 +190,20 @@ class Reporter:
                     self._client.connection_pool.disconnect()
             else:
                 return
+
+
+def _parts(reports: tuple[Report, ...]) -> list[tuple[Report, ...]]:
+    """Return two parts of what is too large for an envelope; one if it cannot be divided."""
+    if half := len(reports) // 2:
+        return [reports[:half], reports[half:]]
+    one = reports[0]
+    if isinstance(one, Beat):
+        return [(part,) for part in one.halves()]
+    if isinstance(one, JobsSubmitted) and len(one.jobs) > 1:
+        # as many full ones as there are, then the rest
+        half = MAX_JOBS if len(one.jobs) > MAX_JOBS else len(one.jobs) // 2
+        return [(JobsSubmitted(UNSTAMPED, jobs),) for jobs in (one.jobs[:half], one.jobs[half:])]
+    return [reports]
 
 
 def _jobs_of(report: Report) -> int:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
+from farm.core.json_names import json_name
 from farm.results.comparison.metrics import (
     METRICS,
     RELEVANT,
     Better,
-    JobMetric,
     Metric,
     Unit,
     Verdict,
@@ -28,11 +29,10 @@ from farm.results.comparison.significance import (
     paired_interval,
     welch_interval,
 )
-from farm.results.jobs_table import JobRow
-from farm.results.json_names import json_name
-from farm.results.recorded_run import RecordedRun
-from farm.results.run_directory import Run
+from farm.results.jobs_table import JobTable, joined
+from farm.results.recorded_run import FinishedRun
 from farm.results.summary.descriptive_statistics import Floats
+from farm.results.summary.job_columns import Flags, known
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -95,18 +95,15 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-ComparedRun = Run | RecordedRun
-
-
 class Setting:
     """Runs of one scenario, in one world, under one policy, with different seeds."""
 
-    def __init__(self, run: ComparedRun) -> None:
+    def __init__(self, run: FinishedRun) -> None:
         self.runs = {run.summary.seed: run}
         self.key = setting_of(run)
 
     @property
-    def first(self) -> ComparedRun:
+    def first(self) -> FinishedRun:
         """The run that was named first."""
         return next(iter(self.runs.values()))
 
@@ -123,13 +120,13 @@ class Setting:
         return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
 
 
-def setting_of(run: ComparedRun) -> str:
+def setting_of(run: FinishedRun) -> str:
     """Return a value that is equal for runs that differ by their seed alone."""
     text = re.sub(r"(?m)^seed:.*\n?", "", run.scenario_text)
     return f"{run.summary.world}\n{run.summary.policy}\n{text}"
 
 
-def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
+def settings_of(runs: Sequence[FinishedRun]) -> list[Setting]:
     """Return the settings in order of their first runs; a repeated seed starts another one.
 
     If all runs are of one setting there is nothing to pool: each run is a setting.
@@ -145,7 +142,7 @@ def settings_of(runs: Sequence[ComparedRun]) -> list[Setting]:
     return settings if len(settings) > 1 else [Setting(run) for run in runs]
 
 
-def compare(runs: Sequence[ComparedRun], *, relevant: float = RELEVANT) -> Comparison:
+def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Comparison:
     """Compare the first setting with each of the others, pooling the seeds of a setting.
 
     A difference below ``relevant``, a share of the base, is called small. The bootstrap's resamples
@@ -161,7 +158,7 @@ def compare(runs: Sequence[ComparedRun], *, relevant: float = RELEVANT) -> Compa
 def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairComparison:
     found = CommonJobs(base, other)
     metrics = tuple(_compare_metric(m, base, other, found, relevant) for m in METRICS)
-    jobs = _job_by_job(found) if found.pairs else None
+    jobs = _job_by_job(found) if found.count else None
     return PairComparison(
         base=base.label,
         other=other.label,
@@ -173,7 +170,15 @@ def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairCompari
     )
 
 
-Pairs = list[tuple[JobRow, JobRow]]
+class Pairs(NamedTuple):
+    """The same jobs in two runs, row by row."""
+
+    base: JobTable
+    other: JobTable
+
+    def differences(self, column: str) -> Floats:
+        """Return other - base, for the jobs that have the value in both runs."""
+        return known(self.other.counted(column) - self.base.counted(column))
 
 
 class CommonJobs:
@@ -182,55 +187,54 @@ class CommonJobs:
     def __init__(self, base: Setting, other: Setting) -> None:
         both = [(base.runs[seed], other.runs[seed]) for seed in base.runs if seed in other.runs]
         self.by_run: list[Pairs] = []
-        self.base, self.other = _rows(base), _rows(other)
+        self.base, self.other = (joined(map(_counted, one.runs.values())) for one in (base, other))
         self.impostors = 0
         for one, two in both or [(base.first, other.first)]:
             pairs = _same_ids(_counted(one), _counted(two))
-            self.by_run.append([pair for pair in pairs if _same_job(*pair)])
-            self.impostors += len(pairs) - len(self.by_run[-1])
-        self.pairs = [pair for pairs in self.by_run for pair in pairs]
+            same = _same_jobs(pairs)
+            self.by_run.append(Pairs(*(table.taken(same) for table in pairs)))
+            self.impostors += int((~same).sum())
+        self.pairs = Pairs(*(joined(tables) for tables in zip(*self.by_run, strict=True)))
+        self.count = len(self.pairs.base)
 
     @property
     def note(self) -> str:
         """What a reader must know about the jobs."""
         if self.impostors:
             share = f"{self.impostors:,} jobs have the same id and are different jobs"
-            rest = ", and are not compared" if self.pairs else ": there is nothing to compare"
+            rest = ", and are not compared" if self.count else ": there is nothing to compare"
             return f"{share}{rest} job by job"
-        if not self.pairs:
+        if not self.count:
             return "these runs have no job in common: job by job there is nothing to compare"
         return ""
 
 
-def _rows(setting: Setting) -> list[JobRow]:
-    return [row for run in setting.runs.values() for row in _counted(run)]
+def _counted(run: FinishedRun) -> JobTable:
+    window, arrived_at = run.summary.window, run.jobs.arrived_at
+    return run.jobs.taken((window.start <= arrived_at) & (arrived_at < window.end))
 
 
-def _counted(run: ComparedRun) -> list[JobRow]:
-    window = run.summary.window
-    return [row for row in run.jobs if window.start <= row.arrived_at < window.end]
-
-
-def _same_ids(base: Sequence[JobRow], other: Sequence[JobRow]) -> Pairs:
+def _same_ids(base: JobTable, other: JobTable) -> Pairs:
     """Return the common ids, in order of submission in the base run (ties by id)."""
-    theirs = {row.job_id: row for row in other}
-    pairs = [(row, theirs[row.job_id]) for row in base if row.job_id in theirs]
-    pairs.sort(key=lambda pair: (pair[0].submitted_at, pair[0].job_id))
-    return pairs
+    _, mine, theirs = np.intersect1d(base["job_id"], other["job_id"], return_indices=True)
+    order = np.argsort(base["submitted_at_s"][mine], kind="stable")
+    return Pairs(base.taken(mine[order]), other.taken(theirs[order]))
 
 
-def _same_job(one: JobRow, two: JobRow) -> bool:
-    """Return whether two rows are of one job, by its platform and service time alone."""
-    if (one.platform, one.matrix) != (two.platform, two.matrix):
-        return False
-    mine, theirs = _time_alone(one), _time_alone(two)
-    return mine is None or theirs is None or math.isclose(mine, theirs, rel_tol=1e-6)
+def _same_jobs(pairs: Pairs) -> Flags:
+    """Return which rows are of one job, by its platform, matrix and service time alone."""
+    one, two = pairs
+    mine, theirs = map(_time_alone, pairs)
+    differs = np.abs(mine - theirs) > 1e-6 * np.maximum(np.abs(mine), np.abs(theirs))
+    for name in ("platform", "matrix"):
+        differs |= one[name] != two[name]
+    same: Flags = ~differs
+    return same
 
 
-def _time_alone(row: JobRow) -> float | None:
-    if row.outcome == "cancelled" or not row.stretch or not row.response_time:
-        return None
-    return row.response_time / row.stretch
+def _time_alone(jobs: JobTable) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 ÷ 0: it took no time
+        return jobs.counted("response_time_s") / jobs["stretch"]
 
 
 def _compare_metric(
@@ -260,9 +264,10 @@ def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) 
         return _interval_over_seeds(metric, base, other)
     if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
         return None
-    if found.pairs:
-        return paired_interval(_differences(found.pairs, metric.of_jobs), np.random.default_rng(1))
-    return welch_interval(_column(found.base, metric.of_jobs), _column(found.other, metric.of_jobs))
+    if found.count:
+        return paired_interval(found.pairs.differences(metric.of_jobs), np.random.default_rng(1))
+    one, two = (known(jobs.counted(metric.of_jobs)) for jobs in (found.base, found.other))
+    return welch_interval(one, two)
 
 
 def _interval_over_seeds(metric: Metric, base: Setting, other: Setting) -> Interval | None:
@@ -276,34 +281,30 @@ def _interval_over_seeds(metric: Metric, base: Setting, other: Setting) -> Inter
 
 
 def _job_by_job(found: CommonJobs) -> JobByJob:
-    pairs = found.pairs
+    base, other = found.pairs
     inverted = [_inverted_dispatches(run) for run in found.by_run]
     shares = [share for share in inverted if share is not None]
-    differences = _differences(pairs, "response_time")
+    differences = found.pairs.differences("response_time_s")
     return JobByJob(
-        common=len(pairs),
-        only_base=len(found.base) - len(pairs),
-        only_other=len(found.other) - len(pairs),
+        common=found.count,
+        only_base=len(found.base) - found.count,
+        only_other=len(found.other) - found.count,
         median_response_difference_time=_median(differences),
         median_absolute_response_difference_time=_median(np.abs(differences)),
-        ended_differently=sum(one.outcome != two.outcome for one, two in pairs),
+        ended_differently=int((base["outcome"] != other["outcome"]).sum()),
         inverted_dispatch_pairs=math.fsum(shares) / len(shares) if shares else None,
     )
 
 
 def _inverted_dispatches(pairs: Pairs) -> float | None:
     """Return the share of pairs of jobs dispatched in the opposite order; ties by submission."""
-    instants = [
-        (one.dispatched_at, two.dispatched_at)
-        for one, two in pairs
-        if one.dispatched_at is not None and two.dispatched_at is not None
-    ]
-    if len(instants) < 2:
+    instants = np.array([run["dispatched_at_s"] for run in pairs])
+    one, two = instants[:, ~np.isnan(instants).any(axis=0)]
+    if len(one) < 2:
         return None
-    one, two = np.array(instants, dtype=np.float64).T
     in_base = np.argsort(one, kind="stable")
-    ranks = np.empty(len(instants), dtype=np.int64)
-    ranks[np.argsort(two, kind="stable")] = np.arange(len(instants))
+    ranks = np.empty(len(one), dtype=np.int64)
+    ranks[np.argsort(two, kind="stable")] = np.arange(len(one))
     return inverted_share(ranks[in_base])
 
 
@@ -317,24 +318,6 @@ def _agreement(base: Setting, other: Setting, jobs: JobByJob | None) -> Agreemen
         same_outcomes=jobs is not None
         and jobs.ended_differently == jobs.only_base == jobs.only_other == 0,
     )
-
-
-def _differences(pairs: Pairs, metric: JobMetric) -> Floats:
-    found = [(_value(one, metric), _value(two, metric)) for one, two in pairs]
-    return np.array([y - x for x, y in found if x is not None and y is not None], dtype=np.float64)
-
-
-def _column(rows: Sequence[JobRow], metric: JobMetric) -> Floats:
-    values = [_value(row, metric) for row in rows]
-    return np.array([value for value in values if value is not None], dtype=np.float64)
-
-
-def _value(row: JobRow, metric: JobMetric) -> float | None:
-    """Return a job's value if the summary counts it: a cancelled job was not served."""
-    if metric != "waiting_time" and row.outcome == "cancelled":
-        return None
-    value: float | None = getattr(row, metric)
-    return value
 
 
 def _median(values: Floats) -> float | None:

@@ -16,28 +16,27 @@ Verdict = Literal["same", "better", "worse", "noise", "small", "differs"]
 """``noise``: the confidence interval contains zero. ``small``: more than noise, but less than
 relevant. ``differs``: neither direction is better, or the noise is unknown."""
 Unit = Literal["s", "count", "ratio"]
-JobMetric = Literal["waiting_time", "response_time", "stretch"]
 
 RELEVANT = 0.01
 """Differences below this share of the base are small, by default."""
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A number of the summary, its better direction, and the job column behind its mean."""
+    """A number of the summary, its better direction, and the column of jobs behind its mean."""
 
     name: str
     unit: Unit
     value: Callable[[Summary], float | None]
     better: Better | None = "lower"
-    of_jobs: JobMetric | None = None
+    of_jobs: str | None = None
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time"),
+    Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time_s"),
     Metric("waiting_time p50", "s", lambda s: s.waiting_time.p50),
     Metric("waiting_time p95", "s", lambda s: s.waiting_time.p95),
     Metric("waiting_time max", "s", lambda s: s.waiting_time.max),
-    Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time"),
+    Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time_s"),
     Metric("response_time p50", "s", lambda s: s.response_time.p50),
     Metric("response_time p95", "s", lambda s: s.response_time.p95),
     Metric("response_time max", "s", lambda s: s.response_time.max),

@@ -11,6 +11,7 @@ the same sum in each row: of the most builders that were there at once, the othe
 from __future__ import annotations
 
 import csv
+import math
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from farm.core.commands import (
     Command,
@@ -37,14 +39,11 @@ from farm.core.events import (
     JobFinished,
     UndrainRequested,
 )
-from farm.results.jobs_table import JobRow
+from farm.results.jobs_csv import write_jobs
+from farm.results.jobs_table import JobTable
 from farm.results.run_directory import Run
+from farm.results.summary.job_columns import Numbers, known, numbered, total
 
-COLUMNS = (
-    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
-    "requested_time", "success", "final_state", "starting_time", "execution_time", "finish_time",
-    "waiting_time", "turnaround_time", "stretch", "allocated_resources", "metadata",
-)  # fmt: skip
 STATES = (
     "time", "nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_computing",
 )  # fmt: skip
@@ -59,31 +58,42 @@ FINAL = {
 def export(run: Run, out: Path) -> int:
     """Write the four files; return the number of jobs."""
     out.mkdir()
-    rows = run.jobs
-    with (out / "jobs.csv").open("w", encoding="utf-8", newline="") as sink:
-        table = csv.writer(sink, lineterminator="\n")
-        table.writerow(COLUMNS)
-        resources: dict[str, int] = {}
-        table.writerows(_row(run.summary.name, row, resources) for row in rows)
-    _write_states(run, out / "machine_states.csv")
+    jobs = run.jobs
+    resource, resources = numbered([name or None for name in jobs["builder"].tolist()])
     builders = len(resources)
+    write_jobs(out / "jobs.csv", [_table(run.summary.name, jobs, resource)])
+    _write_states(run, out / "machine_states.csv")
     for name, content in (
-        ("schedule", _schedule(rows, builders)), ("workload", _workload(rows, builders)),
+        ("schedule", _schedule(jobs, builders)), ("workload", _workload(jobs, builders)),
     ):  # fmt: skip
         text = msgspec.json.format(msgspec.json.encode(content), indent=2)
         (out / f"{name}.json").write_bytes(text + b"\n")
-    return len(rows)
+    return len(jobs)
 
 
-def _row(workload: str, row: JobRow, resources: dict[str, int]) -> tuple[Any, ...]:
-    resource = resources.setdefault(row.builder, len(resources)) if row.builder else ""
-    return (
-        row.job_id, workload, row.kind, row.arrived_at, 1,
-        row.declared_time if row.declared_time is not None else -1,
-        int(row.outcome == "succeeded"), FINAL[row.outcome],
-        row.started_at, row.service_time, row.finished_at, row.waiting_time, row.response_time,
-        row.stretch, resource, "",
-    )  # fmt: skip
+def _table(workload: str, jobs: JobTable, resource: Numbers) -> JobTable:
+    """Return the table of jobs with Batsim's columns."""
+    count, outcome, declared = len(jobs), jobs["outcome"], jobs["declared_time_s"]
+    return JobTable(
+        {
+            "job_id": jobs["job_id"],
+            "workload_name": np.full(count, workload),
+            "profile": jobs["kind"],
+            "submission_time": jobs.arrived_at,
+            "requested_number_of_resources": np.ones(count, np.int64),
+            "requested_time": np.where(np.isnan(declared), -1.0, declared),
+            "success": (outcome == "succeeded").astype(np.int64),
+            "final_state": np.array([FINAL[one] for one in outcome.tolist()]),
+            "starting_time": jobs["started_at_s"],
+            "execution_time": jobs["service_time_s"],
+            "finish_time": jobs["finished_at_s"],
+            "waiting_time": jobs["waiting_time_s"],
+            "turnaround_time": jobs["response_time_s"],
+            "stretch": jobs["stretch"],
+            "allocated_resources": np.where(resource < 0, "", resource.astype(np.str_)),
+            "metadata": np.full(count, ""),
+        }
+    )
 
 
 class _Machine(msgspec.Struct):
@@ -184,42 +194,42 @@ def _write_states(run: Run, path: Path) -> None:
         table.writerows((at, most - sum(state), *state) for at, state in changes)
 
 
-def _workload(rows: list[JobRow], builders: int) -> dict[str, Any]:
+def _workload(jobs: JobTable, builders: int) -> dict[str, Any]:
     names: dict[tuple[str, float], str] = {}
-    jobs: list[dict[str, Any]] = []
-    for row in rows:
-        if row.service_time is None:
-            continue
-        key = (row.kind, row.service_time)
-        profile = names.setdefault(key, f"{row.kind}-{len(names) + 1}")
-        job = {"id": row.job_id, "subtime": row.arrived_at, "res": 1, "profile": profile}
-        jobs.append(job if row.declared_time is None else job | {"walltime": row.declared_time})
+    told: list[dict[str, Any]] = []
+    ran = jobs.taken(~np.isnan(jobs["service_time_s"]))
+    for row, arrived_at in zip(ran, ran.arrived_at.tolist(), strict=True):
+        key = (row["kind"], row["service_time_s"])
+        profile = names.setdefault(key, f"{row['kind']}-{len(names) + 1}")
+        job = {"id": row["job_id"], "subtime": arrived_at, "res": 1, "profile": profile}
+        declared = row["declared_time_s"]
+        told.append(job if math.isnan(declared) else job | {"walltime": declared})
     profiles = {
         name: {"type": "delay", "delay": time, "kind": kind} for (kind, time), name in names.items()
     }
-    return {"nb_res": builders, "jobs": jobs, "profiles": profiles}
+    return {"nb_res": builders, "jobs": told, "profiles": profiles}
 
 
-def _schedule(rows: list[JobRow], machines: int) -> dict[str, Any]:
-    ran = [row for row in rows if row.finished_at is not None and row.waiting_time is not None]
-    finished = max((row.finished_at or 0.0 for row in ran), default=0.0)
-    succeeded = sum(row.outcome == "succeeded" for row in rows)
+def _schedule(jobs: JobTable, machines: int) -> dict[str, Any]:
+    ran = jobs.taken(~np.isnan(jobs["finished_at_s"]) & ~np.isnan(jobs["waiting_time_s"]))
+    began = float(ran.arrived_at.min()) if len(ran) else 0.0
+    outcomes = Counter(jobs["outcome"].tolist())
     values: dict[str, Any] = {
-        "makespan": finished - min((row.arrived_at for row in ran), default=0.0),
-        "nb_jobs": len(rows),
+        "makespan": float(ran["finished_at_s"].max(initial=0.0)) - began,
+        "nb_jobs": len(jobs),
         "nb_jobs_finished": len(ran),
-        "nb_jobs_success": succeeded,
-        "nb_jobs_killed": sum(row.outcome == "cancelled" for row in rows),
-        "nb_jobs_rejected": sum(row.outcome == "lost" for row in rows),
-        "success_rate": succeeded / len(rows) if rows else 0.0,
+        "nb_jobs_success": outcomes["succeeded"],
+        "nb_jobs_killed": outcomes["cancelled"],
+        "nb_jobs_rejected": outcomes["lost"],
+        "success_rate": outcomes["succeeded"] / len(jobs) if len(jobs) else 0.0,
         "nb_computing_machines": machines,
-        "time_computing": sum(row.service_time or 0.0 for row in ran),
+        "time_computing": total(known(ran["service_time_s"])),
     }
-    for key, field in (
-        ("waiting_time", "waiting_time"), ("turnaround_time", "response_time"),
+    for key, column in (
+        ("waiting_time", "waiting_time_s"), ("turnaround_time", "response_time_s"),
         ("slowdown", "stretch"),
     ):  # fmt: skip
-        found = [value for row in ran if (value := getattr(row, field)) is not None]
-        values[f"mean_{key}"] = sum(found) / len(found) if found else 0.0
-        values[f"max_{key}"] = max(found, default=0.0)
+        found = known(ran[column])
+        values[f"mean_{key}"] = total(found) / len(found) if len(found) else 0.0
+        values[f"max_{key}"] = float(found.max(initial=0.0))
     return values

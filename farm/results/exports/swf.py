@@ -6,78 +6,70 @@ outermost key of the job's invocation, an executable its kind, a queue its platf
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from farm.results.jobs_table import JobRow
+import numpy as np
+
 from farm.results.run_directory import Run
+from farm.results.summary.descriptive_statistics import Floats
+from farm.results.summary.job_columns import Numbers, numbered
 
 STATUS = {"succeeded": 1, "failed": 0, "cancelled": 5, "lost": -1}
 
 
-class _Numbers:
-    """Numbers names in order of appearance, from 1."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-
-    def __call__(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names) + 1) if name else -1
-
-
 def export(run: Run, out: Path) -> int:
     """Write the run's jobs by arrival; return their number."""
-    rows = sorted(run.jobs, key=lambda row: (row.arrived_at, row.job_id))
-    users, kinds, queues = _Numbers(), _Numbers(), _Numbers()
-    first = rows[0].arrived_at if rows else 0.0
-    lines = [
-        _line(number, row, first, users(row.invocation.partition("/")[0]), kinds(row.kind),
-              queues(row.platform))
-        for number, row in enumerate(rows, start=1)
-    ]  # fmt: skip
+    jobs = run.jobs.taken(np.lexsort((run.jobs["job_id"], run.jobs.arrived_at)))
+    arrived_at, unknown = jobs.arrived_at, np.full(len(jobs), -1)
+    users, user_names = _numbers([name.partition("/")[0] for name in jobs["invocation"].tolist()])
+    kinds, kind_names = _numbers(jobs["kind"].tolist())
+    queues, queue_names = _numbers(jobs["platform"].tolist())
+    fields = (
+        np.arange(1, len(jobs) + 1),
+        _seconds(arrived_at - arrived_at[:1]),
+        _seconds(jobs["waiting_time_s"]),
+        _seconds(jobs["service_time_s"]),
+        np.where(np.isnan(jobs["started_at_s"]), -1, 1),  # processors
+        unknown,  # processor time
+        unknown,  # memory
+        np.ones_like(unknown),  # requested processors
+        _seconds(jobs["declared_time_s"]),
+        unknown,
+        np.array([STATUS[outcome] for outcome in jobs["outcome"].tolist()]),
+        users,
+        unknown,  # group
+        kinds,
+        queues,
+        unknown,  # partition
+        unknown,  # preceding job
+        unknown,  # think time
+    )
+    names = {"Queue": queue_names, "User": user_names, "Executable": kind_names}
     with out.open("x", encoding="utf-8", newline="\n") as sink:
-        sink.writelines(_header(run, len(rows), users, kinds, queues))
-        sink.writelines(lines)
-    return len(rows)
+        sink.writelines(_header(run, names))
+        rows = np.column_stack(fields).tolist()
+        sink.writelines(" ".join(map(str, row)) + "\n" for row in rows)
+    return len(jobs)
 
 
-def _header(
-    run: Run, jobs: int, users: _Numbers, kinds: _Numbers, queues: _Numbers
-) -> Iterator[str]:
+def _header(run: Run, names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    jobs = len(run.jobs)
     yield "; Version: 2.2\n"
     yield f"; Computer: {run.summary.name} ({run.summary.world})\n"
     yield f"; MaxJobs: {jobs}\n; MaxRecords: {jobs}\n"
     yield "; UnixStartTime: 0\n; Preemption: No\n"
     yield f"; MaxNodes: {max(1, run.summary.builders.max_running)}\n"
-    for what, numbers in (("Queue", queues), ("User", users), ("Executable", kinds)):
-        for name, number in numbers.names.items():
+    for what, numbered_names in names.items():
+        for number, name in enumerate(numbered_names, start=1):
             yield f"; {what}: {number} {' '.join(name.split())}\n"  # in one line
 
 
-def _line(number: int, row: JobRow, first: float, user: int, kind: int, queue: int) -> str:
-    ran = row.outcome in ("succeeded", "failed")
-    fields = (
-        number,
-        round(row.arrived_at - first),
-        _seconds(row.waiting_time),
-        _seconds(row.service_time),
-        1 if row.started_at is not None else -1,  # processors
-        -1,  # processor time
-        -1,  # memory
-        1,  # requested processors
-        _seconds(row.declared_time),
-        -1,
-        STATUS[row.outcome] if ran or row.outcome == "cancelled" else -1,
-        user,
-        -1,  # group
-        kind,
-        queue,
-        -1,  # partition
-        -1,  # preceding job
-        -1,  # think time
-    )
-    return " ".join(map(str, fields)) + "\n"
+def _numbers(names: Sequence[str]) -> tuple[Numbers, list[str]]:
+    """Number names in order of appearance, from 1; -1: it has none."""
+    numbers, found = numbered([name or None for name in names])
+    return np.where(numbers < 0, -1, numbers + 1), found
 
 
-def _seconds(value: float | None) -> int:
-    return -1 if value is None else max(0, round(value))
+def _seconds(times: Floats) -> Numbers:
+    return np.where(np.isnan(times), -1, np.maximum(0, np.rint(times))).astype(np.int64)

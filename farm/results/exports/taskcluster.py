@@ -17,16 +17,19 @@ from typing import Any
 
 import msgspec
 
-from farm.core.commands import EndJob, RequestBuilder
+from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
-from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired, JobsSubmitted
 from farm.results.log.reader import Entry
 from farm.results.run_directory import Run
+from farm.results.summary.records import Recorder
+from farm.results.summary.spans import BuilderSpan
 from farm.scenario import Scenario
 
 Event = list[Any]
 """``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
 worker-requested (worker, {capacity, utility}), worker-started, worker-shutdown."""
+TimedEvent = tuple[float, str, str, list[Any]]
+"""The same before it is timed: farm time, name, id, …."""
 State = dict[str, Any]
 Metric = Callable[[State], Any]
 Update = Callable[[State, Event], None]
@@ -161,41 +164,20 @@ def event_store(entries: Iterable[Entry], begin: float, end: float) -> EventStor
     A job is represented by its last attempt; one that was cancelled before any is left out. ``end``
     may be infinite: then the phase ends with the last event.
     """
-    events: list[tuple[float, str, str, list[Any]]] = []
-    created: dict[str, float] = {}
-    requested: set[str] = set()
-    last = begin
+    recorder = Recorder()
     for entry in entries:
-        event, last = entry.event, max(last, entry.event.at)
-        if isinstance(event, JobsSubmitted):
-            created.update((job.id, event.at) for job in event.jobs)
-        elif isinstance(event, BuilderJoined):
-            builder = event.builder
-            if builder.id not in requested:
-                events.append((event.at, "worker-requested", builder.id, [_size(builder)]))
-            requested.add(builder.id)
-            events.append((event.at, "worker-started", builder.id, []))
-        elif isinstance(event, BuilderRetired | BuilderLost):
-            events.append((event.at, "worker-shutdown", event.builder, []))
-        for command in entry.commands:
-            if isinstance(command, RequestBuilder):
-                requested.add(command.builder.id)
-                size = [_size(command.builder)]
-                events.append((event.at, "worker-requested", command.builder.id, size))
-            elif isinstance(command, EndJob):
-                events += _life(command, created.pop(command.job.id, command.submitted_at))
-    events += [(at, "task-created", job, []) for job, at in created.items()]
-    return within_phase(events, begin, min(end, last))
+        recorder(entry.event, entry.commands)
+    records = recorder.records()
+    events = [timed for job in records.ends for timed in _of_task(job)]
+    events += [(at, "task-created", job.id, []) for job, at in records.unended]
+    events += [timed for builder in records.builders for timed in _of_worker(builder)]
+    return within_phase(events, begin, min(end, max(begin, records.last_at)))
 
 
-def _size(builder: Any) -> dict[str, Any]:
-    return {"capacity": builder.slots, "utility": builder.speed}
-
-
-def _life(end: EndJob, created_at: float) -> list[tuple[float, str, str, list[Any]]]:
+def _of_task(end: EndJob) -> list[TimedEvent]:
     if end.started_at is None or end.builder is None:
         return []
-    name = end.job.id
+    name, created_at = end.job.id, end.submitted_at
     return [
         (created_at, "task-created", name, []),
         (max(created_at, end.started_at), "task-started", name, [end.builder]),
@@ -203,9 +185,18 @@ def _life(end: EndJob, created_at: float) -> list[tuple[float, str, str, list[An
     ]
 
 
-def within_phase(
-    events: list[tuple[float, str, str, list[Any]]], begin: float, end: float
-) -> EventStore:
+def _of_worker(span: BuilderSpan) -> list[TimedEvent]:
+    size = {"capacity": span.slots, "utility": span.speed}
+    requested_at = span.joined_at if span.requested_at is None else span.requested_at
+    instants: tuple[tuple[float | None, str, list[Any]], ...] = (
+        (requested_at, "worker-requested", [size]),
+        (span.joined_at, "worker-started", []),
+        (span.gone_at, "worker-shutdown", []),
+    )
+    return [(at, what, span.builder, more) for at, what, more in instants if at is not None]
+
+
+def within_phase(events: list[TimedEvent], begin: float, end: float) -> EventStore:
     """Leave out everything outside the phase, and count time from its beginning."""
     joined = {name for _, what, name, _ in events if what == "worker-started"}
     over, early = ("task-resolved", "worker-shutdown"), ("task-created", "worker-requested")

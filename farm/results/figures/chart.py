@@ -16,16 +16,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from farm.core.errors import InputError, file_access
+from farm.results.summary.descriptive_statistics import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Floats = NDArray[np.float64]
 
 WIDTH = 7.2
 #: the colour's name in a page, where it has a second value for dark screens

@@ -1,7 +1,7 @@
 """The lines of the event log, whose form is derived from the event and command classes.
 
 A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.results.json_names.json_name`. The exceptions are:
+:func:`farm.core.json_names.json_name`. The exceptions are:
 
 * ``job-submitted`` is one line per job (with its fields inlined, ``id`` as ``job``); the jobs of
   one event share a ``batch`` number;
@@ -21,8 +21,8 @@ import msgspec
 
 from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
+from farm.core.json_names import json_name
 from farm.core.model import Builder, Cause, Job
-from farm.results.json_names import json_name
 
 Field = tuple[str, Any] | tuple[str, Any, Any]
 
@@ -99,7 +99,7 @@ DispatchedLine = line_type(
 )
 
 #: what EndJob adds to the job-finished event that caused it
-_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason")
+_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason", "pool")
 _STORY = fields_of(EndJob, *_TOLD)
 FinishedLine = line_type(
     "FinishedLine",
@@ -118,7 +118,7 @@ EndedLine = line_type(
         *HEAD,
         ("job", str),
         *_required(fields_of(EndJob, "job")),
-        *_optional(fields_of(EndJob, "job", "cause")),
+        *_optional(fields_of(EndJob, "job", "cause", "pool")),
         ("cause", Cause | None, None),
         ("ended", bool, False),
         ("decided", bool, False),

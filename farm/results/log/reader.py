@@ -80,7 +80,7 @@ _decode_empty = msgspec.json.Decoder(_EMPTY).decode
 
 #: why a job ended, if an older log does not say
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
-_END = [name for name in EndJob.__struct_fields__ if name not in ("job", "cause")]
+_END = [name for name in EndJob.__struct_fields__ if name not in ("job", "cause", "pool")]
 #: what a line says of an end, in the order of EndJob's fields
 _decided_values = attrgetter(*_END)
 _told_values = attrgetter(*[{"attempts": "attempt", "finished_at": "at"}.get(n, n) for n in _END])
@@ -155,7 +155,7 @@ def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[Any]:
 
 
 class _LogReader:
-    """Assembles lines into entries; keeps the jobs that have not ended."""
+    """Assembles lines into entries; keeps the jobs that have not ended, and builders' pools."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -163,11 +163,13 @@ class _LogReader:
         self._batch: int | None = None
         self._batch_jobs: list[Job] = []
         self._jobs: dict[str, Job] = {}
+        #: of every builder that has joined
+        self._pools: dict[str | None, str] = {}
         self._events: dict[Any, Callable[[Any], Event]] = {
             **{_TAGGED[struct]: _plain_event(struct) for struct in PLAIN_EVENTS},
             _TAGGED[JobsSubmitted]: self._submission,
             _EMPTY: lambda line: JobsSubmitted(line.at, ()),
-            _TAGGED[BuilderJoined]: lambda line: BuilderJoined(line.at, _builder(line)),
+            _TAGGED[BuilderJoined]: self._joined,
             _TAGGED[JobFinished]: _finish,
         }
         self._commands: dict[Any, Callable[[Any, int], Command]] = {
@@ -239,13 +241,19 @@ class _LogReader:
             self._jobs.setdefault(job.id, job)
         return job
 
+    def _joined(self, line: Any) -> BuilderJoined:
+        builder = _builder(line)
+        if not line.ignored:
+            self._pools[builder.id] = builder.pool
+        return BuilderJoined(line.at, builder)
+
     def _dispatch(self, line: Any, number: int) -> StartJob:
         return StartJob(self._job(line, number), line.attempt, line.builder, line.slot)
 
     def _end(self, values: Callable[[Any], Iterable[Any]], line: Any, number: int) -> EndJob:
         job = self._job(line, number)
         self._jobs.pop(line.job, None)
-        told = [*values(line), line.cause or _CAUSES[line.outcome]]
+        told = [*values(line), line.cause or _CAUSES[line.outcome], self._pools.get(line.builder)]
         return EndJob(job, *told)
 
     def _append(self, command: Command, number: int) -> None:

@@ -37,7 +37,7 @@ from farm.results.log.lines import (
 _SUBMITTED, _JOINED = log_name(JobsSubmitted), log_name(BuilderJoined)
 _DISPATCHED, _FINISHED = log_name(StartJob), log_name(JobFinished)
 _finished_values = values_of(JobFinished, "at")
-_end_values = values_of(EndJob, "job")
+_end_values = values_of(EndJob, "job", "pool")
 
 EventWriter = Callable[[Any, Sequence[Command]], int]
 CommandWriter = Callable[[float, Any], None]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 import numpy as np
 
 from farm.core.errors import InputError, not_among
-from farm.results.figures.chart import COLOURS, HATCHES, Chart, Floats, colour, label, time_unit
+from farm.results.figures.chart import COLOURS, HATCHES, Chart, colour, label, time_unit
 from farm.results.formatting import readable_percent, readable_span
-from farm.results.jobs_table import JobRow
+from farm.results.jobs_table import JobTable
 from farm.results.report.series import Builders, Jobs, Lane, busy_shares, lanes
+from farm.results.summary.descriptive_statistics import Floats
+from farm.results.summary.job_columns import known
 from farm.results.summary.summary import Summary
 from farm.units import format_time
 
@@ -28,11 +29,9 @@ class RunFigures:
     ``log_lines`` yields its event log, or is None if no events were kept.
     """
 
-    def __init__(
-        self, summary: Summary, rows: Iterable[JobRow], log_lines: Iterable[bytes] | None
-    ) -> None:
+    def __init__(self, summary: Summary, jobs: JobTable, log_lines: Iterable[bytes] | None) -> None:
         self._summary = summary
-        self._rows = list(rows)
+        self._table, self._jobs = jobs, Jobs(jobs)
         self._log_lines = log_lines
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
             "queue": self._queue,
@@ -52,11 +51,7 @@ class RunFigures:
         """Return the charts of this name; empty if the run has no data for them."""
         if name not in self._drawn:
             raise InputError(f"figure: {not_among(name, self._drawn)}")
-        return self._drawn[name]() if self._rows else []
-
-    @cached_property
-    def _jobs(self) -> Jobs:
-        return Jobs(self._rows)
+        return self._drawn[name]() if len(self._table) else []
 
     @property
     def _time(self) -> tuple[str, float]:
@@ -71,11 +66,12 @@ class RunFigures:
 
     def _queue(self) -> list[Chart]:
         jobs, middles = self._jobs, _middles(self._jobs.grid)
-        names, counts = np.unique(jobs.platform, return_counts=True)
+        platform = self._table["platform"]
+        names, counts = np.unique(platform, return_counts=True)
         most = names[np.argsort(-counts, kind="stable")][:MOST_LINES].tolist()
-        chosen = {name: jobs.platform == name for name in most}
+        chosen = {name: platform == name for name in most}
         if len(names) > len(most):
-            chosen["others"] = ~np.isin(jobs.platform, most)
+            chosen["others"] = ~np.isin(platform, most)
         return [
             self._counts(title, {n: (middles, of(places)) for n, places in chosen.items()})
             for title, of in (("Waiting jobs", jobs.waiting_at), ("Running jobs", jobs.running_at))
@@ -107,11 +103,11 @@ class RunFigures:
     def _distribution(self) -> list[Chart]:
         chart = Chart("Distribution of waiting and response times", y="% of the jobs")
         longest = 1.0
-        for name, values in (("waiting", self._jobs.waiting), ("response", self._jobs.response)):
-            known = values[~np.isnan(values)]
-            if len(known):
-                shares = np.linspace(0.0, 1.0, min(len(known), 300))
-                points = np.quantile(known, shares, method="inverted_cdf")
+        for name in ("waiting", "response"):
+            values = known(self._table.counted(f"{name}_time_s"))
+            if len(values):
+                shares = np.linspace(0.0, 1.0, min(len(values), 300))
+                points = np.quantile(values, shares, method="inverted_cdf")
                 chart.line(name, np.maximum(points, 0.1), shares * 100)
                 longest = max(longest, float(points[-1]))
         ticks = [span for span in SPANS if span <= longest]
@@ -127,7 +123,7 @@ class RunFigures:
             return []
         per_row = -(-len(found) // MOST_LANES)
         rows = [found[place : place + per_row] for place in range(0, len(found), per_row)]
-        few = per_row == 1 and len(self._rows) <= MOST_BLOCKS
+        few = per_row == 1 and len(self._table) <= MOST_BLOCKS
         title = "What ran on each slot" if few else "Share of time that slots were busy"
         if per_row > 1:
             title += f" ({per_row} slots a line)"
@@ -142,25 +138,25 @@ class RunFigures:
     def _blocks(self, chart: Chart, rows: list[list[Lane]]) -> None:
         """Draw each job as a block; a page shows its name under the pointer."""
         jobs, unit = self._jobs, self._time[1]
-        ends = np.where(np.isnan(jobs.finished), jobs.end, jobs.finished)
-        for number, platform in enumerate(np.unique(jobs.platform)):
+        ids, platforms = self._table["job_id"], self._table["platform"]
+        for number, platform in enumerate(np.unique(platforms)):
             chosen = [
                 (row, job)
                 for row, (lane,) in enumerate(rows)
                 for job in lane.jobs
-                if jobs.platform[job] == platform
+                if platforms[job] == platform
             ]
             if not chosen:
                 continue
             lines, places = map(list, zip(*chosen, strict=True))
-            starts, spans = jobs.started[places], ends[places] - jobs.started[places]
+            starts, spans = jobs.started[places], (jobs.stopped - jobs.started)[places]
             bars = chart.axes.barh(
                 lines, spans / unit, left=starts / unit, height=0.85, color=colour(number),
                 edgecolor=COLOURS["grid"], linewidth=0.2, hatch=HATCHES[number % len(HATCHES)],
                 label=label(str(platform)),
             )  # fmt: skip
             for bar, job, span in zip(bars, places, spans.tolist(), strict=True):
-                bar.set_gid(f"said:{jobs.ids[job]} ({platform}), {readable_span(span)}")
+                bar.set_gid(f"said:{ids[job]} ({platform}), {readable_span(span)}")
 
     def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
         """Draw each row as an image of intervals, darker when busier, for any number of jobs."""
@@ -194,12 +190,13 @@ class RunFigures:
 
     def _estimates(self) -> list[Chart]:
         """Draw the estimates at submission against the outcome: median and middle 80 %."""
-        jobs = self._jobs
-        known = ~np.isnan(jobs.estimated) & ~np.isnan(jobs.dispatched)
-        if known.sum() < 2:
+        arrived = self._jobs.arrived
+        said = np.maximum(0.0, self._table["estimated_dispatch_at_s"] - arrived)
+        came = np.maximum(0.0, self._table["dispatched_at_s"] - arrived)
+        both = ~np.isnan(said + came)
+        if both.sum() < 2:
             return []
-        said = np.maximum(0.0, jobs.estimated[known] - jobs.arrived[known])
-        came = np.maximum(0.0, jobs.dispatched[known] - jobs.arrived[known])
+        said, came = said[both], came[both]
         order = np.argsort(said, kind="stable")
         groups = [g for g in np.array_split(order, min(20, len(order) // 2)) if len(g)]
         middle = [float(np.median(said[group])) for group in groups]

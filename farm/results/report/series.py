@@ -1,4 +1,4 @@
-"""The data behind a run's figures: its jobs as arrays, its builders and plans."""
+"""The data behind a run's figures: its jobs over time, its builders and plans."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from farm.results.figures.chart import Floats
-from farm.results.jobs_table import JobRow
+from farm.results.jobs_table import JobTable
+from farm.results.summary.descriptive_statistics import Floats
+from farm.results.summary.job_columns import Flags, floats
 
 BINS = 400
 """The maximum number of points of a line over time: the highest value of each interval."""
 
 
 class Jobs:
-    """The jobs of a run in columns; instants that were never reached are NaN."""
+    """The jobs of a run over time; instants that were never reached are NaN."""
 
-    def __init__(self, rows: Sequence[JobRow]) -> None:
-        self.arrived = _floats([row.arrived_at for row in rows])
-        self.dispatched = _floats([row.dispatched_at for row in rows])
-        self.started = _floats([row.started_at for row in rows])
-        self.finished = _floats([row.finished_at for row in rows])
-        self.estimated = _floats([row.estimated_dispatch_at for row in rows])
-        self.waiting = _floats([row.waiting_time for row in rows])
-        self.response = _floats(
-            [None if row.outcome == "cancelled" else row.response_time for row in rows]
-        )
-        self.platform = np.array([row.platform for row in rows], dtype=np.str_)
-        self.ids = [row.job_id for row in rows]
-        self.builder = [row.builder for row in rows]
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.arrived, self.started = table.arrived_at, table["started_at_s"]
+        self.finished = table["finished_at_s"]
         times = np.concatenate([self.arrived, self.finished, [0.0]])
         self.end = float(np.nanmax(times))
         self.begin = min(0.0, float(np.nanmin(times)))
@@ -43,19 +34,20 @@ class Jobs:
         """The ends of the intervals of time."""
         return np.linspace(self.begin, max(self.end, self.begin + 1.0), BINS + 1)
 
-    def waiting_at(self, chosen: NDArray[np.bool_]) -> Floats:
+    @property
+    def stopped(self) -> Floats:
+        """When each job ended, or the run did."""
+        return np.where(np.isnan(self.finished), self.end, self.finished)
+
+    def waiting_at(self, chosen: Flags) -> Floats:
         """Return how many of the chosen jobs were waiting, the maximum of each interval."""
         ends = np.where(np.isnan(self.started), self.finished, self.started)
         return highest(self.arrived[chosen], ends[chosen], self.grid)
 
-    def running_at(self, chosen: NDArray[np.bool_]) -> Floats:
+    def running_at(self, chosen: Flags) -> Floats:
         """Return how many of the chosen jobs were running, the maximum of each interval."""
         ran = chosen & ~np.isnan(self.started)
         return highest(self.started[ran], self.finished[ran], self.grid)
-
-
-def _floats(values: Iterable[float | None]) -> Floats:
-    return np.array(list(values), dtype=np.float64)
 
 
 def highest(starts: Floats, ends: Floats, grid: Floats) -> Floats:
@@ -124,7 +116,7 @@ class Builders:
         self, names: Sequence[str], starts: dict[str, float], ends: dict[str, float], grid: Floats
     ) -> Floats:
         first = np.array([starts[name] for name in names], dtype=np.float64)
-        return highest(first, _floats(ends.get(name) for name in names), grid)
+        return highest(first, floats([ends.get(name) for name in names]), grid)
 
     def desired(self, pool: str, grid: Floats) -> Floats:
         """Return the algorithm's last plan in each interval; NaN before its first."""
@@ -145,10 +137,11 @@ def lanes(jobs: Jobs) -> list[Lane]:
     """Return the slots in which the jobs ran: as many per builder as it ran jobs concurrently."""
     found: dict[str, list[Lane]] = {}
     free: dict[str, list[tuple[float, int]]] = {}
-    for place in np.argsort(jobs.started, kind="stable").tolist():
-        start, end, builder = jobs.started[place], jobs.finished[place], jobs.builder[place]
-        if not builder or np.isnan(start):
-            continue
+    builders, ends = jobs.table["builder"], np.where(np.isnan(jobs.finished), np.inf, jobs.finished)
+    ran = np.flatnonzero((builders != "") & ~np.isnan(jobs.started))
+    order = ran[np.argsort(jobs.started[ran], kind="stable")]
+    columns = (order, jobs.started[order], ends[order], builders[order])
+    for place, start, end, builder in zip(*(column.tolist() for column in columns), strict=True):
         heap, slots = free.setdefault(builder, []), found.setdefault(builder, [])
         if heap and heap[0][0] <= start:
             _, slot = heapq.heappop(heap)
@@ -156,15 +149,14 @@ def lanes(jobs: Jobs) -> list[Lane]:
             slot = len(slots)
             slots.append(Lane(builder if not slots else f"{builder} {slot + 1}", []))
         slots[slot].jobs.append(place)
-        heapq.heappush(heap, (np.inf if np.isnan(end) else float(end), slot))
+        heapq.heappush(heap, (end, slot))
     return [lane for builder in found for lane in found[builder]]
 
 
 def busy_shares(jobs: Jobs, chosen: Sequence[Lane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]
-    starts = np.sort(jobs.started[places])
-    ends = np.sort(np.where(np.isnan(jobs.finished[places]), jobs.end, jobs.finished[places]))
+    starts, ends = np.sort(jobs.started[places]), np.sort(jobs.stopped[places])
     integral = _ramp(starts, grid) - _ramp(ends, grid)
     return np.asarray(np.diff(integral) / (np.diff(grid) * max(1, len(chosen))), dtype=np.float64)
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from farm.core.json_names import json_name
 from farm.core.model import Job, Platform
-from farm.results.json_names import json_name
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns
 from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of

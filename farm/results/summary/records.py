@@ -20,7 +20,7 @@ from farm.core.events import (
     Event,
     JobsSubmitted,
 )
-from farm.core.model import Job
+from farm.core.model import Builder, Job
 from farm.results.summary.columns import Columns
 from farm.results.summary.job_columns import Ends
 from farm.results.summary.spans import Attempts, BuilderEnd, BuilderSpan, Spans, VoidAttempt
@@ -96,8 +96,7 @@ class Recorder:
             elif type(command) is RequeueJob:
                 self._give_up(command, event.at)
             elif type(command) is RequestBuilder:
-                builder = command.builder
-                self._span(builder.id, builder.pool).requested_at = event.at
+                self._span(command.builder).requested_at = event.at
 
     def records(self) -> RunRecords:
         """Return the records so far (the lists are shared, not copied)."""
@@ -121,15 +120,15 @@ class Recorder:
             VoidAttempt(command.job, command.builder, dispatched_at, at, command.reason)
         )
 
-    def _span(self, builder: str, pool: str) -> BuilderSpan:
-        span = BuilderSpan(builder, pool)
+    def _span(self, builder: Builder) -> BuilderSpan:
+        span = BuilderSpan(builder.id, builder.pool, builder.slots, speed=builder.speed)
         self._builders.append(span)
-        self._living[builder] = span
+        self._living[builder.id] = span
         return span
 
     def _joined(self, event: BuilderJoined) -> None:
         builder = event.builder
-        span = self._living.get(builder.id) or self._span(builder.id, builder.pool)
+        span = self._living.get(builder.id) or self._span(builder)
         span.slots, span.speed = builder.slots, builder.speed
         if span.joined_at is None:
             span.joined_at = event.at

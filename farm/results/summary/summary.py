@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from farm.core.json_names import json_name
 from farm.core.model import Job
 from farm.results.jobs_table import invocation_of
-from farm.results.json_names import json_name
 from farm.results.summary.builder_time import (
     BuilderCounts,
     Window,

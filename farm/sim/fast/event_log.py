@@ -22,7 +22,7 @@ AT_ONCE = 1 << 13
 """Notes that are turned into lines together: more would not stay in a processor's cache."""
 
 Columns = list[Iterable[Any]]
-_end_values = values_of(EndJob, "job")
+_end_values = values_of(EndJob, "job", "pool")
 
 
 def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from farm.core.commands import EndJob
+from farm.core.jobs.requeueing import why_given_up
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
 from farm.results.summary.columns import Columns
@@ -100,14 +101,13 @@ def _end_columns(played: Played) -> Ends:
 
 def _span_columns(played: Played) -> Spans:
     made = _made(played)
-    joined = ~np.isnan(made["joined_at"])
     slots, speeds = (played.farm.pools[name][made["pool"]] for name in ("slots", "speed"))
     pool, pools = in_order_of_appearance(made["pool"])
     return Spans(
         builder=np.arange(len(made)),
         pool=pool,
-        slots=np.where(joined, slots, 1),
-        speed=np.where(joined, speeds, 1.0),
+        slots=slots,
+        speed=speeds,
         requested_at=made["requested_at"],
         joined_at=made["joined_at"],
         gone_at=made["gone_at"],
@@ -160,18 +160,16 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
-    lost_under = _lost_under(played)
+    lost_under, pools = _lost_under(played), _made(played)["pool"].tolist()
     for number, estimate, row in zip(ended.tolist(), estimates, told, strict=True):
         submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
         job, reason = jobs[number], ""
         cause = Cause.FAILED if job.fails else Cause.FINISHED
         if how != layout.ENDS_WELL:
-            cause, reason = Cause.LOST, f"{reasons[builder]} (attempt {losses} of "
-            reason += f"{1 + played.rules.retries})"
-        if how == layout.ENDS_POISONOUS:
-            under = ", ".join(names[one] for one in (*lost_under[number], builder))
-            cause = Cause.POISONOUS
-            reason = f"{reasons[builder]} (builders lost under it: {under})"
+            poisonous = how == layout.ENDS_POISONOUS
+            cause = Cause.POISONOUS if poisonous else Cause.LOST
+            under = [names[one] for one in (*lost_under[number], builder)] if poisonous else ()
+            reason = why_given_up(reasons[builder], losses, played.rules.retries, under)
         yield EndJob(
             job,
             outcome_of(job.fails or how != layout.ENDS_WELL),
@@ -186,6 +184,7 @@ def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
             estimate,
             None,
             cause,
+            played.pools[pools[builder]].name,
         )
 
 

@@ -8,7 +8,6 @@ from kind-level run times (they have no builder yet), running ones from those of
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
@@ -21,9 +20,10 @@ import numpy as np
 from farm.assembly import make_rules, pool_specs
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
-from farm.core.events import BuilderLost, Event, FarmOpened, PoolPlanned
+from farm.core.events import Event, FarmOpened
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.retirement import surplus_of
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
@@ -156,27 +156,22 @@ class _Plan:
         the order of the new policy.
         """
         fork, before = self.fork, self.fork.snapshot
-        surplus = self._surplus(before)
-        if not (fork.rekey or any(surplus.values())):
+        if not (fork.rekey or any(self._surpluses(before))):
             return before
         scheduler = restored(
             before, self.rules, _Frozen(fork.run_times), pools=self.specs, rekey=fork.rekey
         )
-        scheduler.handle(FarmOpened(before.at, provisioned=False))
-        for pool, count in surplus.items():
-            booting = list(scheduler.pool(pool).requested)[::-1][: max(0, count)]
-            for name in booting:
-                scheduler.handle(BuilderLost(before.at, name, "not wanted any more"))
-            if count > len(booting):
-                stop = count - len(booting)
-                scheduler.handle(PoolPlanned(before.at, pool, 0, 0, 0, 0, stop=stop))
+        scheduler.handle(FarmOpened(before.at, provisioned=False, resized=True))
         return snapshot_of(scheduler, before.at)
 
-    def _surplus(self, snapshot: FarmSnapshot) -> dict[str, int]:
-        """Return, for each fixed pool, how many surplus builders stay or boot."""
-        there = Counter(v.builder.pool for v in snapshot.builders if not v.retiring)
-        there.update({pool.name: len(pool.requested) for pool in snapshot.pools})
-        return {s.name: there[s.name] - s.builders for s in self.specs if not s.provisioned}
+    def _surpluses(self, snapshot: FarmSnapshot) -> list[int]:
+        """Return, for each fixed pool, how many builders it has too many."""
+        requested = {pool.name: pool.requested for pool in snapshot.pools}
+        return [
+            surplus_of(spec, snapshot.builders, requested.get(spec.name, ()))
+            for spec in self.specs
+            if not spec.provisioned
+        ]
 
     def _draw_ends(self) -> Floats:
         fork, builders = self.fork, {v.builder.id: v.builder for v in self.base.builders}
@@ -211,7 +206,7 @@ class _Plan:
             for spec in self.specs
         )
         # a fixed pool that has too few builders after some have gone gets successors
-        replaced = any(count < 0 for count in self._surplus(self.base).values())
+        replaced = any(surplus < 0 for surplus in self._surpluses(self.base))
         return changing or replaced or any(map(self._may_go, self._builders()))
 
     def _builders(self) -> Iterator[Builder]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from pathlib import Path
 
 from farm.core.errors import TraceError
 
+#: standard input, which not every system has as a file
+STDIN = Path("/dev/stdin")
 #: bytes that any gzip may unpack to, and how many times its size beyond that: recorded traces
 #: shrink five- to tenfold, a gzip bomb a thousandfold
 MAX_SMALL = 10_000_000
@@ -18,7 +21,7 @@ MAX_UNPACKED = 1_000_000_000
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, unpacked if it is gzip (known by its first two bytes)."""
     try:
-        content = path.read_bytes()
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

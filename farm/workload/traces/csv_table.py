@@ -13,21 +13,31 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
-from farm.core.model import ALLOWED_LEVEL, Job, Platform, is_level
-from farm.scenario.quantities import MODES
+from farm.core.fields import FieldError
+from farm.core.json_names import json_name
+from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
 
+_OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
+COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
+"""The field of a job that each column holds."""
+_LEFT_OUT = [
+    # an empty cell is the scenario's platform, and no job's
+    msgspec.NODEFAULT if name == "platform" else field.default
+    for name, field in JOB_FIELDS.items()
+]
+"""The value for which a cell is empty, for each column."""
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -78,25 +88,18 @@ def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         for job in jobs:
-            table.writerow(_row(job))
+            table.writerow(_row(job if job.arrived_at is not None else replace(job, arrived_at=0)))
             count += 1
     return count
 
 
 def _row(job: Job) -> list[object]:
-    attributes = msgspec.json.encode(job.attributes).decode() if job.attributes else ""
-    flags = ["true" if flag else "" for flag in (job.heavy, job.memory_heavy, job.fails)]
-    return [
-        job.id, repr(job.arrived_at or 0.0), repr(job.service_time), _blank(job.declared_time),
-        str(job.platform), job.kind, _blank(job.matrix), job.level or "", job.score or "",
-        job.priority or "", _blank(job.size), _blank(job.action), *flags,
-        "" if job.mode == "timed" else job.mode, "" if job.threads == 1 else job.threads,
-        attributes,
-    ]  # fmt: skip
+    pairs = zip(astuple(job), _LEFT_OUT, strict=False)  # a class of the user may have more fields
+    return ["" if value == default else _cell(value) for value, default in pairs]
 
 
-def _blank(value: object) -> object:
-    return "" if value is None else value
+def _cell(value: object) -> object:
+    return msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else value
 
 
 def _header(row: list[str], where: str) -> list[str | None]:
@@ -133,12 +136,26 @@ def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, A
         if name not in given:
             raise TraceError(f"{where}: {name}: found nothing; this value is required")
     for name, text in given.items():
-        field, convert = CONVERSIONS[name]
-        try:
-            fields[field] = convert(text)
-        except ValueError as error:
-            raise TraceError(f"{where}: {name}: found {text!r:.60}; allowed: {error}") from None
+        fields[COLUMNS[name]] = value_of(name, text, where, name)
     return fields
+
+
+def value_of(column: str, text: str, where: str, name: str) -> Any:
+    """Return what a cell holds; a TraceError says where it is, and the name of its column."""
+    if column == "platform":
+        return platform_of(text, f"{where}: {name}") if "/" in text else Platform(text)
+    try:
+        return JOB_FIELDS[COLUMNS[column]].of_text(text)
+    except FieldError as error:
+        raise TraceError(f"{where}: {name}: {error}") from None
+
+
+def platform_of(found: object, where: str) -> Platform:
+    """Return the platform that is written; the message of a TraceError begins with ``where``."""
+    try:
+        return Platform.parse(str(found))
+    except ValueError as error:
+        raise TraceError(f"{where}: found {found!r:.60}; allowed: {error}") from None
 
 
 def _unique(ids: list[str], path: Path) -> list[str] | None:
@@ -151,75 +168,3 @@ def _unique(ids: list[str], path: Path) -> list[str] | None:
             raise TraceError(f"{path}: job_id: found {found}; allowed: distinct ids, or no ids")
         seen.add(name)
     return ids
-
-
-def _number(
-    allowed: str, least: float = -math.inf, *, whole: bool = False
-) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number) or number < least or (whole and number != int(number)):
-            raise ValueError(allowed)
-        return int(number) if whole else number
-
-    return convert
-
-
-_amount = _number("a number, 0 or more", 0.0)
-
-
-def _level(text: str) -> float:
-    allowed = f"a whole number, {ALLOWED_LEVEL}"
-    if not is_level(number := _number(allowed, whole=True)(text)):
-        raise ValueError(allowed)
-    return number
-
-
-def _flag(text: str) -> bool:
-    flags = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in flags:
-        raise ValueError("true or false")
-    return flags[text.lower()]
-
-
-def _mode(text: str) -> str:
-    if text not in MODES:
-        raise ValueError(", ".join(MODES))
-    return text
-
-
-def _attributes(text: str) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(text, type=dict[str, str])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise ValueError("a JSON object of texts") from None
-
-
-def _platform(text: str) -> Platform:
-    return Platform.parse(text) if "/" in text else Platform(text)
-
-
-CONVERSIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "job_id": ("id", str),
-    "submitted_at_s": ("arrived_at", _amount),
-    "service_time_s": ("service_time", _amount),
-    "declared_time_s": ("declared_time", _amount),
-    "platform": ("platform", _platform),
-    "kind": ("kind", str),
-    "matrix": ("matrix", str),
-    "level": ("level", _level),
-    "score": ("score", _number("a finite number")),
-    "priority": ("priority", _level),
-    "size": ("size", _amount),
-    "action": ("action", str),
-    "heavy": ("heavy", _flag),
-    "memory_heavy": ("memory_heavy", _flag),
-    "fails": ("fails", _flag),
-    "mode": ("mode", _mode),
-    "threads": ("threads", _number("a whole number, 1 or more", 1, whole=True)),
-    "attributes": ("attributes", _attributes),
-}
-COLUMNS = tuple(CONVERSIONS)

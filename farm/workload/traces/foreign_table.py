@@ -36,7 +36,7 @@ import numpy as np
 from farm.core.errors import TraceError, did_you_mean
 from farm.units import ALLOWED_TIME, parse_time
 from farm.workload.traces.content import read_text
-from farm.workload.traces.csv_table import CONVERSIONS
+from farm.workload.traces.csv_table import COLUMNS, value_of
 from farm.workload.traces.records import Records
 
 SEPARATORS = ",;\t"
@@ -121,16 +121,15 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
     job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
     attributes = {}
     for ours, text in given.items():
-        known = CONVERSIONS.get(ours) or CONVERSIONS.get(f"{ours}_s")
+        column = ours if ours in COLUMNS else f"{ours}_s"
         if not text or ours in times or ours in INSTANTS:
             continue
         if ours == "id":
             job["id"] = text
-        elif known is None:
+        elif column not in COLUMNS:
             attributes[ours] = text
         else:
-            name, convert = known
-            job[name] = _read(convert, text, f"{where}: {ours}")
+            job[COLUMNS[column]] = value_of(column, text, where, ours)
     return {**job, "attributes": attributes} if attributes else job
 
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.core.errors import TraceError, not_among
-from farm.core.model import ALLOWED_LEVEL, Platform, is_level
+from farm.core.model import JOB_FIELDS, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -53,7 +53,7 @@ DEFAULT_MAPPING = {
 }
 """Part of the job -> field that it is read from; ``fields`` of a scenario changes it."""
 
-NUMBERS = {"level": int, "priority": int, "score": float, "declared_time": float, "threads": int}
+NUMBERS = ("level", "priority", "score", "declared_time", "threads")
 """Parts of a job that are numbers; ``platform``, ``kind``, ``matrix`` and attributes are text."""
 
 JOB, SUBMIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 3, 4, 7, 10
@@ -184,7 +184,7 @@ def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
 def _describer(mapping: dict[str, int], path: Path) -> Any:
     """Return a function for a job's further fields of a line; equal attributes share one dict."""
     special = {*NUMBERS, "platform", "kind", "matrix"}
-    numbers = [(part, place, NUMBERS[part]) for part, place in mapping.items() if part in NUMBERS]
+    numbers = [(JOB_FIELDS[part], place) for part, place in mapping.items() if part in NUMBERS]
     texts = [(part, place) for part, place in mapping.items() if part in {"kind", "matrix"}]
     attributes = [(part, place) for part, place in mapping.items() if part not in special]
     places = [place for _, place in attributes]
@@ -200,14 +200,12 @@ def _describer(mapping: dict[str, int], path: Path) -> Any:
 
     def describe(line: Line) -> dict[str, Any]:
         fields: dict[str, Any] = {"attributes": attributes_of(line)}
-        for part, place, number in numbers:
-            if line[place] >= (part == "threads"):
-                fields[part] = number(line[place])
-                if number is int and not is_level(line[place]):
-                    where, found = f"{path}: job {line[JOB]:.0f}", FIELDS[place]
-                    raise TraceError(
-                        f"{where}: {found}: found {line[place]:g}; allowed: {ALLOWED_LEVEL}"
-                    )
+        for field, place in numbers:
+            if line[place] >= (field.name == "threads"):
+                fields[field.name] = value = field.kind(line[place])
+                if not field.limit.holds(value):
+                    where = f"{path}: job {line[JOB]:.0f}: {FIELDS[place]}"
+                    raise TraceError(f"{where}: {field.refuse(value)}")
         for part, place in texts:
             if line[place] >= 0:
                 fields[part] = _named(place, line[place])

@@ -94,6 +94,16 @@ def test_what_goes_into_a_pipe_is_not_folded(still: StillFarm):
 # --- which jobs --------------------------------------------------------------------------------
 
 
+def test_a_pool_s_jobs_are_found_whatever_its_builders_are_called(still: StillFarm):
+    """A container names itself, and its jobs are still listed when it is gone."""
+    still.run("runs", "static-7f", "linux")
+    still.end("ended", builder="static-6e", pool="linux")
+    still.end("elsewhere", builder="linux-3", pool="arm")
+    for pool, found in (("linux", ["runs", "ended"]), ("arm", ["elsewhere"])):
+        rows = still.rows("jobs", "--state", "all", "--pool", pool)
+        assert [row["job_id"] for row in rows] == found
+
+
 def test_jobs_are_filtered_by_everything_known_of_them(still: StillFarm):
     """State, pattern, user, kind, matrix, platform, pool, attribute; combinations, too."""
     still.wait("w1", "w2", attributes={"user": "ann", "team": "browser"})

@@ -19,6 +19,7 @@ from farm.core.events import (
     SlotCleaned,
 )
 from farm.core.model import Builder, Job
+from farm.live.hosts.intake import MAX_OWN_SLOTS
 from farm.live.hosts.roster import MAX_TOLD, Patience, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
@@ -144,6 +145,23 @@ def test_a_standalone_host_brings_one_builder_of_an_existing_pool(door: Door):
     assert [event.builder.id for event in door.events(BuilderJoined)] == ["own-1"]
     assert [event.builder.index for event in door.events(BuilderJoined)] == [-1]
     assert door.refusals.total == {"not-its-own": 2}
+
+
+def test_a_builder_that_was_not_requested_has_a_bounded_number_of_slots(door: Door):
+    """A few bytes cannot cost the scheduler megabytes; what the pool's builders have is allowed."""
+    large = msgspec.structs.replace(door.requests.pools["linux"], name="large", slots=400)
+    door.requests.pools["large"] = large
+    allowed = {"linux": MAX_OWN_SLOTS, "large": 400}
+    for pool, most in allowed.items():
+        for slots in (most, most + 1, 10_000):
+            host = f"{pool}-with-{slots}"
+            builder = Builder(id=host, pool=pool, index=7, slots=slots)
+            door.hear(host, HostUp(own=True), life=host)
+            door.hear(host, BuilderJoined(UNSTAMPED, builder), life=host)
+    joined = [event.builder for event in door.events(BuilderJoined)]
+    assert {builder.pool: builder.slots for builder in joined} == allowed
+    assert len(joined) == 2
+    assert door.refusals.total == {"out-of-bounds": 4}
 
 
 def test_a_host_of_an_earlier_life_of_the_farm_is_not_accepted():

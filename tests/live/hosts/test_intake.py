@@ -32,3 +32,15 @@ def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job():
     kept.update(taken)
     submit("c", "d")
     assert intake.jobs_accepted == 4
+
+
+def test_no_job_arrives_after_it_was_received():
+    """Its submitter's clock may be ahead: a response time would be negative."""
+    intake = Intake(BuilderRequests([], 1.0), Roster(Patience()), lambda *_: None)
+    intended = {"ahead": 3600.0, "late": 2.0, "unsaid": None}
+    jobs = tuple(Job(id=n, service_time=1.0, arrived_at=at) for n, at in intended.items())
+    envelope = Envelope(VERSION, "operator", "life", 1, (JobsSubmitted(UNSTAMPED, jobs),))
+    intake.take_in(Entry("submissions", "1-1", envelope), 10.0, 10.0)
+    (event,) = intake.events
+    assert {job.id: job.arrived_at for job in event.jobs} == intended | {"ahead": 10.0}
+    assert intake.worst_delay == 8.0

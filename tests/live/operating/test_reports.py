@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from farm.app.api import load_scenario
+from farm.app.jobs.submission import play
+from farm.assembly import make_rules
+from farm.core.errors import ServerError
+from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
+from farm.core.model import Builder
 from farm.live.operating import control_plane
+from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.operating.control_plane import Desk
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import Ask, Plan, Watch
+from farm.live.wire.pool_report import LostBuilder
+from farm.processes.signals import StopRequest
+from tests.fixtures import stepwise_farm
 from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
+
+SCENARIO = load_scenario("mm1")
 
 
 @pytest.mark.live
@@ -24,7 +39,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = Leader(server.url, keys, Clock())
-    desk = Desk(leader.scheduler, POOLS, long_lived=True)
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -46,7 +61,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = Leader(server.url, keys, Clock())
-    desk, pool = Desk(leader.scheduler, POOLS, long_lived=True), POOLS[0].name
+    desk, pool = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
     desk.tick(leader.world)
@@ -57,13 +72,99 @@ def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("after_a_takeover", [False, True])
+def test_a_lost_builder_is_shown_with_its_pool(
+    server: Server, keys: Keys, *, after_a_takeover: bool
+):
+    """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
+    leader = Leader(server.url, keys, Clock())
+    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
+    commands = leader.scheduler.handle(joined)
+    if after_a_takeover:
+        desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+        desk.go_on()
+    else:
+        desk.observe(joined, commands)
+    for at in (2.0, 3.0):
+        lost = BuilderLost(at, "static-7f", "its host is silent")
+        desk.observe(lost, leader.scheduler.handle(lost))
+    desk.tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        found = operator.status().lost
+    assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, keys_of_jobs: list[str]
+    server: Server, keys: Keys, monkeypatch, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
+    scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
+    monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
     leader = Leader(server.url, keys, Clock())
-    scenario = {"scheduling": {"fair_share": keys_of_jobs}}
-    Desk(leader.scheduler, POOLS, long_lived=True, scenario=scenario).tick(leader.world)
+    Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
+
+
+@pytest.mark.live
+def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys):
+    """The reason comes in the place of an answer, and is the message."""
+    with FarmClient(server.url, keys.prefix) as operator:
+
+        def refuse(question: Ask) -> None:
+            Leader(server.url, keys, Clock()).world.notices.reply(BUSY, question.reply_to)
+
+        operator.send = refuse  # type: ignore[method-assign]
+        with pytest.raises(ServerError, match="too many questions wait"):
+            operator.ask("job", "a")
+
+
+@pytest.fixture
+def one_hour_ahead(monkeypatch):
+    """Set the clock of this machine forward, for as long as the context lasts."""
+    right = time.time
+
+    @contextlib.contextmanager
+    def ahead():
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: right() + 3600.0)
+            yield
+
+    return ahead
+
+
+@pytest.mark.live
+def test_only_the_servers_clock_says_whether_a_scheduler_runs(
+    server: Server, keys: Keys, one_hour_ahead
+):
+    """Neither the scheduler's machine nor the operator's needs the right time."""
+    leader = Leader(server.url, keys, Clock())
+    with one_hour_ahead():
+        Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+    with FarmClient(server.url, keys.prefix) as operator:
+        status = operator.status()
+        with one_hour_ahead():
+            assert operator.is_attended()
+            assert operator.age(status) < FRESH
+        assert operator.is_attended()
+        old = msgspec.structs.replace(status, written_at=status.written_at - FRESH)
+        assert not operator.is_attended(old)
+
+
+@pytest.mark.live
+def test_a_load_is_submitted_by_the_farms_time(server: Server, keys: Keys, one_hour_ahead):
+    """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
+    leader = Leader(server.url, keys, Clock())
+    Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+    workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
+    pools = [{"name": "linux", "builders": 1}]
+    scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})
+    with FarmClient(server.url, keys.prefix) as operator, one_hour_ahead():
+        assert play(scenario, operator, "load", 100, StopRequest(), lambda *_: None) == (1, 0)
+    (entry,) = Inbox(leader.client, keys).read(0.0)
+    (submitted,) = entry.envelope.reports
+    assert isinstance(submitted, JobsSubmitted)
+    assert 0.0 <= submitted.jobs[0].arrived_at < FRESH

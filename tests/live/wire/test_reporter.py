@@ -80,8 +80,10 @@ def test_one_heartbeat_waits_at_most(server, client, keys):
     assert read_all(Inbox(client, keys), 1) == [wire.Beat()]
 
 
-def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, keys, monkeypatch):
-    """It is kept for inspection; the following ones are sent."""
+def test_a_report_that_is_too_large_does_not_stop_the_others(
+    server, client, keys, monkeypatch, caplog
+):
+    """It is kept for inspection, and the log says so; the following ones are sent."""
     monkeypatch.setattr(wire, "MAX_BYTES", 500)
     reporter = Reporter(server.url, keys, "me", "submissions")
     reporter.put(JobsSubmitted(wire.UNSTAMPED, (Job(id="x" * 600, service_time=1.0),)))
@@ -89,7 +91,29 @@ def test_a_report_that_is_too_large_does_not_stop_the_others(server, client, key
     reporter.start()
     assert reporter.close(60.0)
     assert reporter.refused is not None
+    assert str(reporter.refused) in caplog.text
     assert read_all(Inbox(client, keys), 1) == [wire.LoadDone()]
+
+
+def test_only_what_is_too_large_is_left_out(server, client, keys, monkeypatch, caplog):
+    """Not the reports beside it; and a large heartbeat is sent in parts, at its place."""
+    monkeypatch.setattr(wire, "MAX_BYTES", 500)
+    reporter = Reporter(server.url, keys, "me")
+    a, endless, b, c = (
+        JobFinished(wire.UNSTAMPED, job, 1, "b", "failed", reason)
+        for job, reason in (("a", ""), ("endless", "x" * 600), ("b", ""), ("c", ""))
+    )
+    held = tuple((f"job-{number:02}", 1) for number in range(40))
+    for report in (a, endless, b, wire.Beat(held=held), c):
+        reporter.put(report)
+    reporter.start()
+    assert reporter.close(60.0)
+    found = read_all(Inbox(client, keys), 5)
+    parts = [report for report in found if isinstance(report, wire.Beat)]
+    assert found == [a, b, *parts, c]
+    assert tuple(token for part in parts for token in part.held) == held
+    assert len(parts) > 1
+    assert "JobFinished" in caplog.text
 
 
 def test_text_that_is_not_unicode_does_not_stop_the_reports(server, client, keys):

@@ -41,7 +41,7 @@ def test_hours_may_come_from_json(hours: dict[Any, int]) -> None:
             {},
             r"provisioner\.algorithm: found 'taskcluter'; did you mean taskcluster\?",
         ),
-        ("x", {}, r"\(allowed: fixed, manual, taskcluster, keda, target-wait, "),
+        ("x", {}, r"allowed: fixed, manual, taskcluster, keda, target-wait, "),
         (
             "keda",
             {"listlength": 5},

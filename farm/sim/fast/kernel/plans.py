@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.pools.spec import MAX_STARTS
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import PLANNED, TICKS
@@ -97,7 +98,7 @@ def planned(farm, number):
         told.waiting = seen.waiting_jobs
         told.start = pool.start
         told.stop = pool.stop
-    for _ in range(pool.start):
+    for _ in range(min(pool.start, MAX_STARTS)):
         request(farm, number)
     stop(farm, number, pool.stop)
 

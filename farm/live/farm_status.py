@@ -1,0 +1,31 @@
+"""A farm at a glance, as counted from the scheduler's state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import count_builders
+from farm.live.wire.pool_report import FarmStatus
+
+
+def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> FarmStatus:
+    """Return the farm's status at this instant (farm time, s).
+
+    ``running``: jobs on builders; ``more``: fields that the scheduler does not know.
+    """
+    queues = Counter[str]()
+    for lane in scheduler.dispatcher.matching.lanes:
+        # a platform may have one for light jobs and one for heavy ones
+        queues[str(lane.platform)] += lane.waiting
+    return FarmStatus(
+        at=at,
+        waiting=max(0, len(scheduler.jobs) - running),
+        running=running,
+        builders=dict(sum(count_builders(scheduler).values(), Counter[str]())),
+        queues=queues,
+        fair_share=scheduler.rules.path is not None,
+        choices=scheduler.rules.choices,
+        **more,
+    )
