@@ -48,16 +48,6 @@ def plain(result: farm.Result) -> dict[str, Any]:
     return {key: value for key, value in result.summary.items() if key != "wall_time_s"}
 
 
-def test_a_job_that_joins_a_running_execution_has_not_waited():
-    """Its execution began before it arrived: that is no negative time of waiting."""
-    twins = [farm.Job(id=name, arrived_at=at, service_time=20.0, action="x")
-             for name, at in (("first", 0.0), ("joins", 15.0))]  # fmt: skip
-    result = farm.simulate(LITTLE, jobs=twins)
-    assert result.jobs["response_time_s"].tolist() == [20.0, 5.0]
-    assert result.jobs["waiting_time_s"].tolist() == [0.0, 0.0]
-    assert result.summary["waiting_time_s"]["mean"] == 0.0
-
-
 def test_the_table_is_jobs_csv(tmp_path: Path):
     """The same columns, the same numbers; an empty cell of a number is NaN."""
     result = farm.simulate(LITTLE)
