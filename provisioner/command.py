@@ -161,7 +161,9 @@ def provision(
             served = stack.enter_context(place.server(metrics.readings, provisioner_target))
             log.info("metrics at %s", served.url)
         patience = Patience(boot_timeout=boot_timeout)
-        service = Provisioner(client, algorithms, chosen, patience, metrics=metrics)
+        service = Provisioner(
+            client, algorithms, chosen, patience, metrics=metrics, is_in_charge=lease.is_held
+        )
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         serve(service, lease, stop)
 

@@ -24,7 +24,7 @@ from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import GiveUpBuilder, Plan, Play, Watch
+from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
@@ -53,6 +53,13 @@ LOST_AFTER = 5.0
 ALL = ""
 
 
+class DeposedProvisionerError(RunError):
+    """Another provisioner is in charge: this one must not do anything more."""
+
+    def __init__(self) -> None:
+        super().__init__("another provisioner took this farm over: this one stops")
+
+
 class Provisioner:
     """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
 
@@ -60,7 +67,8 @@ class Provisioner:
     instances of their own starts one for each. ``look`` is called repeatedly, by one thread.
 
     Args: wall: Unix seconds, for instants that are saved. monotonic: seconds that no setting of the
-    clock moves, for the others.
+    clock moves, for the others. is_in_charge: asked before anything is done: this process may have
+    been paused since it looked, and another one may have acted since then.
     """
 
     def __init__(
@@ -72,6 +80,7 @@ class Provisioner:
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         metrics: ProvisionerMetrics | None = None,
+        is_in_charge: Callable[[], bool] = lambda: True,
     ) -> None:
         self._metrics = metrics or ProvisionerMetrics()
         self._client = client
@@ -80,6 +89,7 @@ class Provisioner:
         self._patience = patience or Patience()
         self._wall = wall
         self._monotonic = monotonic
+        self._is_in_charge = is_in_charge
         self._tokens: dict[str, str] = {}
         self._introduced_at: dict[str, float] = {}
         #: when a report last followed everything that was sent
@@ -136,8 +146,10 @@ class Provisioner:
     def _tend(self, reports: Mapping[str, PoolReport]) -> None:
         now = self._monotonic()
         if self._pause.over(now):
+            hosts = self._client.hosts()
+            self._check_charge()
             try:
-                self._tended = self._backend.tend(reports, self._client.hosts())
+                self._tended = self._backend.tend(reports, hosts)
                 self._pause.well()
             except BackendError as error:
                 self._tended = {ALL: str(error)}
@@ -203,7 +215,7 @@ class Provisioner:
             serial=0, next_at=0.0, desired=None, observed=(), requested=(), given_up=(),
         )  # fmt: skip
         closely = algorithm is not None and algorithm.looks_closely
-        self._client.send(Watch(pool, token, closely=closely, outside=self._backend.outside))
+        self._tell(Watch(pool, token, closely=closely, outside=self._backend.outside))
 
     def _look_at(
         self,
@@ -255,7 +267,7 @@ class Provisioner:
             plan.pool, plan.desired, plan.joined, plan.booting, plan.start, -plan.stop, plan.why,
         )  # fmt: skip
         if self._backend.acts:
-            self._client.send(plan)
+            self._tell(plan)
             self._metrics.acted(plan.pool, "requested", plan.start)
             self._metrics.acted(plan.pool, "drained", plan.stop)
 
@@ -266,6 +278,7 @@ class Provisioner:
         now = self._wall()
         if keeping.failures and now < keeping.not_before:
             return keeping
+        self._check_charge()
         try:
             self._backend.launch(play)
         except BackendError as error:
@@ -283,7 +296,11 @@ class Provisioner:
 
     def _give_up(self, given_up: GiveUpBuilder) -> None:
         if self._backend.acts:
-            self._client.send(given_up)
+            self._tell(given_up)
+
+    def _tell(self, report: PlannerReport) -> None:
+        self._check_charge()
+        self._client.send(report)
 
     def _remove_orphans(self, found: list[Instance], reports: Mapping[str, PoolReport]) -> None:
         """Remove what belongs to a pool that is no more (the others are reconciled)."""
@@ -293,6 +310,7 @@ class Provisioner:
 
     def _remove(self, command: Remove, why: str) -> None:
         """Remove an instance; one that cannot be removed is tried again at every look."""
+        self._check_charge()
         try:
             self._backend.remove(command)
         except BackendError as error:
@@ -304,8 +322,13 @@ class Provisioner:
     def _save(self, pool: str, keeping: Keeping) -> None:
         saved = msgspec.json.encode(keeping)
         if self._backend.acts and saved != self._saved.get(pool):
+            self._check_charge()
             self._client.remember(pool, saved)
             self._saved[pool] = saved
+
+    def _check_charge(self) -> None:
+        if not self._is_in_charge():
+            raise DeposedProvisionerError
 
 
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: StopRequest) -> Lease:
@@ -328,7 +351,7 @@ def serve(service: Provisioner, lease: Lease, stop: StopRequest) -> None:
 
     def look() -> None:
         if lease.lost:
-            raise RunError("another provisioner took this farm over: this one stops")
+            raise DeposedProvisionerError
         service.look()
 
     try:

@@ -37,6 +37,11 @@ class Agenda:
         """Start the thread."""
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def stop(self, timeout: float) -> None:
         """End the thread; pending entries are dropped."""
         with self._changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import OrderedDict
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
@@ -38,6 +39,8 @@ Token = tuple[str, int]
 REMEMBERED = 20_000
 MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
+#: between two looks at the threads of a host that leaves (real seconds)
+LOOK_INTERVAL = 0.5
 log = logging.getLogger(__name__)
 
 
@@ -227,6 +230,12 @@ class BuilderHost:
             self._seen.popitem(last=False)
 
     def _await_end_of_attempts(self, timeout: float) -> None:
-        self._empty.wait_for(
-            lambda: not any(builder.attempts for builder in self._builders.values()), timeout
-        )
+        deadline = time.monotonic() + timeout
+        while self._can_end_attempts and (left := deadline - time.monotonic()) > 0:
+            self._empty.wait(min(left, LOOK_INTERVAL))
+
+    @property
+    def _can_end_attempts(self) -> bool:
+        """Whether there are some; a host without one of its threads ends none, or tells no one."""
+        works = self._agenda.is_alive and self._reporter.is_alive
+        return works and any(builder.attempts for builder in self._builders.values())

@@ -61,7 +61,8 @@ def bind(settings: LiveSettings) -> BuilderHost:
 def end_with_thread(ended: threading.ExceptHookArgs) -> None:
     """End this process, as a thread of it was ended by an error (for ``threading.excepthook``).
 
-    Without its agenda or its reports a host would live on, silent, and not be replaced.
+    Without its agenda or its reports a host would live on, silent, and not be replaced. It does not
+    wait for its attempts then.
     """
     error = ended.exc_value or ended.exc_type()
     log.error("a thread of this host ended: the host ends", exc_info=error)

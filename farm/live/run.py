@@ -205,7 +205,7 @@ class _Farm:
 
     def _tick(self) -> None:
         self._lease.check()
-        self._hosts.check()
+        self._hosts.check(self._world.roster.hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
         if self._watchers.on_tick is not None:

@@ -22,7 +22,7 @@ from farm.core.model import Builder
 from farm.live.hosts.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
-from provisioner.backends.engine import engine_errors, first_line, is_gone, no_engine
+from provisioner.backends.engine import engine_errors, first_line, is_conflict, is_gone, no_engine
 from provisioner.backends.interface import Backend, BackendError
 from provisioner.reconciler import Instance, Remove
 
@@ -100,25 +100,30 @@ class DockerBackend(Backend):
         return [self._instance(container) for container in found]
 
     def launch(self, play: Play) -> None:
-        """Start a container that runs this builder."""
+        """Start a container that runs this builder, unless another provisioner has just done so."""
         options, builder = self._options, play.builder
         name = f"{options.farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
             self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
         )
-        # not run(), which would pull a missing image from anywhere
-        container = self._calling(
-            lambda: self._client.containers.create(
-                options.image,
-                host_command(name),
-                name=name,
-                detach=True,
-                environment=host_environment(settings),
-                labels=self._labels(builder),
-                **self._limits(),
-                **self._network(),
+        try:
+            # not run(), which would pull a missing image from anywhere
+            container = self._calling(
+                lambda: self._client.containers.create(
+                    options.image,
+                    host_command(name),
+                    name=name,
+                    detach=True,
+                    environment=host_environment(settings),
+                    labels=self._labels(builder),
+                    **self._limits(),
+                    **self._network(),
+                )
             )
-        )
+        except BackendError as error:
+            if is_conflict(error.__cause__) and name in {one.name for one in self.instances()}:
+                return
+            raise
         self._calling(container.start)
 
     def remove(self, command: Remove) -> None:

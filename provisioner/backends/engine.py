@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from farm.core.errors import InputError
@@ -67,6 +68,11 @@ def engine_errors() -> tuple[type[Exception], ...]:
 def is_gone(error: BaseException | None) -> bool:
     """Return whether the requested object does not exist."""
     return type(error).__name__ in ("NotFound", "ImageNotFound", "NullResource")
+
+
+def is_conflict(error: BaseException | None) -> bool:
+    """Return whether the name of what is to be made is taken."""
+    return getattr(error, "status_code", None) == HTTPStatus.CONFLICT
 
 
 def first_line(error: BaseException) -> str:

@@ -17,7 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.host_processes import STOP_TIMEOUT, TOO_SOON, HostProcess, hosts_needed
+from farm.live.hosts.host_processes import (
+    MISSING_TIME,
+    STOP_TIMEOUT,
+    TOO_SOON,
+    HostProcess,
+    MissingHosts,
+    hosts_needed,
+)
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
@@ -61,9 +68,16 @@ class AdoptedHost:
 
     def terminate(self) -> None:
         """Ask it to leave."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without notice."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, kind: signal.Signals) -> None:
         if self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGTERM)
+                os.kill(self.pid, kind)
 
     def close(self) -> None:
         """Let go of an ended process."""
@@ -100,14 +114,20 @@ class ProcessBackend(Backend):
         self._unproven: dict[str, float] = {}
         #: those that were told to end
         self._ending: set[str] = set()
+        self._missing = MissingHosts()
+        #: what is said until all hosts are known to the scheduler, after one was not
+        self._absence = ""
+        #: of the last reports, farm time
+        self._reported_at: float | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
 
     def tend(
         self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Drop ended hosts, start missing ones, stop spare ones."""
+        """Drop ended hosts, end one that hangs, start what is needed, stop a spare one."""
         self._forget_ended()
+        self._end_missing(reports, hosts)
         builders = sum(builders_to_host(reports).values())
         needed = hosts_needed(builders, self._settings.room)
         now = self._clock()
@@ -115,7 +135,8 @@ class ProcessBackend(Backend):
             self._start()
         self._note_recovery(needed, hosts, now)
         self._end_spare(needed, hosts, now)
-        return {"": self._trouble} if self._pause.failures else {}
+        trouble = self._trouble if self._pause.failures else self._absence
+        return {"": trouble} if trouble else {}
 
     @property
     def _staying(self) -> list[str]:
@@ -193,6 +214,23 @@ class ProcessBackend(Backend):
             else:
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()
+
+    def _end_missing(
+        self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]
+    ) -> None:
+        """End a host that the scheduler does not know although it has just reported its hosts."""
+        at = max((report.snapshot.at for report in reports.values()), default=None)
+        if at == self._reported_at:
+            return
+        self._reported_at = at
+        if all(name in hosts for name in self._staying):
+            self._absence = ""
+        name = self._missing.overdue(self._staying, hosts, self._clock())
+        if name is not None:
+            missing = f"builder host {name} lived, but was missing for {MISSING_TIME:g}s"
+            self._absence = f"{missing}: replaced"
+            self.hosts[name].kill()
+            self._ending.add(name)
 
     def _note_recovery(self, needed: int, hosts: Mapping[str, HostRecord], now: float) -> None:
         """End the pauses once there are enough hosts, and all of them have come up."""

@@ -15,10 +15,12 @@ import pytest
 from farm.core import events
 from farm.core.commands import RequeueJob
 from farm.core.model import Builder, Job, Platform
-from farm.live.hosts.host_processes import HostProcess
+from farm.live.hosts import host_processes
+from farm.live.hosts.host_processes import HostProcess, HostProcesses
 from farm.live.hosts.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play
+from farm.live.world import LiveWorld
 
 pytestmark = pytest.mark.live
 
@@ -168,6 +170,36 @@ def test_a_silent_host_that_comes_back_rejoins(farm, jobs_like):
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
     assert farm.events(events.BuilderLost)
+
+
+def test_a_host_that_hangs_is_replaced(farm, jobs_like, monkeypatch):
+    """Its process lives, so that no exit code tells that the run has no host any more."""
+    monkeypatch.setattr(host_processes, "MISSING_TIME", 1.0)
+    jobs = jobs_like(20, service_time=60.0, every=4.0)
+    up: list[HostProcess] = []
+    timers: list[threading.Timer] = []
+
+    def meet(world: LiveWorld, hosts: HostProcesses) -> None:
+        up.extend(hosts.alive)
+        timers.extend(threading.Timer(60.0, world.stop) for _ in range(2))
+        for timer in timers:
+            timer.start()
+
+    run = farm.run(
+        jobs,
+        builders=6,
+        speed=400.0,
+        hosts=1,
+        patience=Patience(silence=1.0),
+        on_event=at_start(10, lambda: os.kill(up[0].pid, signal.SIGSTOP)),
+        on_up=meet,
+    )
+    for timer in timers:
+        timer.cancel()
+    assert not run.interrupted
+    assert up[0].exit_code == -signal.SIGKILL
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
 
 
 def test_a_stop_lets_running_jobs_end(farm, jobs_like):

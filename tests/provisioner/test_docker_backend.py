@@ -40,6 +40,15 @@ class ImageNotFound(NotFound):
     """Like the SDK's error of that name."""
 
 
+class Conflict(OSError):  # noqa: N818 - an answer, not a mistake
+    """Like the SDK's APIError: it has the answer's status."""
+
+    status_code = 409
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'Conflict. The container name "/{name}" is already in use')
+
+
 class FakeEngine:
     """A client of an Engine that holds its containers in a dict."""
 
@@ -83,6 +92,8 @@ class FakeEngine:
     def _create(self, image: str, command: list[str], **how: Any) -> Any:
         self._image(image)
         assert set(how) <= TAKEN
+        if how["name"] in self.boxes:
+            raise Conflict(how["name"])
         box = {"Labels": how["labels"], "command": command, "how": how, "State": "created"}
         self.boxes[how["name"]] = box
         return SimpleNamespace(start=lambda: box.update(State="running"))
@@ -239,3 +250,20 @@ def test_an_engine_that_dies_is_a_temporary_error(engine, backend):
             action()
     engine.is_away = False
     assert backend.instances() == []
+
+
+def test_a_container_that_is_there_already_is_no_failure(engine, backend):
+    """Another provisioner started it: its builder, which may run jobs, must not be given up."""
+    backend.launch(PLAY)
+    there = dict(engine.boxes)
+    backend.launch(PLAY)
+    assert engine.boxes == there
+
+
+def test_a_name_that_something_else_has_is_a_failure(engine, backend):
+    """There is no builder in it, so its builder is given up at once."""
+    backend.launch(PLAY)
+    (name,) = engine.boxes
+    engine.boxes[name] |= {"Labels": {}}
+    with pytest.raises(BackendError, match=f'"/{name}" is already in use'):
+        backend.launch(PLAY)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from farm.live.hosts.host_processes import BUILDERS_PER_HOST
+from farm.live.hosts.host_processes import BUILDERS_PER_HOST, MISSING_TIME
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord
+from farm.processes.identity import began_at
 from provisioner.backends import process
 from provisioner.backends.interface import BackendError
-from provisioner.backends.process import ProcessBackend
+from provisioner.backends.process import AdoptedHost, HostFile, ProcessBackend
 from tests.fixtures.prepared_world import report
 
 
@@ -148,3 +151,84 @@ def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started)
     assert list(tmp_path.iterdir()) == []
     backend.tend({}, {})
     assert [path.stem for path in tmp_path.iterdir()] == list(backend.hosts) == [started[1].name]
+
+
+class Tended:
+    """A backend that is tended once a second, with a scheduler's reports on two builders."""
+
+    def __init__(self, folder: Path, started: list[FakeHost]) -> None:
+        self.now = 1000.0
+        self.started = started
+        self.backend = ProcessBackend(
+            LiveSettings(room=1), folder, cord=True, clock=lambda: self.now
+        )
+        #: numbers of the hosts that the scheduler does not know
+        self.unknown: set[int] = set()
+
+    def tend(self, seconds: float, *, is_scheduler_up: bool = True) -> str:
+        """Return the trouble of the last time."""
+        end, troubles = self.now + seconds, {}
+        reported_at = self.now
+        while self.now < end:
+            self.now += 1.0
+            if is_scheduler_up:
+                reported_at = self.now
+            troubles = self.backend.tend({"p": report("p", 2, at=reported_at)}, self._known())
+        return troubles.get("", "")
+
+    def _known(self) -> dict[str, HostRecord]:
+        numbered = enumerate(self.started)
+        names = [one.name for number, one in numbered if number not in self.unknown]
+        return {name: HostRecord(name, 1) for name in names}
+
+    @property
+    def killed(self) -> list[int]:
+        return [n for n, host in enumerate(self.started) if host.exit_code == -9]
+
+
+def test_a_host_that_lives_but_is_missing_is_replaced(tmp_path, started):
+    """Lost, and out of reach of the command to begin a new life, it would be counted for good."""
+    farm = Tended(tmp_path, started)
+    farm.unknown = {1}
+    assert farm.tend(MISSING_TIME) == ""
+    assert farm.killed == []
+    farm.unknown.add(2)  # its successor takes a while
+    assert f"{started[1].name} lived, but was missing for 60s" in farm.tend(20)
+    assert farm.killed == [1]
+    assert len(started) == 3
+    farm.unknown.clear()
+    assert farm.tend(2 * MISSING_TIME) == ""
+    assert len(started) == 3
+
+
+def test_missing_hosts_are_replaced_one_at_a_time(tmp_path, started):
+    """All of them may be slow to come up, on a slow machine: ending them would not help."""
+    farm = Tended(tmp_path, started)
+    farm.unknown = {0, 1}
+    farm.tend(MISSING_TIME + 5)
+    assert farm.killed == [0]
+    farm.tend(MISSING_TIME + 5)
+    assert farm.killed == [0, 1]
+
+
+def test_no_host_is_missing_while_the_scheduler_says_nothing(tmp_path, started):
+    """Without a scheduler its old list of hosts stands; one that took over knows none at first."""
+    farm = Tended(tmp_path, started)
+    farm.tend(2)
+    farm.unknown = {0, 1}
+    farm.tend(3 * MISSING_TIME, is_scheduler_up=False)
+    farm.tend(MISSING_TIME - 5)
+    assert farm.killed == []
+    farm.tend(10)
+    assert farm.killed == [0]
+
+
+def test_an_adopted_host_can_be_killed(tmp_path):
+    """A stopped process takes no other signal."""
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            child.send_signal(signal.SIGSTOP)
+            AdoptedHost("a", HostFile(child.pid, began_at(child.pid))).kill()
+            assert child.wait(30) == -signal.SIGKILL
+        finally:
+            child.kill()

@@ -129,6 +129,36 @@ def test_a_fixed_pool_is_left_to_hosts_that_play_many_builders(world):
     assert world.backend.boxes == {}
 
 
+@pytest.mark.parametrize("what", ["launch", "remove", "give up", "plan", "registration", "hosts"])
+def test_a_provisioner_that_was_paused_in_its_look_does_nothing(world, what):
+    """Another one has taken over, and what was seen before the pause is not true any more."""
+    is_paused: list[bool] = []
+    service = world.start(is_in_charge=lambda: not is_paused)
+    looks = {"registration": 0, "plan": 1, "launch": 2}.get(what, 4)
+    world.looks(looks, service)
+    if what == "remove":
+        world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="gone")
+    elif what == "give up":
+        world.farm.all_join()
+        world.backend.boxes["b1"] = Instance(name="c-b1", builder="b1", pool="p", running=False)
+    told, boxes, memory = list(world.farm.told), dict(world.backend.boxes), dict(world.farm.memory)
+    tended = world.backend.tended
+    paused_in = world.farm if what == "hosts" else world.backend
+    method = "hosts" if what == "hosts" else "instances"
+    see = getattr(paused_in, method)
+
+    def see_and_be_paused() -> Any:
+        found = see()
+        is_paused.append(True)
+        return found
+
+    setattr(paused_in, method, see_and_be_paused)
+    with pytest.raises(RunError, match="another provisioner took this farm over"):
+        world.looks(1, service)
+    assert (world.farm.told, world.backend.boxes, world.farm.memory) == (told, boxes, memory)
+    assert world.backend.tended == tended + (what != "hosts")
+
+
 def test_orphans_are_found_and_removed(world):
     """Left by a former farm, or of a pool that the scenario does not have."""
     world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="p")

@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from farm.core.commands import StartJob
+from farm.core.model import Builder, Job
+from farm.live.settings import LiveSettings
+from farm.live.wire.messages import Play
+from farm.live.wire.reporter import Reporter
 from workers import lifecycle
 from workers.agenda import Agenda
+from workers.host import BuilderHost
 from workers.journal import AttemptJournal, read_journals
 
 
@@ -21,7 +27,7 @@ class DefectError(Exception):
     """What an action of the agenda raises."""
 
 
-def broken(_: float = 0.0) -> None:
+def broken(*_: object) -> None:
     """Fail."""
     raise DefectError
 
@@ -75,6 +81,44 @@ def test_a_host_ends_with_its_threads(
     thread.join(30.0)
     assert sent == [(os.getpid(), signal.SIGTERM)]
     assert "Defect" in caplog.text
+
+
+def break_agenda(host: BuilderHost, _: pytest.MonkeyPatch) -> None:
+    """Let the agenda's thread end in a moment."""
+    host._agenda.after(0.1, broken)
+
+
+def break_reporter(_: BuilderHost, patch: pytest.MonkeyPatch) -> None:
+    """Let the reporter's thread end with the next report."""
+    patch.setattr(Reporter, "_add", broken)
+
+
+@pytest.mark.parametrize("break_down", [break_agenda, break_reporter])
+@pytest.mark.parametrize("is_leaving", [False, True], ids=["working", "leaving"])
+def test_a_broken_host_does_not_wait_for_its_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+    ended: list[type[BaseException]],
+    break_down: Callable[[BuilderHost, pytest.MonkeyPatch], None],
+    *,
+    is_leaving: bool,
+) -> None:
+    """No thread ends them, or reports it: it was silent for all of its drain time."""
+    settings = LiveSettings(redis_url="redis://127.0.0.1:1/0", drain_time=3600.0)
+    monkeypatch.setattr(Reporter, "_add", lambda *_: None)
+    host = BuilderHost(settings, pid=1)
+    host.start()
+    host.play(Play(builder=Builder(id="b", pool="p", index=1)))
+    host.start_attempt(StartJob(Job(id="j", service_time=7200.0), 1, "b", 0))
+    closing = threading.Thread(target=host.close, daemon=True)
+    if is_leaving:
+        closing.start()
+        wait_for(lambda: host._leaving)
+    break_down(host, monkeypatch)
+    wait_for(lambda: ended == [DefectError])
+    if not is_leaving:
+        closing.start()
+    closing.join(30.0)
+    assert not closing.is_alive()
 
 
 def test_a_journal_on_a_full_disk_has_gaps(

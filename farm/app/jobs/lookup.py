@@ -50,6 +50,17 @@ def ids_given(given: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(given) if name]
 
 
+def catch_up(client: FarmClient) -> None:
+    """Wait until the farm has read what was submitted; warn if that takes too long.
+
+    A farm in which as many jobs wait as are allowed reads no more.
+    """
+    try:
+        client.catch_up()
+    except ServerError as error:
+        FarmConsole(stderr=True).print(f"warning: {error}")
+
+
 def live_of(client: FarmClient, names: list[str]) -> tuple[list[str], int]:
     """Return which of these have not ended, and how many have; InputError for an unknown one."""
     over = client.known(names)

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.lookup import ids_given, live_of
+from farm.app.jobs.lookup import catch_up, ids_given, live_of
 from farm.app.long_running.farm_place import check_fair_share, reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
@@ -58,13 +58,16 @@ def cancel(
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
     with reach(redis, folder) as client:
         warn_if_unattended(client)
+        if not job_ids:
+            catch_up(client)
         if invocation is not None:
             check_fair_share(client, "--invocation")
             path = tuple(invocation.strip("/").split("/"))
             client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
             names, ended = [], 0
         elif filtered:
-            found = wanted.found(client, stable=False)
+            # not group by group: a job may leave one that is read later for one that was
+            found = wanted.found(client, stable=True)
             names, ended = [one.job.id for one in found], 0
         else:
             names, ended = live_of(client, ids_given(job_ids or ()))

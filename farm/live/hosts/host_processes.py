@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 import time
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import IO, Self
 
@@ -16,9 +18,15 @@ from farm.metrics.targets import forget_host
 from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.log_files import last_line
 
+log = logging.getLogger(__name__)
+
 STOP_TIMEOUT = 5.0
 #: a host that ends this soon after its start is broken; restarting it would not help
 TOO_SOON = 3.0
+#: a host that the scheduler has not known for so long will not come (back) by itself (real seconds)
+MISSING_TIME = 60.0
+#: after a longer pause between two looks nothing is known of the time between them (real seconds)
+LONGEST_PAUSE = 10.0
 #: builders per host process, before another process is worth its start-up
 BUILDERS_PER_HOST = 200
 
@@ -90,8 +98,34 @@ class HostProcess:
                 cord.close()
 
 
+class MissingHosts:
+    """Finds hosts whose processes live, but that the scheduler does not know.
+
+    Such a host hangs, or takes no commands: so it is not reached by the one to begin a new life.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._looked_at = 0.0
+
+    def overdue(self, alive: Iterable[str], known: Container[str], now: float) -> str | None:
+        """Return a host to be replaced, if there is one; ``now`` is real time (monotonic).
+
+        One at a time: on a slow machine the others may yet come, and get as long again.
+        """
+        if now - self._looked_at > LONGEST_PAUSE:
+            self._since.clear()
+        self._looked_at = now
+        self._since = {name: self._since.get(name, now) for name in alive if name not in known}
+        for name, since in self._since.items():
+            if now - since > MISSING_TIME:
+                self._since.clear()
+                return name
+        return None
+
+
 class HostProcesses:
-    """The builder hosts of a run; one that dies is replaced. Used from one thread.
+    """The builder hosts of a run; one that dies or hangs is replaced. Used from one thread.
 
     Args:
         settings: those of the farm; each host gets a different name.
@@ -104,6 +138,7 @@ class HostProcesses:
         self._count = count
         self._folder = folder
         self._made = 0
+        self._missing = MissingHosts()
         self.alive: list[HostProcess] = []
 
     def __enter__(self) -> Self:
@@ -124,8 +159,16 @@ class HostProcesses:
         """The settings of their farm."""
         return self._settings
 
-    def check(self) -> None:
-        """Replace hosts that died; raises RunError if that does not help."""
+    def check(self, known: Container[str]) -> None:
+        """Replace hosts that died, and end one that is missing from those that the scheduler knows.
+
+        Raises RunError if that does not help.
+        """
+        missing = self._missing.overdue([p.name for p in self.alive], known, time.monotonic())
+        for process in self.alive:
+            if process.name == missing:
+                log.warning("builder host %s is missing: replaced", missing)
+                process.kill()
         for process in [p for p in self.alive if p.exit_code is not None]:
             self.alive.remove(process)
             process.close()

@@ -83,6 +83,9 @@ class Lease:
         self._read = self._highest = 0
         #: until when an absent lease is left to a holder that may live; None: before the first look
         self._not_before: float | None = None
+        #: when it runs out on the server at the earliest (monotonic)
+        self._runs_out_at = 0.0
+        self._renewal = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         #: another process took over
@@ -159,7 +162,9 @@ class Lease:
             pipe.multi()
             self._set(pipe)
             set_charge(pipe, self._keys.fence, taken)
+            asked_at = time.monotonic()
             pipe.execute()
+        self._runs_out_at = asked_at + self._time
         self._epoch = taken.epoch
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
@@ -190,6 +195,18 @@ class Lease:
         if self.lost:
             raise DeposedError
 
+    def is_held(self) -> bool:
+        """Return whether no other process can have taken it; raises redis errors.
+
+        Asks the server only if it may have run out, as after a pause of this process.
+        """
+        if not self.lost and time.monotonic() >= self._runs_out_at:
+            try:
+                self._renew()
+            except redis.WatchError as error:  # a broken connection, too: the next time will tell
+                raise redis.ConnectionError(str(error)) from None
+        return not self.lost
+
     def release(self) -> None:
         """Stop refreshing and release the farm if it is still held."""
         self._stop.set()
@@ -213,9 +230,15 @@ class Lease:
         while not self._stop.wait(self._time / 4):
             # a server that is away, or still reads what it had: the next time will tell
             with contextlib.suppress(redis.RedisError):
-                self.lost = not self._refresh()
-                if self.lost:
-                    return
+                self._renew()
+            if self.lost:
+                return
+
+    def _renew(self) -> None:
+        with self._renewal:  # two would disturb each other
+            asked_at = time.monotonic()
+            self.lost = not self._refresh()
+            self._runs_out_at = asked_at + self._time
 
     def _refresh(self) -> bool:
         """Extend the lease, even if it has expired or was deleted, unless another has taken it."""

@@ -91,6 +91,11 @@ class Reporter:
         """Begin to send."""
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def put(self, report: Report) -> None:
         """Queue one report."""
         with self._changed:

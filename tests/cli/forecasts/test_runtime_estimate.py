@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import parse_scenario
 
-SCENARIO = {
+SCENARIO: dict[str, Any] = {
     "name": "learned",
     "pools": [
         {"name": "slow", "platform": {"processor": "amd64"}, "builders": 1},

@@ -23,6 +23,7 @@ from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
 from farm.processes.identity import process_space
+from tests.fixtures.leases import watching
 from tests.fixtures.ports import own_port
 
 
@@ -182,6 +183,39 @@ class TestRealServer:
         assert lease.lost
         lease.release()
         assert client.get(keys.lease) == b"another scheduler"
+
+    @pytest.mark.parametrize("is_taken", [True, False])
+    def test_a_holder_that_was_paused_asks_whether_it_is_one(self, client, keys, is_taken):
+        """Its thread was paused as well, and has noticed nothing yet."""
+        holder, successor = Lease(client, keys), watching(client, keys)
+        assert holder.try_to_take(client) is not None
+        assert holder.is_held()
+        holder._stop.set()  # the pause
+        holder._thread.join(30.0)
+        client.delete(keys.lease)
+        holder._runs_out_at = time.monotonic()
+        if is_taken:
+            assert successor.try_to_take(client) is not None
+        assert holder.is_held() is not is_taken
+        assert holder.lost is is_taken
+        holder.release()
+        successor.release()
+
+    def test_a_holder_that_cannot_ask_does_not_know(self, client, keys, monkeypatch):
+        """A broken connection looks like another holder: it is trouble that passes."""
+        holder = Lease(client, keys)
+        assert holder.try_to_take(client) is not None
+
+        def broken() -> None:
+            raise redis.WatchError("A ConnectionError occurred while watching keys")
+
+        with monkeypatch.context() as trouble:
+            trouble.setattr(client, "pipeline", broken)
+            holder._runs_out_at = time.monotonic()
+            with pytest.raises(redis.ConnectionError):
+                holder.is_held()
+        assert holder.is_held()
+        holder.release()
 
     def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys):
         """A connection that breaks between two commands raises a WatchError: not the end."""
