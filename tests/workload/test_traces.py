@@ -245,6 +245,9 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
         read(write("a.swf", "9 0 -1 5 1" + " -1" * 9 + " 1e12 -1 -1 -1"), fields={"level": "queue"})
     with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
         read(write("a.swf", SWF), fields={"team": "grup"})
+    for name in ("a.dat", "datastore.json", "b.json"):
+        with pytest.raises(TraceError, match=r"found with format .*; allowed: with swf, csv"):
+            read(write(name, dat(*DAT)), fields={"kind": "nonsense"})
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))
