@@ -252,6 +252,7 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         policy=scenario.scheduling.policy,
         window=window,
         ends_at=None if phases is None else phases.ends_at,
+        until=scenario.ends_at,
         fair_share=scenario.scheduling.fair_share,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
         bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},

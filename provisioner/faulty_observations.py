@@ -24,6 +24,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     at: float
     waiting_jobs: int
     running_jobs: int
+    cleaning_slots: int
     waiting_work: float
     oldest_wait_time: float
     next_slot_time: float | None
@@ -74,7 +75,7 @@ class WithFaultyObservations:
     def _told(self, snapshot: PoolSnapshot, old: Seen) -> PoolSnapshot:
         digest = hashlib.blake2b(f"{self._seed} {snapshot.at!r}".encode(), digest_size=8).digest()
         if int.from_bytes(digest) < self._wrong * 2**64:
-            old = Seen(old.at, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)
+            old = Seen(old.at, 0, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)
         busy = round(old.busy_share * snapshot.joined)
         return msgspec.structs.replace(
             snapshot,
@@ -83,6 +84,7 @@ class WithFaultyObservations:
             oldest_wait_time=old.oldest_wait_time,
             next_slot_time=old.next_slot_time,
             running_jobs=min(old.running_jobs, busy * snapshot.slots),
+            cleaning_slots=min(old.cleaning_slots, busy * snapshot.slots),
             busy=busy,
             idle=snapshot.joined - busy,
         )
@@ -94,6 +96,7 @@ def _seen(snapshot: PoolSnapshot) -> Seen:
         snapshot.at,
         snapshot.waiting_jobs,
         snapshot.running_jobs,
+        snapshot.cleaning_slots,
         snapshot.waiting_work,
         snapshot.oldest_wait_time,
         snapshot.next_slot_time,

@@ -228,8 +228,7 @@ class Scheduler:
         slot = state.slots[event.slot]
         if not slot.cleaning:
             raise StaleEventError
-        slot.cleaning = False
-        self.dispatcher.slot_ready(slot, state, event.at, commands)
+        self.dispatcher.slot_cleaned(slot, event.at, commands)
 
     def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
         if not (state.timed or state.busy or state.draining):
@@ -284,6 +283,7 @@ class Scheduler:
         pool.builders -= 1
         pool.slots -= len(state.slots)
         pool.busy_slots -= state.busy
+        pool.cleaning_slots -= sum(slot.cleaning for slot in state.slots)
         pool.stopping -= state.retired
         if state.accepts:
             pool.closes(state)

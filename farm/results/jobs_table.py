@@ -168,7 +168,7 @@ def _table(
         "outcome": _texts(OUTCOMES, ends.outcome),
         "attempts": ends.attempts,
         "builder": _texts(builders, ends.builder),
-        "waiting_time_s": ends.started_at - ends.arrived_at,
+        "waiting_time_s": ends.waiting_time,
         "service_time_s": np.where(ends.builder < 0, np.nan, ends.finished_at - ends.started_at),
         "response_time_s": response_time,
         "stretch": response_time / np.where(alone > 0, alone, np.nan),

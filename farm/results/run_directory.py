@@ -24,7 +24,7 @@ from farm.core.errors import InputError, RunError, file_access
 from farm.core.json_names import json_name
 from farm.results.jobs_csv import read_jobs, write_jobs
 from farm.results.jobs_table import JobTable, tables_of
-from farm.results.log.reader import Entry, read_log
+from farm.results.log.reader import Entry, last_instant, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
 from farm.scenario import Scenario, load_scenario
@@ -210,6 +210,11 @@ class Run:
     def entries(self) -> Iterator[Entry]:
         """Yield the entries of the event log."""
         return read_log(self.path / EVENTS)
+
+    @cached_property
+    def ended_at(self) -> float:
+        """Farm time of the last event, which may come after the last job's end."""
+        return last_instant(self.path / EVENTS)
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import yaml
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.descriptions import describe
+from farm.scenario.file.document import document_text
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
@@ -139,8 +139,7 @@ class Scenario(Section):
 
     def to_yaml(self) -> str:
         """Return the scenario as a file that loads into the same scenario (nothing left out)."""
-        data = self.model_dump(mode="json", exclude_none=True)
-        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+        return document_text(self.model_dump(mode="json", exclude_none=True))
 
 
 def scenario_schema() -> dict[str, Any]:

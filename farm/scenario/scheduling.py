@@ -147,6 +147,10 @@ class Scheduling(Section):
                 f"found {len(self.stickiness)} stickiness limits for {len(self.fair_share)} "
                 "fair_share keys; allowed: at most one a level"
             )
+        if self.weights and not self.fair_share:
+            raise ValueError(
+                "found weights without fair_share, whose invocations they are for; allowed: both"
+            )
         return self
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
@@ -140,15 +141,24 @@ def _recorded(
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")
     platform = _check_platforms(scenario, options, records, where)
-    keep = records.ids and len(scenario.workload) == 1
-    keep = keep and format_of(path, options.format) == "csv"
+    alone = len(scenario.workload) == 1
+    keep = records.ids and alone and format_of(path, options.format) == "csv"
     if not keep:
         records = records._replace(ids=_padded(records.ids))
+    if not alone:
+        details = [_with_own_matrix(one, prefix) for one in records.details or ()]
+        records = records._replace(details=details or None)
 
     def prefixed(number: int) -> str:
         return f"{prefix}-{records.name(number)}"
 
     return trace_jobs(records, options, records.name if keep else prefixed, platform, streams)
+
+
+def _with_own_matrix(details: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a job's fields, its matrix apart from those of other sources."""
+    matrix = details.get("matrix")
+    return {**details, "matrix": f"{prefix}-{matrix}"} if matrix else details
 
 
 def _padded(ids: list[str] | None) -> list[str] | None:

@@ -22,7 +22,9 @@ from farm.scenario.workload import Generator
 def generated(
     scenario: Scenario, options: Generator, where: str, prefix: str, dice: random.Random
 ) -> Iterator[Job]:
-    """Yield the jobs that the function of a ``generator`` source makes; ids begin with ``prefix``.
+    """Yield the jobs that the function of a ``generator`` source makes.
+
+    Ids and names of matrices begin with ``prefix``.
 
     Raises ScenarioError for a function that does not exist, or that raises.
     """
@@ -30,7 +32,12 @@ def generated(
     checked_arguments(function, 1, f"{where}.function", f"{options.function}(dice)")
     made = _guarded(function, dice, f"{where}.function: {options.function}")
     jobs = sound_jobs(made, scenario, where)
-    return (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in jobs)
+    return (_prefixed(job, prefix) for job in jobs)
+
+
+def _prefixed(job: Job, prefix: str) -> Job:
+    matrix = job.matrix and f"{prefix}{job.matrix}"
+    return msgspec.structs.replace(job, id=f"{prefix}{job.id}", matrix=matrix)
 
 
 def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:

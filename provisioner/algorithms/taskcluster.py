@@ -42,7 +42,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
         desired, start, stop, pending = plan(snapshot, snapshot.slots, *self.estimator)
         if self.compatibility is not None:
             return ScalingPlan(desired, start, stop, f"{pending} pending in workers")
-        why = f"{pending} jobs beyond {snapshot.free_slots} idle slots"
+        why = f"{pending} jobs beyond {snapshot.free_slots + snapshot.cleaning_slots} idle slots"
         return ScalingPlan(desired, start, stop, why)
 
     @property

@@ -171,7 +171,10 @@ SWF = "".join(
 )
 OPEN = """{"duration": 9000, "events": [[0, "task-created", "a"], [0, "task-created", "b"],
 [5, "task-started", "a", "w"], [2005, "task-resolved", "a"]]}"""
-CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\n2,,cancelled\n"
+#: as in a run's jobs.csv: with platform_grace a job fails without ever running
+NEVER_RAN = (
+    "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\n2,,failed\n3,,lost\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ CANCELLED = "submitted_at_s,service_time_s,outcome\n0,5,succeeded\n1,,cancelled\
             ],
         ),
         ("datastore.json", OPEN, ["left out: 1 row of tasks that did not end"]),
-        ("t.csv", CANCELLED, ["left out: 2 rows cancelled before running"]),
+        ("t.csv", NEVER_RAN, ["left out: 3 rows of jobs that never ran"]),
     ],
 )
 def test_a_run_reports_which_parts_of_its_traces_it_left_out(
@@ -212,11 +215,11 @@ def test_a_run_reports_which_parts_of_its_traces_it_left_out(
 def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
     """The same remark, before those about the run itself."""
     path = tmp_path / "t.csv"
-    path.write_text(CANCELLED, encoding="utf-8")
+    path.write_text(NEVER_RAN, encoding="utf-8")
     pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
     scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}], "live": {"speed": 20}}
     remarks = farm.run(scenario).summary["remarks"]
-    assert remarks[0] == f"{path}: left out: 2 rows cancelled before running"
+    assert remarks[0] == f"{path}: left out: 3 rows of jobs that never ran"
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,28 @@ def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any], en
     compare(case, found, {"sim", "capacity", "load", "workers_of_its_heap"})
 
 
+@pytest.mark.parametrize("compatibility", [None, "taskcluster"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_worker_between_two_tasks_counts_as_idle(engine: str, compatibility: str | None) -> None:
+    """The task that comes at 30 s waits for the one worker, which began at 3.3 s and rests 30 s.
+
+    The original resolves a task before its ``interTaskDelay``, and counts claimed tasks.
+    """
+    estimate = {**ESTIMATE, "compatibility": compatibility}
+    tasks = {"every": "30s", "count": 2, "service_time": "20s"}
+    scenario = parse_scenario(
+        {
+            "phases": {"run": "5m"},
+            "pools": [{**pool("2.3s", "15m", estimate), "inter_job_time": "30s"}],
+            "workload": [{"arrivals": tasks}],
+            "scheduling": {"compatibility": "taskcluster"},
+        }
+    )
+    summary, _ = play(scenario, engine)
+    assert summary.builders.requested == 1
+    assert summary.waiting_time.max == pytest.approx(3.3 + 20 + 30 - 30)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.conformance("taskcluster")

@@ -7,8 +7,6 @@ import pytest
 
 from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
-from farm.core.pools.algorithm import PoolSnapshot
-from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.core.state.restore import restored
@@ -332,44 +330,3 @@ def test_jobs_that_share_an_execution_fail_together(ledger):
     farm.submit("a", platform=ODD, action="A")
     farm.submit("b", platform=ODD, action="A")
     assert farm.arrivals_end() == ["end a cancelled", "end b cancelled"]
-
-
-# --- what algorithms see --------------------------------------------------------------------
-
-
-def test_a_snapshot_counts_every_builder_once(ledger):
-    """Idle (including broken ones), busy, booting, draining and stopping ones."""
-    spec = planned(slots=2)
-    farm = ledger(pools=[spec, planned(name="other")])
-    for name in ("busy", "draining"):
-        farm.join(name, slots=2)
-        farm.submit(f"{name} 1", f"{name} 2")
-    farm.drain("draining")
-    farm.join("stopping", slots=2)
-    farm.drain("stopping", retire=True)
-    farm.join("elsewhere", pool="other", processors=("odd",))
-    farm.drain("elsewhere")
-    farm.join("failed boot", slots=2, takes_jobs=False)
-    farm.plan(start=1)
-    farm.submit("waits")
-    farm.submit("odd", platform=ODD)
-    seen = PoolObserver(farm.scheduler, spec).look(99.0)
-    assert seen == PoolSnapshot(
-        pool="p", at=99.0, slots=2, idle=1, busy=1, booting=1, draining=1, stopping=1,
-        waiting_jobs=1, running_jobs=2, draining_jobs=2,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("started_at", [0.0, 1.0])
-def test_a_job_that_started_at_the_beginning_is_nearly_over_too(ledger, started_at):
-    """The instant 0 is an instant like any other: nine tenths of the job have passed."""
-    farm = ledger()
-    for happen in (
-        lambda: farm.join("b"),
-        lambda: farm.submit(farm.job("a", 100.0)),
-        lambda: farm.started("a"),
-    ):
-        farm.at = started_at
-        happen()
-    observer = PoolObserver(farm.scheduler, fixed(), closely=True)
-    assert observer.look(started_at + 90.0).next_slot_time == 10.0

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import farm
+from farm.app.recorded.run_recorder import RunRecorder
+from farm.core.events import BuilderJoined
+from farm.core.model import Builder
+from farm.results.summary.costs import Bill
+from farm.scenario import parse_scenario
 
 
 def two_platforms(**pool: Any) -> dict[str, Any]:
@@ -54,6 +60,22 @@ def test_a_billing_unit_is_billed_whole() -> None:
     assert summary["cost"] == pytest.approx(2.0)
 
 
+def test_a_builder_of_no_time_pays_a_unit() -> None:
+    """Requested, and at once the run is over: at least one unit is billed."""
+    load = {"every": "1s", "count": 1, "service_time": "0s"}
+    pool = {"name": "p", "platform": {"processor": "a"}, "builders": 1, "billing_unit": "1h"}
+    summary = farm.simulate({"pools": [pool], "workload": [{"arrivals": load}]}).summary
+    assert (summary["builder_time_s"], summary["cost"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("used", "paid"), [(3600.000000000002, 3600.0), (3600.001, 7200.0), (3599.0, 3600.0)]
+)
+def test_a_whole_unit_is_not_two(used: float, paid: float) -> None:
+    """A life of an hour from 0.7 s on is 2e-12 s longer, as floating point has it."""
+    assert Bill(unit_time=3600.0).paid_time(np.array([used])).tolist() == [paid]
+
+
 def test_a_pools_users_pay_for_it() -> None:
     """Three quarters of the work pay three quarters, and the parts add up to the whole."""
     summary = farm.simulate(two_platforms()).summary
@@ -78,3 +100,38 @@ def test_parts_add_up_in_the_run_phase() -> None:
         assert rate == pytest.approx(summary["throughput_per_s"])
     time = sum(one["builder_time_s"] for one in summary["pools"].values())
     assert time == pytest.approx(summary["builder_time_s"])
+
+
+#: the last job ends in the second minute of an hour
+SHORT_LOAD: dict[str, Any] = {
+    "phases": {"ramp_up": "10m", "run": "1h"},
+    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
+    "workload": [{"arrivals": {"start": "10m", "every": "10s", "count": 5, "service_time": "20s"}}],
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+def test_builders_are_there_until_the_phases_end(engine: str) -> None:
+    """Also when nothing happens any more: two builders for an hour, 100 s of work."""
+    if engine == "fast":
+        pytest.importorskip("numba")
+    summary = farm.simulate(SHORT_LOAD, engine=engine).summary
+    assert summary["builder_time_s"] == 7200.0
+    assert summary["cost"] == pytest.approx(2.0)
+    assert summary["utilization"] == pytest.approx(100 / 7200)
+    assert summary["idle_share"] == pytest.approx(1 - 100 / 7200)
+
+
+@pytest.mark.parametrize(
+    ("end", "spans"),
+    [({}, (3600, 3500)), ({"until": 900.0}, (300, 200)), ({"state": "interrupted"}, (100, 0))],
+)
+def test_a_run_that_ends_before_its_phases_pays_until_then(
+    end: dict[str, Any], spans: tuple[int, int]
+) -> None:
+    """With ``duration`` until that instant, interrupted until its last event."""
+    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None)
+    for name, at in (("b", 0.0), ("c", 700.0)):
+        recorder.observers[0](BuilderJoined(at, Builder(id=name, pool="p", index=1)), [])
+    summary = recorder.finish("test", **end).summary
+    assert summary["builder_time_s"] == sum(spans)

@@ -158,6 +158,27 @@ def test_a_run_is_placed_away_from_live_metrics(export, run: Path, tmp_path: Pat
     )
 
 
+def test_a_runs_tail_without_jobs_is_in_the_past_too(farm, tmp_path: Path):
+    """Builders are lost and replaced for three days after the last job: a sample a minute."""
+    scenario = tmp_path / "tail.yaml"
+    scenario.write_text(
+        "phases: {run: 3d}\n"
+        "pools: [{name: p, platform: {processor: a}, builders: 1, losses: {rate: 1/h}}]\n"
+        "workload: [{arrivals: {every: 1s, count: 5, service_time: 1s}}]\n"
+    )
+    run, text = tmp_path / "run", tmp_path / "text"
+    assert farm("simulate", scenario, "--quiet", "--out", run).code == 0
+    assert farm("export", run, "--format", "openmetrics", "-o", text).code == 0
+    present = [
+        line for line in text.read_text().splitlines() if line.startswith("farm_jobs_running")
+    ]
+    at = sorted({float(line.rpartition(" ")[2]) for line in present})
+    made = datetime.fromisoformat(json.loads((run / "meta.json").read_text())["ended"]).timestamp()
+    assert at[-1] < made - 3 * 3600 + 60
+    assert at[0] % (24 * 3600) == 0
+    assert 60 * 60 < len(at) <= 3 * 24 * 60
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [("pdf", "allowed: csv, swf, batsim, taskcluster, openmetrics"), ("csv", "exists already")],

@@ -103,6 +103,18 @@ def test_an_execution_that_serves_several_jobs_is_busy_once() -> None:
     assert (summary.utilization, summary.attempts) == (1.0, 1)
 
 
+def test_a_job_that_joins_a_running_execution_has_not_waited() -> None:
+    """Its execution began before it arrived: that is no negative time of waiting."""
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 2}
+    load = {"every": "1s", "count": 1, "service_time": "1s"}
+    twins = [farm.Job(id=name, arrived_at=at, service_time=20.0, action="x")
+             for name, at in (("first", 0.0), ("joins", 15.0))]  # fmt: skip
+    result = farm.simulate({"pools": [pool], "workload": [{"arrivals": load}]}, jobs=twins)
+    assert result.jobs["response_time_s"].tolist() == [20.0, 5.0]
+    assert result.jobs["waiting_time_s"].tolist() == [0.0, 0.0]
+    assert result.summary["waiting_time_s"]["mean"] == 0.0
+
+
 def test_fairness_is_over_the_teams_mean_stretch(summary: Summary) -> None:
     """Red's mean stretch is 2.25, blue's 1.5."""
     assert summary.fairness_index == pytest.approx(jain_index([2.25, 1.5]))

@@ -38,6 +38,8 @@ CHANGES = [
     ("name: small", "live: {heartbeat: 3s, lost_after: 5s}", ":1: live: found lost_after 5 with "
      "heartbeat 3; allowed: two heartbeats or more"),
     ("policy: sjf", "stickiness: [1, 2, 3]", ":18: scheduling: found 3 stickiness limits for 2"),
+    ("fair_share: [team, user]", "weights: {web: 2}", ":18: scheduling: found weights without "
+     "fair_share"),
     ("policy: sjf", "retries: -1", ":19: scheduling.retries: found -1; allowed: 0 or more"),
     ("boot_time: 30s", "boot_time: 5 parsecs", ":7: pools.linux.boot_time: found '5 parsecs'; "
      "allowed: seconds, or numbers with units"),

@@ -8,6 +8,7 @@ import yaml
 
 from farm.core.model import Platform
 from farm.scenario import load_scenario, parse_scenario, scenario_schema
+from farm.scenario.file.document import parse_document
 from farm.scenario.section import Section
 
 Write = Callable[..., Path]
@@ -36,6 +37,19 @@ def test_it_is_written_as_resolved_and_reads_back_the_same(write: Write) -> None
     for path in (write(), write().with_name("over.yaml")):
         scenario = load_scenario(path)
         assert parse_scenario(yaml.safe_load(scenario.to_yaml())) == scenario
+
+
+@pytest.mark.parametrize(
+    "text", ["1e3", "1.5e3", "4e-3", ".5e3", "+1e3", "08", "1:30", "yes", "~", "1.", "-"]
+)
+def test_a_text_like_a_number_stays_a_text(text: str) -> None:
+    """Written as resolved, and read by this project or another YAML 1.1 reader."""
+    pool = {"name": "p", "builders": 1, "platform": {"processor": "amd64"}, "labels": {text: text}}
+    work = {"arrivals": {"every": "1s", "count": 1, "service_time": 1e-7}}
+    scenario = parse_scenario({"name": "12e4567", "pools": [pool], "workload": [work]})
+    written = scenario.to_yaml()
+    assert parse_scenario(parse_document(written, "scenario.yaml")) == scenario
+    assert yaml.safe_load(written)["pools"][0]["labels"] == {text: text}
 
 
 def test_extends_merges_mappings_and_pools_and_replaces_lists(write: Write) -> None:

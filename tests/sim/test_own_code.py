@@ -204,14 +204,22 @@ def test_a_broken_generator_is_one_message(page: Path, code: str, said: str) -> 
 
 
 def test_several_sources_keep_apart(page: Path) -> None:
-    """A generator's ids get a prefix beside other sources."""
+    """A generator's ids and matrices get a prefix beside other sources."""
+    (page / "twins.py").write_text(
+        "import farm\n\n\ndef twins(dice):\n"
+        '    yield farm.Job(id="a", service_time=1, matrix="m")\n'
+        '    yield farm.Job(id="b", service_time=1)\n'
+    )
     document = {
         "phases": {"run": "1m"},
         "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 30}],
         "workload": [
             {"generator": {"function": "load:bursts", "name": "burst"}},
+            {"generator": {"function": "twins:twins"}},
             {"arrivals": {"every": "20s", "count": 2, "service_time": "5s"}},
         ],
     }
-    names = farm.simulate(document).jobs["job_id"].tolist()
-    assert {name.partition("-")[0] for name in names} == {"burst", "amd64"}
+    jobs = farm.simulate(document).jobs
+    names = jobs["job_id"].tolist()
+    assert {name.partition("-")[0] for name in names} == {"burst", "twins", "amd64"}
+    assert set(jobs["matrix"].tolist()) == {"", "twins-m"}

@@ -10,7 +10,7 @@ from farm.core.errors import ScenarioError
 from farm.core.model import Job, Platform
 from farm.workload import batches, build_jobs, stream
 
-from .conftest import ScenarioOf
+from .conftest import ScenarioOf, Write
 
 
 def arrivals(**keys: Any) -> dict[str, Any]:
@@ -107,6 +107,19 @@ def test_ids_are_unique_across_sources(scenario_of: ScenarioOf) -> None:
     jobs = list(build_jobs(scenario_of(*sources)))
     assert len({job.id for job in jobs}) == 15
     assert {job.id[:-7] for job in jobs} == {"amd64.2", "amd64.3", "amd64"}
+
+
+def test_matrices_are_apart_across_sources(scenario_of: ScenarioOf, write: Write) -> None:
+    """Two recordings number their jobs alike; fail-fast of one matrix must not cancel another's."""
+    for name in ("a.swf", "b.swf"):
+        write(name, f"1 0 -1 10 2 {'-1 ' * 13}\n")
+    write("c.csv", "submitted_at_s,service_time_s,matrix\n0,10,1\n0,10,\n")
+    swf, other, csv = (
+        {"trace": {"path": path, "parallel": "split"}} for path in ("a.swf", "b.swf", "c.csv")
+    )
+    jobs = build_jobs(scenario_of(swf, other, csv))
+    assert [job.matrix for job in jobs] == ["a-1", "a-1", "b-1", "b-1", "c-1", None]
+    assert [job.matrix for job in build_jobs(scenario_of(swf))] == ["1", "1"]
 
 
 def test_jobs_are_made_one_by_one(scenario_of: ScenarioOf) -> None:

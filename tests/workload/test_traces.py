@@ -212,7 +212,7 @@ BAD = [
     ("a.csv", "submitted_at_s,service_time_s,job_id\n1,2,a\n1,2,a", "a.csv: job_id: found 'a' twi"),
     ("a.csv", "submitted_at_s,service_time_s,heavy\n1,2,maybe", "a.csv:2: heavy: found 'maybe'; a"),
     ("a.csv", "submitted_at_s,service_time_s,level\n1,2,1.5", "a.csv:2: level: found '1.5'; allow"),
-    ("a.csv", "submitted_at_s,service_time_s,priority\n1,2,2e9", "a.csv:2: priority: found '2e9'"),
+    ("a.csv", "submitted_at_s,service_time_s,priority\n1,2,3e9", "a.csv:2: priority: found '3e9'"),
     ("a.csv", "submitted_at_s,service_time_s,attributes\n1,2,{", "a.csv:2: attributes: found '{'"),
     ("a.csv", "submitted_at_s,service_time_s,platform\n1,2,a/b", "a.csv:2: platform: found 'a/b'"),
     ("a.csv", b"\xff", "a.csv: byte 0 is not UTF-8 text"),
@@ -245,6 +245,9 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
         read(write("a.swf", "9 0 -1 5 1" + " -1" * 9 + " 1e12 -1 -1 -1"), fields={"level": "queue"})
     with pytest.raises(TraceError, match=r"fields\.team: found 'grup'; did you mean group"):
         read(write("a.swf", SWF), fields={"team": "grup"})
+    for name in ("a.dat", "datastore.json", "b.json"):
+        with pytest.raises(TraceError, match=r"found with format .*; allowed: with swf, csv"):
+            read(write(name, dat(*DAT)), fields={"kind": "nonsense"})
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))

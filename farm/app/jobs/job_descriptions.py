@@ -32,7 +32,7 @@ def row_of(job: KnownJob) -> dict[str, Any]:
         began = job.started_at
         row |= {
             "finished_at_s": job.finished_at,
-            "waiting_time_s": None if began is None else began - arrived,
+            "waiting_time_s": None if began is None else max(0.0, began - arrived),
             "response_time_s": job.finished_at - arrived,
             "cause": job.cause.value,
             "reason": job.reason,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Self, TextIO
 
 import msgspec
-import numpy as np
 
 from farm.app.recorded.replays import SameCommands, scheduler_like
 from farm.assembly import pool_specs
@@ -49,7 +48,7 @@ class Place(msgspec.Struct, frozen=True):
         It is the last one from which the run ended so long before it was made that no live
         metrics of a Prometheus can be in danger. Raises InputError for years beyond 1 to 9999.
         """
-        length = float(np.nanmax(run.jobs["finished_at_s"], initial=0.0))
+        length = run.ended_at
         if began is None:
             made = datetime.fromisoformat(run.meta.ended or run.meta.started).timestamp()
             began = (made - IN_MEMORY - length) // DAY * DAY

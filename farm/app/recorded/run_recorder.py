@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
+
+import msgspec
 
 from farm.app.recorded.result import Result
 from farm.assembly import run_info
@@ -96,15 +99,19 @@ class RunRecorder:
         records: RunRecords | None = None,
         state: RunState = "finished",
         warnings: Sequence[str] = (),
+        until: float = math.inf,
     ) -> Result:
         """Close the files and return what the run came to.
 
-        ``records``: of a run that had no observers.
+        ``records``: of a run that had no observers. ``until``: when it ended, if its phases end
+        later; an interrupted run ended with its last event.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()
         records = records or self._recorder.records()
         info = run_info(self._scenario, self._world, engine)
+        until = 0.0 if state == "interrupted" else min(until, info.until)
+        info = msgspec.structs.replace(info, until=until)
         if self._world == "live":
             self._remarks += too_fast(records, self._scenario.live.speed)
         summary = summarise(records, info, wall_time, warnings, self._remarks)

@@ -92,6 +92,7 @@ def live_run(
         ended.engine,
         state="interrupted" if ended.interrupted else "finished",
         warnings=complaints(farm.scheduler, algorithms.values()),
+        until=load_ends_at,
     )
 
 

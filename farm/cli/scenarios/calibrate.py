@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
-import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
@@ -28,12 +27,10 @@ from farm.results.figures.lines import Figure, write_figures
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration import Calibration, Read, read_calibration
+from farm.scenario.file.document import document_text
 from farm.terminal.options import AsJson, Quiet, seconds_of
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
-
-#: how a saved calibration is laid out
-YAML: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 100}
 
 
 class ReferenceJob(StrEnum):
@@ -152,7 +149,7 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     data = found.model_dump(mode="json")
     if output is not None:
         as_json = output.suffix == ".json"
-        text = json.dumps(data, indent=2) if as_json else yaml.safe_dump(data, **YAML)
+        text = json.dumps(data, indent=2) if as_json else document_text(data)
         with file_access(f"--output: {output}"):
             output.write_text(text, encoding="utf-8")
     if plot is not None:

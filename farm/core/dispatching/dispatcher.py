@@ -158,8 +158,15 @@ class Dispatcher:
         builder = slot.builder
         if builder.builder.cleans:
             slot.cleaning = True
+            builder.pool.cleaning_slots += 1
         else:
             self.slot_ready(slot, builder, at, commands)
+
+    def slot_cleaned(self, slot: Slot, at: float, commands: list[Command]) -> None:
+        """Offer a slot that has been cleaned."""
+        slot.cleaning = False
+        slot.builder.pool.cleaning_slots -= 1
+        self.slot_ready(slot, slot.builder, at, commands)
 
     def slot_ready(
         self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]

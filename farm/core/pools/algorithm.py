@@ -34,7 +34,7 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     #: joined, take jobs, run none
     idle: int = 0
-    #: joined, take jobs, run at least one (and may still have free slots)
+    #: joined, take jobs, at least one slot runs one or is being cleaned (others may be free)
     busy: int = 0
     #: requested, not joined yet
     booting: int = 0
@@ -49,6 +49,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     running_jobs: int = 0
     #: jobs on draining builders: their slots will not become free
     draining_jobs: int = 0
+    #: slots of busy builders that are being cleaned: their jobs have ended
+    cleaning_slots: int = 0
     #: how long the oldest waiting job has waited
     oldest_wait_time: float = 0.0
 
@@ -74,8 +76,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def free_slots(self) -> int:
-        """Slots of joined builders that run nothing."""
-        return max(0, self.joined * self.slots - self.running_jobs)
+        """Slots of joined builders that can take a job at once."""
+        return max(0, self.joined * self.slots - self.running_jobs - self.cleaning_slots)
 
     @property
     def hour(self) -> float:

@@ -35,14 +35,16 @@ class PoolObserver:
             if self._sample.can_run(lane.platform)
         ]
         broken = pool.builders - pool.accepting
-        draining = 0
-        draining_jobs = 0
+        draining = draining_jobs = 0
+        cleaning = pool.cleaning_slots
         if broken:  # rare: count those that drain (or failed: they take no more jobs either)
             for state in scheduler.builders.values():
                 leaving = (state.draining or state.failed) and not state.retired
                 if state.builder.pool == spec.name and leaving:
                     draining += 1
-                    draining_jobs += state.busy
+                    cleaned = sum(slot.cleaning for slot in state.slots)
+                    cleaning -= cleaned
+                    draining_jobs += state.busy - cleaned
         never_taking = broken - draining - pool.stopping
         snapshot = PoolSnapshot(
             pool=spec.name,
@@ -54,8 +56,9 @@ class PoolObserver:
             draining=draining,
             stopping=pool.stopping,
             waiting_jobs=sum(lane.waiting for lane in lanes),
-            running_jobs=pool.busy_slots - draining_jobs,
+            running_jobs=pool.busy_slots - pool.cleaning_slots - draining_jobs,
             draining_jobs=draining_jobs,
+            cleaning_slots=cleaning,
         )
         return self._closer(snapshot, lanes, at) if self._closely else snapshot
 

@@ -84,6 +84,7 @@ def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
     state.pool.stopping += record.retired
     state.busy = len(record.cleaning)
     state.pool.busy_slots += len(record.cleaning)
+    state.pool.cleaning_slots += len(record.cleaning)
 
 
 def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) -> JobState:

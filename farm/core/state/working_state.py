@@ -124,7 +124,9 @@ class PoolCounts(msgspec.Struct):
     #: builders that have joined and not left
     builders: int = 0
     slots: int = 0
+    #: slots that run a job or are being cleaned, and the latter alone
     busy_slots: int = 0
+    cleaning_slots: int = 0
     #: builders that take jobs, and those of them with no busy slot
     accepting: int = 0
     idle_builders: int = 0

@@ -51,6 +51,10 @@ class _Kind(msgspec.Struct):
     empty: bool = False
 
 
+class _Instant(msgspec.Struct):
+    at_s: float
+
+
 def _tagged(line: Any, name: str) -> Any:
     """Return the type of line that is recognised by its kind, so that all are decoded as one."""
     keys = {field.name: field.encode_name for field in msgspec.structs.fields(line)}
@@ -70,6 +74,7 @@ _DECODERS = {
     (log_name(JobFinished), True): msgspec.json.Decoder(_DECIDED),
 }
 _all_usual = msgspec.json.Decoder(reduce(or_, _USUAL)).decode_lines
+_decode_instant = msgspec.json.Decoder(_Instant).decode
 _decode_kind = msgspec.json.Decoder(_Kind).decode
 _decode_empty = msgspec.json.Decoder(_EMPTY).decode
 
@@ -92,6 +97,21 @@ def read_log(path: Path | str) -> Iterator[Entry]:
         file = path.open("rb")
     with file:
         yield from entries_of(_pieces(file), str(path))
+
+
+def last_instant(path: Path) -> float:
+    """Return the farm time of an event log's last line, 0 without any; only that is decoded.
+
+    Raises InputError for a file that is missing or invalid.
+    """
+    last = b""
+    with file_access(path, "read the event log"), path.open("rb") as file:
+        for line in file:
+            last = line
+    try:
+        return _decode_instant(last).at_s if last else 0.0
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the last line is not of an event log: {error}") from None
 
 
 def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[Entry]:

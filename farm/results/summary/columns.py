@@ -19,7 +19,7 @@ class Columns:
         self.ends = ends
         self.spans = spans
         self.void = void
-        #: farm time of the last event
+        #: until when builders that did not leave were present: the last event, or the run's end
         self.last_at = last_at
 
     @cached_property
@@ -35,6 +35,10 @@ class Columns:
         pools: Numbers = np.full(most + 2, -1, np.int64)  # the last entry is for builder -1: none
         pools[self.spans.builder] = self.spans.pool
         return pools
+
+    def lasting(self, until: float) -> Columns:
+        """Return the same of a run that lasted at least until then, without events."""
+        return Columns(self.ends, self.spans, self.void, max(self.last_at, until))
 
     def touching(self, start: float, end: float) -> Columns:
         """Return the jobs and builders that the Taskcluster simulator counts in a run phase.

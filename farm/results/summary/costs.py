@@ -30,6 +30,8 @@ from farm.results.summary.job_columns import (
 MOST_PARTS = 200
 """How many invocations are listed: those with the most jobs; the others share one line."""
 OTHERS = "…"
+#: a life is the difference of two instants: one of an hour may come out longer than an hour
+ROUNDING = 1e-9
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -39,8 +41,11 @@ class Bill(msgspec.Struct, frozen=True):
     unit_time: float = 0.0
 
     def paid_time(self, used: Floats) -> Floats:
-        """Return the seconds that are billed for this many."""
-        return np.ceil(used / self.unit_time) * self.unit_time if self.unit_time else used
+        """Return the seconds that are billed for this many: whole units, at least one."""
+        if not self.unit_time:
+            return used
+        units = np.ceil(used / self.unit_time - ROUNDING)
+        return np.maximum(1.0, units) * self.unit_time
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):

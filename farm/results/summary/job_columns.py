@@ -113,10 +113,16 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return float(self.finished_at.max() - self.arrived_at.min())
 
+    @property
+    def waiting_time(self) -> Floats:
+        """Start - arrival, NaN for jobs that never started; a job may join a running execution."""
+        waits: Floats = self.started_at - self.arrived_at
+        return np.maximum(0.0, waits)
+
     def waits(self, by: float = np.inf) -> Floats:
         """Return the waiting times of the jobs that started, and ended by an instant."""
         started = ~np.isnan(self.started_at) & (self.finished_at <= by)
-        return (self.started_at - self.arrived_at)[started]
+        return self.waiting_time[started]
 
     def responses(self) -> Floats:
         """Return the response times of the jobs that were served."""

@@ -48,6 +48,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     window: Window = Window()
     #: when the last phase ends; None: no phases
     ends_at: float | None = None
+    #: the run lasted at least until then: its builders were present, even if nothing happened
+    until: float = 0.0
     fair_share: tuple[str, ...] = ()
     as_taskcluster: bool = False
     #: the tariffs, by pool
@@ -166,7 +168,7 @@ def summarise(
     remarks: Iterable[str] = (),
 ) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    window, columns, ends_at = info.window, records.columns(), info.ends_at
+    window, columns, ends_at = info.window, records.columns().lasting(info.until), info.ends_at
     rest = None if ends_at is None else quiescence(columns, records.unended, ends_at)
     arrivals = window
     if info.as_taskcluster:

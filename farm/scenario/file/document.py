@@ -41,6 +41,10 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - so in PyYAML
 
 
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's writer; it quotes a text that by YAML 1.1 or 1.2 would be read as something else."""
+
+
 _TAG = "tag:yaml.org,2002:"
 _RULES = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -50,7 +54,14 @@ _RULES = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
 for _kind, _pattern, _first in _RULES:
-    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+    for _side in (_Loader, _Dumper):
+        _side.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+
+
+def document_text(data: Mapping[str, Any]) -> str:
+    """Return plain data as YAML that is read as the same data."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def read_document(path: Path) -> MarkedDict:

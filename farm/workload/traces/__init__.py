@@ -27,6 +27,8 @@ class Format(NamedTuple):
 
     read: Callable[[Path, TraceOptions], Records]
     endings: tuple[str, ...]
+    #: whether the option ``fields`` maps parts of a job to parts of the file
+    takes_fields: bool = False
 
 
 def _read_csv(path: Path, options: TraceOptions) -> Records:
@@ -38,8 +40,8 @@ def _read_csv(path: Path, options: TraceOptions) -> Records:
 
 FORMATS: dict[str, Format] = {
     "firefox-ci": Format(firefox_ci.read, (".dat",)),
-    "swf": Format(swf.read, (".swf", ".swf.gz")),
-    "csv": Format(_read_csv, (".csv", ".csv.gz")),
+    "swf": Format(swf.read, (".swf", ".swf.gz"), takes_fields=True),
+    "csv": Format(_read_csv, (".csv", ".csv.gz"), takes_fields=True),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
     "batsim": Format(batsim.read, (".json", ".json.gz")),
 }
@@ -62,7 +64,13 @@ def read_trace(
 
 def read_records(path: Path, format: str | None, options: TraceOptions) -> Records:  # noqa: A002 - the scenario's word
     """Return the selected records of a trace file, as arrays."""
-    records = selected(FORMATS[format_of(path, format)].read(path, options), options)
+    name = format_of(path, format)
+    if options.fields and not FORMATS[name].takes_fields:
+        able = ", ".join(other for other, known in FORMATS.items() if known.takes_fields)
+        raise TraceError(
+            f"{path}: fields (--column): found with format {name}; allowed: with {able}"
+        )
+    records = selected(FORMATS[name].read(path, options), options)
     return widened(records, options, str(path))
 
 

@@ -4,9 +4,9 @@ The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are 
 may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``, ``platform``
 (``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``, ``priority``,
 ``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false), ``mode``, ``threads``,
-``attributes`` (a JSON object of texts). Without ``fails``, ``outcome`` decides which failed;
-cancelled jobs that never ran are left out. Unknown columns are ignored, unless they look like a
-known one misspelt.
+``attributes`` (a JSON object of texts). Without ``fails``, ``outcome`` decides which failed.
+With ``outcome``, jobs without a service time never ran: they are left out. Unknown columns are
+ignored, unless they look like a known one misspelt.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
-    cancelled = 0
+    never_ran = 0
     try:
         header = _header(next(rows, []), f"{path}:1")
         for row in rows:
@@ -63,7 +63,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
                 continue
             fields = _fields(header, row, where)
             if fields is None:
-                cancelled += 1
+                never_ran += 1
             else:
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
@@ -73,7 +73,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
     if not arrived:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    left_out = {"cancelled before running": cancelled} if cancelled else {}
+    left_out = {"of jobs that never ran": never_ran} if never_ran else {}
     found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
     return found._replace(left_out=left_out)
 
@@ -123,14 +123,14 @@ def _header(row: list[str], where: str) -> list[str | None]:
 
 
 def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, Any] | None:
-    """Return one row as a job's fields; None for a job that was cancelled before it ran."""
+    """Return one row as a job's fields; None for a job of a run that never ran."""
     if len(row) != len(header):
         raise TraceError(f"{where}: found {len(row)} values; the header has {len(header)} columns")
     given = {name: value for name, value in zip(header, row, strict=True) if name and value}
+    if "service_time_s" not in given and "outcome" in header:
+        return None
     if given.pop("outcome", "") == "failed":
         given["fails"] = "true"
-    elif "service_time_s" not in given and "outcome" in header:
-        return None
     fields: dict[str, Any] = {}
     for name in REQUIRED:
         if name not in given:

@@ -111,7 +111,7 @@ def dispatch(farm, lane, builder, slot):
     job.attempts += 1
     farm.slots[first_slot(farm, builder) + slot].job = number
     pool.idle_builders -= state.busy == 0
-    pool.busy_slots += 1
+    pool.running_jobs += 1
     state.busy += 1
     farm.counts[0].busy += 1
     state.active_at = at

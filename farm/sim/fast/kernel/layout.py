@@ -80,7 +80,8 @@ POOL = record(
     builders=np.int64,
     accepting=np.int64,
     idle_builders=np.int64,
-    busy_slots=np.int64,
+    running_jobs=np.int64,
+    cleaning_slots=np.int64,
     stopping=np.int64,
     draining=np.int64,
     draining_jobs=np.int64,
@@ -114,6 +115,7 @@ LOOK = record(
     waiting_jobs=np.int64,
     running_jobs=np.int64,
     draining_jobs=np.int64,
+    cleaning_slots=np.int64,
     joined=np.int64,
 )
 #: a builder's fate, by pool and number
@@ -134,7 +136,9 @@ BUILDER = record(
     #: it is lost already, and the scheduler learns of it next
     vanished=np.bool_,
     timed=np.bool_,
+    #: slots that run a job or are being cleaned, and the latter alone
     busy=np.int32,
+    cleaning=np.int32,
     active_at=np.float64,
     lifetime=np.float64,
     # contention: the clock of work done, and the load

@@ -96,8 +96,11 @@ def drain(farm, builder):
         pool.idle_builders -= state.busy == 0
     state.accepts = False
     state.draining = True
+    running = state.busy - state.cleaning
     pool.draining += 1
-    pool.draining_jobs += state.busy
+    pool.running_jobs -= running
+    pool.draining_jobs += running
+    pool.cleaning_slots -= state.cleaning
     retire_if_empty(farm, builder)
 
 
@@ -118,13 +121,32 @@ def retire_if_empty(farm, builder):
 
 
 @inlined
+def job_over(farm, builder):
+    """Count that a builder runs one job fewer."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    if state.accepts:
+        pool.running_jobs -= 1
+    else:
+        pool.draining_jobs -= 1
+
+
+@inlined
+def count_cleaning(farm, builder, change):
+    """Count that a builder cleans one slot more, or one fewer."""
+    state = farm.builders[builder]
+    state.cleaning += change
+    if state.accepts:
+        farm.pools[state.pool].cleaning_slots += change
+
+
+@inlined
 def slot_ready(farm, builder, slot):
     """Handle that a busy slot is free again."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     farm.slots[first_slot(farm, builder) + slot].job = -1
     state.busy -= 1
-    pool.busy_slots -= 1
     farm.counts[0].busy -= 1
     state.active_at = farm.instants[0].now
     if state.accepts:
@@ -132,7 +154,6 @@ def slot_ready(farm, builder, slot):
         open_slot(farm, builder, slot)
         watch_idleness(farm, builder)
     else:
-        pool.draining_jobs -= 1
         retire_if_empty(farm, builder)
 
 
@@ -160,16 +181,17 @@ def gone(farm, builder, kind):
     take_out(farm.agenda, 0, own_thing(farm, builder) + 1)
     take_out(farm.free, pool.group, builder)
     pool.builders -= 1
-    pool.busy_slots -= state.busy
     farm.counts[0].busy -= state.busy
     if state.accepts:
+        pool.running_jobs -= state.busy - state.cleaning
+        pool.cleaning_slots -= state.cleaning
         pool.accepting -= 1
         pool.idle_builders -= state.busy == 0
     elif state.retired:
         pool.stopping -= 1
     elif state.draining:
         pool.draining -= 1
-        pool.draining_jobs -= state.busy
+        pool.draining_jobs -= state.busy - state.cleaning
     first = first_slot(farm, builder)
     for slot in range(pool.slots):
         if farm.slots[first + slot].job >= 0:

@@ -36,7 +36,9 @@ from farm.sim.fast.kernel.layout import (
     TICKS,
 )
 from farm.sim.fast.kernel.lives import (
+    count_cleaning,
     gone,
+    job_over,
     joined,
     lose,
     lose_as_planned,
@@ -157,6 +159,7 @@ def happens(farm, thing):
             finished(farm, builder, next_due(farm, builder))
     elif farm.slots[first_slot(farm, builder) + slot].job == CLEANING:
         happened(farm, CLEANED, builder, -1, slot)
+        count_cleaning(farm, builder, -1)
         slot_ready(farm, builder, slot)
     else:
         finished(farm, builder, slot)
@@ -196,8 +199,10 @@ def finished(farm, builder, slot):
     counts.ended += 1
     counts.open -= 1
     note(farm, END, number, -1, 0, 0, at)
+    job_over(farm, builder)
     if pool.inter_job_time > 0:
         farm.slots[first_slot(farm, builder) + slot].job = CLEANING
+        count_cleaning(farm, builder, 1)
         thing = slot_thing(farm, builder, slot)
         put(farm.agenda, 0, thing, at + pool.inter_job_time, code(LIFE, builder, slot))
     else:

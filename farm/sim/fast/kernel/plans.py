@@ -35,8 +35,9 @@ def look(farm, number):
     seen.booting = pool.requested
     seen.draining = pool.draining
     seen.stopping = pool.stopping
-    seen.running_jobs = pool.busy_slots - pool.draining_jobs
+    seen.running_jobs = pool.running_jobs
     seen.draining_jobs = pool.draining_jobs
+    seen.cleaning_slots = pool.cleaning_slots
     seen.joined = seen.idle + seen.busy
 
 

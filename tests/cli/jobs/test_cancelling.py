@@ -1,0 +1,95 @@
+"""``farm cancel``: which jobs it selects, on a farm that only lies in Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from farm.live.operating.client import FarmClient
+from tests.fixtures.still_farm import StillFarm
+
+pytestmark = pytest.mark.live
+
+
+def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
+    """The reply names what was selected; ended jobs are counted, unknown ones refused."""
+    still.wait("w1", "w2", attributes={"user": "ann"})
+    still.run("r1", attributes={"user": "bob"})
+    still.end("e1", attributes={"user": "ann"})
+    assert "asked to cancel 2 jobs" in still.says("cancel", "--user", "ann")
+    assert still.cancelled() == ["w1", "w2"]
+    assert still.rows("cancel", "--match", "?1", "--state", "running")[0]["asked"]["jobs"] == 1
+    assert still.cancelled() == ["r1"]
+    told = still.says("cancel", "-", stdin="w2\r\n\n e1 \nw2\n")
+    assert told == "asked to cancel 1 job (1 had ended already)\n"
+    assert still.cancelled() == ["w2"]
+    assert still.says("cancel", "w1", "--quiet") == ""
+    still.inbox()
+    assert "'unknown' is not known" in still.says("cancel", "w1", "unknown", code=2)
+    assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
+    for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
+        assert "found no jobs" in still.says("cancel", *words, code=2)
+    assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
+
+
+def test_cancelling_what_was_submitted_just_now(still: StillFarm, monkeypatch):
+    """The command waits until the scheduler has read it, whichever way the jobs are selected."""
+    still.wait("old", attributes={"user": "ann"})
+    sent_too_early: list[Any] = []
+
+    def read(_: FarmClient) -> None:
+        sent_too_early.extend(still.inbox())
+        still.wait(f"new-{still.client.hlen(still.keys.jobs)}", attributes={"user": "ann"})
+
+    monkeypatch.setattr(FarmClient, "catch_up", read)
+    assert "asked to cancel 2 jobs" in still.says("cancel", "--user", "ann")
+    assert still.cancelled() == ["old", "new-1"]
+    assert "asked to cancel 3 jobs" in still.says("cancel", "--state", "live")
+    assert still.cancelled() == ["old", "new-1", "new-2"]
+    still.says("cancel", "--invocation", "ann")
+    (told,) = still.inbox()
+    assert told.invocation == ("ann",)
+    assert still.client.hlen(still.keys.jobs) == 4
+    assert sent_too_early == []
+
+
+def test_cancelling_on_a_farm_that_reads_no_submissions(still: StillFarm, monkeypatch):
+    """A full one: its jobs can be cancelled, and it is said that some may be left out."""
+    monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
+    monkeypatch.setattr("farm.live.operating.client.ANSWER_TIMEOUT", 0.1)
+    still.wait("old", attributes={"user": "ann"})
+    still.says("submit", "--service-time", "5s", "--user", "ann", "--platform", "amd64/virtual")
+    for words in (["--user", "ann"], ["--invocation", "ann"]):
+        done = still.farm("cancel", *words)
+        assert done.exit_code == 0
+        assert "warning: the farm at" in done.stderr
+        assert "has not read within 0.1s" in done.stderr
+    assert still.cancelled() == ["old"]
+
+
+def test_cancelling_a_job_that_must_wait_again_just_then(still: StillFarm, monkeypatch):
+    """Its builder is lost between a look at the waiting jobs and one at the running ones."""
+    still.wait("w", attributes={"user": "ann"})
+    still.run("r", attributes={"user": "ann"})
+    waiting = FarmClient._waiting
+
+    def and_then_it_is_lost(client: FarmClient) -> Any:
+        yield from waiting(client)
+        still.client.zrem(still.keys.running, "r")
+        still.wait("r", attributes={"user": "ann"})
+
+    monkeypatch.setattr(FarmClient, "_waiting", and_then_it_is_lost)
+    still.says("cancel", "--user", "ann")
+    assert sorted(still.cancelled()) == ["r", "w"]
+
+
+def test_an_invocation_of_a_farm_without_fair_share(still: StillFarm):
+    """There is none: nothing is asked, and nothing is said to be cancelled."""
+    still.publish({"fair_share": False})
+    for words in (["cancel", "--invocation", "bob"], ["policy", "--weight", "bob=2"]):
+        told = still.says(*words, code=2)
+        assert f"{words[1]}: found a farm without fair share" in told
+    assert still.inbox() == []
+    still.publish({"fair_share": True})
+    assert "all of bob" in still.says("cancel", "--invocation", "bob")
