@@ -138,8 +138,8 @@ class _Farm:
             tick=self._tick,
             progress=watchers.progress,
             meter=watchers.meter,
-            signals=self._signals,
         )
+        self._signals.reach(self._world.stop)
 
     def _inbox(self) -> Inbox:
         cursor = None if self._saved is None else self._saved.cursor

@@ -6,7 +6,6 @@ from farm.core.events import CancelRequested
 from farm.core.model import Cause
 from farm.core.scheduler import Scheduler
 from farm.live.hosts.intake import Intake
-from farm.processes.signals import StopSignals
 
 #: real seconds that cancelled attempts get to answer after the second stop request
 LAST_CHANCE = 5.0
@@ -20,33 +19,31 @@ class Ending:
     farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
     """
 
-    def __init__(
-        self, book: Scheduler, intake: Intake, ends_at: float | None, signals: StopSignals
-    ) -> None:
+    def __init__(self, book: Scheduler, intake: Intake, ends_at: float | None) -> None:
         self._book = book
         self._intake = intake
         #: a run lasts at least so long, farm time
         self._ends_at = ends_at
-        #: counts the stop requests (signal handlers and other threads make them)
-        self._signals = signals
+        #: how often a stop was requested (written by signal handlers and other threads)
+        self.asked = 0
         self._obeyed = 0
         self._over_at = float("inf")
 
     @property
     def is_pressing(self) -> bool:
         """Whether the end was requested so that nothing is waited for."""
-        return self._signals.asked > (0 if self._ends_at is None else 1)
+        return self.asked > (0 if self._ends_at is None else 1)
 
     def is_over(self, at: float, now: float) -> bool:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
         if self._ends_at is None:
-            return self._signals.asked > 0
+            return self.asked > 0
         done = self._intake.load_done and not self._book.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
         """Carry out a stop request."""
-        if self._signals.asked > self._obeyed and self._ends_at is not None:
+        if self.asked > self._obeyed and self._ends_at is not None:
             self._obeyed += 1
             self._stop(at, now)
 

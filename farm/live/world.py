@@ -45,7 +45,6 @@ from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Entry, Inbox
 from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.series import Series
-from farm.processes.signals import StopSignals
 
 log = logging.getLogger("farm.scheduler")
 
@@ -71,7 +70,6 @@ class LiveWorld:
         tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
         progress: given the status a few times per second.
         meter: receives the durations of the scheduler's work.
-        signals: count the requests for the end.
     """
 
     def __init__(
@@ -86,7 +84,6 @@ class LiveWorld:
         tick: Callable[[], None] | None = None,
         progress: Callable[[FarmStatus], None] | None = None,
         meter: Series | None = None,
-        signals: StopSignals | None = None,
     ) -> None:
         self.clock = clock
         self.roster = Roster(options.patience, options.incarnation)
@@ -138,9 +135,7 @@ class LiveWorld:
         self._next_status = 0.0
         self._next_tick = 0.0
         self._next_look = 0.0
-        self._signals = signals or StopSignals()
-        ends_at = None if self._stays else options.ends_at
-        self._ending = Ending(book, self.intake, ends_at, self._signals)
+        self._ending = Ending(book, self.intake, None if self._stays else options.ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -185,12 +180,12 @@ class LiveWorld:
 
     def stop(self) -> None:
         """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
-        self._signals.ask()
+        self._ending.asked += 1
 
     @property
     def stopping(self) -> bool:
         """Whether the end was requested."""
-        return self._signals.asked > 0
+        return self._ending.asked > 0
 
     def set_aside(self, error: Exception) -> None:
         """Keep the message that could not be handled, whole, and let no scheduler read it again."""

@@ -89,14 +89,22 @@ def stop_on_signals() -> StopRequest:
 
 
 class StopSignals:
-    """Counts requests for the end of a farm: by SIGINT, SIGTERM, or a call of ``ask``."""
+    """Lets SIGINT and SIGTERM ask the world for its end, from before there is one."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self._stop: Callable[[], None] | None = None
 
-    def ask(self, *_: object) -> None:
-        """Request the end once more."""
+    def reach(self, stop: Callable[[], None]) -> None:
+        """Call this from now on, also for what was asked before it was there."""
+        self._stop = stop
+        for _ in range(self.asked):
+            stop()
+
+    def _ask(self, *_: object) -> None:
         self.asked += 1
+        if self._stop is not None:
+            self._stop()
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -104,7 +112,7 @@ class StopSignals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {kind: signal.signal(kind, self.ask) for kind in REQUESTS}
+        before = {kind: signal.signal(kind, self._ask) for kind in REQUESTS}
         try:
             yield
         finally:
