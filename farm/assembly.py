@@ -30,7 +30,6 @@ from farm.results.summary.costs import Bill
 from farm.results.summary.summary import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
-from farm.workload.distributions import quantile_function
 from farm.workload.streams import stream
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -230,7 +229,7 @@ def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
 def _boot_delays(seed: int, pool: Pool) -> Callable[[int], float] | None:
     if pool.boot_delay is None:
         return None
-    delay = quantile_function(pool.boot_delay)
+    delay = pool.boot_delay.quantile_function()
     return lambda number: delay(stream(seed, "boot delay", pool.name, number).random())
 
 

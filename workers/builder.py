@@ -14,6 +14,7 @@ from workers.agenda import Agenda, FarmAgenda
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
+from workers.journal import AttemptJournal
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
 #: (under the contention law) until its burner says that it has ended, which is long before
@@ -36,11 +37,13 @@ class PlayedBuilder(EmulatedBuilder):
         burners: Burners | None = None,
         metrics: HostMetrics | None = None,
         behaviour: BuilderBehaviour | None = None,
+        journal: AttemptJournal | None = None,
     ) -> None:
         super().__init__(play, FarmAgenda(agenda, play.speed), report, behaviour)
         self._turn = agenda.turn
         self._metrics = metrics or HostMetrics()
         self._burners = burners
+        self._journal = journal or AttemptJournal("", "")
         #: by job, the number of its burning job
         self._burning: dict[str, int] = {}
         builder = play.builder
@@ -83,6 +86,7 @@ class PlayedBuilder(EmulatedBuilder):
             if burnt.error is None:
                 work = job.service_time / self._pace * threads
                 self._metrics.burnt(job.mode, burnt.real * threads, work, burnt.cpu)
+                self._journal.burnt(job.id, command.attempt, self.id, work, burnt.cpu)
             failed = burnt.error is not None or job.fails
             self._stop(command)
             self._end(command, "failed" if failed else "succeeded", burnt.error or "")

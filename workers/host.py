@@ -135,7 +135,13 @@ class BuilderHost:
                 behaviour = self._behaviour_of(command)
                 metrics = self.metering.metrics
                 self._builders[command.builder.id] = PlayedBuilder(
-                    command, self._agenda, self._report, self._burners, metrics, behaviour
+                    command,
+                    self._agenda,
+                    self._report,
+                    self._burners,
+                    metrics,
+                    behaviour,
+                    self._journal,
                 )
                 self._ready.show(playing=True)
 

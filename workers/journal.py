@@ -1,4 +1,4 @@
-"""A builder host's journal of its attempts, for an audit of the farm.
+"""A builder host's journal of its attempts, for an audit of the farm, and what they have cost.
 
 One file for each process, a line of JSON for each beginning and end, written at once; instants are
 of this machine's monotonic clock, which all its processes share.
@@ -19,14 +19,17 @@ log = logging.getLogger(__name__)
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The start or end of an attempt on a builder."""
+    """The start or end of an attempt on a builder, or what it has burnt (before its end)."""
 
     at: float
-    what: Literal["began", "ended"]
+    what: Literal["began", "burnt", "ended"]
     job: str
     attempt: int
     builder: str
     outcome: str = ""
+    #: burnt: seconds of work, and the processor seconds that these took
+    work: float = 0.0
+    cpu: float = 0.0
 
 
 class AttemptJournal:
@@ -46,6 +49,10 @@ class AttemptJournal:
     def began(self, job: str, attempt: int, builder: str) -> None:
         """Record the start of an attempt."""
         self._write(Entry(time.monotonic(), "began", job, attempt, builder))
+
+    def burnt(self, job: str, attempt: int, builder: str, work: float, cpu: float) -> None:
+        """Record the processor time that the work of a burning attempt took."""
+        self._write(Entry(time.monotonic(), "burnt", job, attempt, builder, work=work, cpu=cpu))
 
     def ended(self, job: str, attempt: int, builder: str, outcome: str) -> None:
         """Record the end of an attempt."""

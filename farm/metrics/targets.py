@@ -15,6 +15,8 @@ from urllib.parse import quote
 import msgspec
 import psutil
 
+from farm.whole_files import write_whole
+
 #: addresses that mean every one of this machine, and how it reaches itself then
 EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - bound by others
 
@@ -37,9 +39,7 @@ class Target:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         entry = {"targets": [host_and_port(address, port)], "labels": self._labels}
         # Prometheus reads at any moment: never half a file
-        draft = self.path.with_suffix(".new")
-        draft.write_bytes(msgspec.json.encode([entry]))
-        draft.replace(self.path)
+        write_whole(self.path, msgspec.json.encode([entry]))
 
     def remove(self) -> None:
         """Say that it is over."""

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarted
@@ -25,7 +27,10 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.log.reader import Entry
 
+Numbers = NDArray[Any]
+
 LEVELS = tuple(number / 10 for number in range(1, 10))
+P90 = LEVELS.index(0.9)
 QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
 ERRORS = (
@@ -36,12 +41,12 @@ ERRORS = (
 )
 
 
-def _errors(estimated: Sequence[float], true: Sequence[float]) -> dict[str, float | None]:
+def _errors(estimated: Numbers, true: Numbers) -> dict[str, float | None]:
     """Return the measures of the errors by their names; None where there is nothing to measure."""
     if not len(true):
         return dict.fromkeys(ERRORS)
-    errors = np.array(estimated) - np.array(true)
-    absolute, total = np.abs(errors), float(np.sum(true))
+    errors = estimated - true
+    absolute, total = np.abs(errors), float(true.sum())
     relative = float(absolute.sum()) / total if total > 0 else None
     of_all = (float(errors.mean()), float(absolute.mean()), float(np.median(absolute)))
     return dict(zip(ERRORS, (*of_all, relative), strict=True))
@@ -100,129 +105,99 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         return f"{self.rules} + {self.run_times}" if self.run_times else self.rules
 
 
-class Guess(msgspec.Struct, frozen=True, gc=False):
-    """One estimate and the truth, as spans since it was made, seconds."""
+class _Guesses(NamedTuple):
+    """Estimates and the truth, one row each, as spans since the estimate was requested, seconds."""
 
-    estimated: float
-    true: float
-    waiting: int
-    quantiles: tuple[float, ...] = ()
+    estimated: Numbers
+    true: Numbers
+    #: jobs that waited
+    waiting: Numbers
+    #: a column for each of ``LEVELS``; NaN: none were given
+    quantiles: Numbers
 
+    def where(self, inside: NDArray[np.bool_]) -> _Guesses:
+        return _Guesses(*(column[inside] for column in self))
 
-class _Tally(msgspec.Struct):
-    rules: str
-    run_times: str
-    given: int = 0
-    without: int = 0
-    at_once: int = 0
-    undispatched: int = 0
-    guesses: list[Guess] = msgspec.field(default_factory=list)
+    def kept(self) -> list[float]:
+        """Return the share that was dispatched by each quantile; none if there are no quantiles."""
+        told = self.where(~np.isnan(self.quantiles[:, 0]))
+        if not len(told.true):
+            return []
+        # tolerance: a certain estimate is met exactly except for rounding
+        shares: list[float] = (told.true[:, None] <= told.quantiles + 1e-6).mean(axis=0).tolist()
+        return shares
 
 
 def score(entries: Iterable[Entry]) -> list[Score]:
     """Return a score for each estimator (rules, run times), in order of appearance."""
-    return [_score(tally) for tally in tallies(entries)]
-
-
-def tallies(entries: Iterable[Entry]) -> list[_Tally]:
-    """Pair every estimate of a run with the truth, estimator by estimator."""
-    estimates: list[EstimateMade] = []
+    estimates: defaultdict[tuple[str, str], list[EstimateMade]] = defaultdict(list)
     dispatched: dict[str, float] = {}
     for entry in entries:
         event = entry.event
         if type(event) is EstimateMade:
-            estimates.append(event)
+            estimates[event.rules, event.run_times].append(event)
         for command in entry.commands:
             if type(command) is StartJob:
                 dispatched.setdefault(command.job.id, event.at)
             elif type(command) is EndJob and command.dispatched_at is not None:
                 # a job that was served by another's execution
                 dispatched.setdefault(command.job.id, command.dispatched_at)
-    found: dict[tuple[str, str], _Tally] = {}
-    for made in estimates:
-        key = (made.rules, made.run_times)
-        _count(found.setdefault(key, _Tally(*key)), made, dispatched.get(made.job))
-    return list(found.values())
+    return [_score(made, dispatched) for made in estimates.values()]
 
 
-def _count(tally: _Tally, made: EstimateMade, truth: float | None) -> None:
-    tally.given += 1
-    if made.waiting == 0 and made.dispatch_at == made.at:
-        tally.at_once += 1
-    elif made.dispatch_at is None:
-        tally.without += 1
-    elif truth is None:
-        tally.undispatched += 1
-    else:
-        asked_at = made.at if made.asked_at is None else made.asked_at
-        quantiles = tuple(at - asked_at for at in made.quantiles_at)
-        tally.guesses.append(
-            Guess(made.dispatch_at - asked_at, truth - asked_at, made.waiting, quantiles)
-        )
-
-
-def _score(tally: _Tally) -> Score:
-    guesses = tally.guesses
-    estimated, true = [one.estimated for one in guesses], [one.true for one in guesses]
-    squares = np.square(np.array(estimated) - np.array(true))
+def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, float]) -> Score:
+    later = [one for one in made if one.waiting or one.dispatch_at != one.at]
+    estimated = [one for one in later if one.dispatch_at is not None]
+    scored = [one for one in estimated if one.job in dispatched]
+    guesses = _guesses(scored, dispatched)
+    kept = guesses.kept()
+    squares = np.square(guesses.estimated - guesses.true)
     return Score(
-        rules=tally.rules,
-        run_times=tally.run_times,
-        given=tally.given,
-        without=tally.without,
-        at_once=tally.at_once,
-        undispatched=tally.undispatched,
-        scored=len(guesses),
-        root_mean_square_error_time=math.sqrt(squares.mean()) if guesses else None,
-        within_p90=_within(guesses, 8),
-        by_queue_length=_bins(guesses, [float(guess.waiting) for guess in guesses], QUEUE_LENGTHS),
-        by_horizon=_bins(guesses, estimated, HORIZONS),
-        calibration=_calibration(guesses),
-        **_errors(estimated, true),
+        rules=made[0].rules,
+        run_times=made[0].run_times,
+        given=len(made),
+        without=len(later) - len(estimated),
+        at_once=len(made) - len(later),
+        undispatched=len(estimated) - len(scored),
+        scored=len(scored),
+        root_mean_square_error_time=math.sqrt(squares.mean()) if scored else None,
+        within_p90=kept[P90] if kept else None,
+        by_queue_length=_bins(guesses, guesses.waiting, QUEUE_LENGTHS),
+        by_horizon=_bins(guesses, guesses.estimated, HORIZONS),
+        calibration=tuple(map(Level, LEVELS, kept)),
+        **_errors(guesses.estimated, guesses.true),
     )
 
 
-def _within(guesses: Sequence[Guess], place: int) -> float | None:
-    """Return the share that was dispatched by the quantile at this index of ``LEVELS``."""
-    told = [guess for guess in guesses if guess.quantiles]
-    if not told:
-        return None
-    # tolerance: a certain estimate is met exactly except for rounding
-    return sum(g.true <= g.quantiles[place] + 1e-6 for g in told) / len(told)
+def _guesses(made: Sequence[EstimateMade], dispatched: Mapping[str, float]) -> _Guesses:
+    none = (math.nan,) * len(LEVELS)
+    asked_at = np.array([one.at if one.asked_at is None else one.asked_at for one in made])
+    quantiles_at = np.array([one.quantiles_at or none for one in made]).reshape(-1, len(LEVELS))
+    return _Guesses(
+        np.array([one.dispatch_at for one in made], float) - asked_at,
+        np.array([dispatched[one.job] for one in made]) - asked_at,
+        np.array([one.waiting for one in made]),
+        quantiles_at - asked_at[:, None],
+    )
 
 
-def _calibration(guesses: Sequence[Guess]) -> tuple[Level, ...]:
-    found = []
-    for place, level in enumerate(LEVELS):
-        observed = _within(guesses, place)
-        if observed is not None:
-            found.append(Level(level, observed))
-    return tuple(found)
+def _bins(guesses: _Guesses, values: Numbers, lows: Sequence[float]) -> tuple[Bin, ...]:
+    places = np.searchsorted(lows, values, side="right")
+    highs = [*lows[1:], None]
+    return tuple(
+        _bin(guesses.where(places == place), lows[place - 1], highs[place - 1])
+        for place in np.unique(places[places > 0]).tolist()
+    )
 
 
-def _bins(
-    guesses: Sequence[Guess], values: Sequence[float], lows: Sequence[float]
-) -> tuple[Bin, ...]:
-    highs: list[float | None] = [*lows[1:], None]
-    found = []
-    for low, high in zip(lows, highs, strict=True):
-        inside = [
-            guess
-            for guess, value in zip(guesses, values, strict=True)
-            if low <= value and (high is None or value < high)
-        ]
-        if inside:
-            found.append(_bin(inside, low, high))
-    return tuple(found)
-
-
-def _bin(inside: Sequence[Guess], low: float, high: float | None) -> Bin:
+def _bin(inside: _Guesses, low: float, high: float | None) -> Bin:
+    kept = inside.kept()
     return Bin(
         low=low,
         high=high,
-        count=len(inside),
-        within_p90=_within(inside, 8),
-        **_errors([guess.estimated for guess in inside], [guess.true for guess in inside]),
+        count=len(inside.true),
+        within_p90=kept[P90] if kept else None,
+        **_errors(inside.estimated, inside.true),
     )
 
 
@@ -281,5 +256,5 @@ def _of(event: JobStarted | JobFinished) -> tuple[str, int]:
 
 
 def _rung_score(estimator: str, rung: str, found: list[tuple[float, float]]) -> RungScore:
-    estimated, took = zip(*found, strict=True)
+    estimated, took = np.array(found).T
     return RungScore(estimator=estimator, rung=rung, jobs=len(found), **_errors(estimated, took))

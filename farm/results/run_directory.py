@@ -28,6 +28,7 @@ from farm.results.log.reader import Entry, last_instant, read_log
 from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
 from farm.scenario import Scenario, load_scenario
+from farm.whole_files import draft_of, write_whole
 
 log = logging.getLogger("farm.results")
 
@@ -149,11 +150,8 @@ class RunDirectory:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[Path]:
-        """Provide a temporary file and rename it to its final name when it is complete."""
-        part = self.path / (name + ".part")
-        with file_access(self.path / name, error=RunError):
+        with file_access(self.path / name, error=RunError), draft_of(self.path / name) as part:
             yield part
-            part.replace(self.path / name)
 
 
 class Run:
@@ -288,11 +286,9 @@ def _unfinished(path: Path) -> str:
 
 def _update(path: Path, content: bytes) -> None:
     """Replace a file if it has other content; a full or failing disk leaves the old one."""
-    draft = path.with_name(path.name + ".part")
     try:
         if not path.exists() or path.read_bytes() != content:
-            draft.write_bytes(content)
-            draft.replace(path)
+            write_whole(path, content)
     except (PermissionError, NotADirectoryError):
         raise  # a mistake in the path: waiting does not help
     except OSError as error:

@@ -1,9 +1,11 @@
-"""Distributions in scenarios; ``farm.workload`` draws from them."""
+"""Distributions in scenarios, and their quantile functions, by which values are drawn."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import NormalDist
 
 from pydantic import ConfigDict, model_validator
 
@@ -17,10 +19,12 @@ from farm.scenario.quantities import (
 )
 from farm.scenario.section import Section, or_plain
 
-BITS = 53
-"""Of a uniform number u: its distance from 1 is at least 2^-53."""
-DEVIATIONS = 8.21
-"""Standard deviations from the mean of a normal distribution to the draw by the largest u."""
+Quantile = Callable[[float], float]
+"""Inverse of a cumulative distribution function: u in [0, 1) -> value (mostly seconds)."""
+
+SMALLEST = 2.0**-54
+"""Stands for u = 0 where the quantile would be minus infinity (u has 53 bits)."""
+LARGEST = 1.0 - 2.0**-53
 
 
 class Exponential(Section):
@@ -28,10 +32,10 @@ class Exponential(Section):
 
     mean: PositiveDuration
 
-    @property
-    def largest(self) -> float:
-        """The largest draw; infinite (here and below) if no float can have it."""
-        return self.mean * BITS * math.log(2.0)
+    def quantile_function(self) -> Quantile:
+        """-mean ln(1 - u)."""
+        mean = self.mean
+        return lambda u: -mean * math.log1p(-u)
 
 
 class Lognormal(Section):
@@ -72,14 +76,11 @@ class Lognormal(Section):
         variance = math.log1p((std / mean) ** 2)
         return math.log(mean) - variance / 2, math.sqrt(variance)
 
-    @property
-    def largest(self) -> float:
-        """The largest draw."""
+    def quantile_function(self) -> Quantile:
+        """exp(mu + sigma z)."""
         mu, sigma = self.of_logarithm
-        try:
-            return math.exp(mu + DEVIATIONS * sigma)
-        except OverflowError:
-            return math.inf
+        standard = NormalDist().inv_cdf
+        return lambda u: math.exp(mu + sigma * standard(max(u, SMALLEST)))
 
 
 class Normal(Section):
@@ -88,10 +89,13 @@ class Normal(Section):
     mean: PositiveDuration
     std: Duration
 
-    @property
-    def largest(self) -> float:
-        """The largest draw."""
-        return self.mean + DEVIATIONS * self.std
+    def quantile_function(self) -> Quantile:
+        """Mean - std z, z by the upper tail; restricted to values above 0: no draw is repeated."""
+        mean, std, standard = self.mean, self.std, NormalDist()
+        if not std:
+            return _constant(mean)
+        above = standard.cdf(mean / std)
+        return lambda u: max(0.0, mean - std * standard.inv_cdf(min((1.0 - u) * above, LARGEST)))
 
 
 class Pareto(Section):
@@ -100,13 +104,10 @@ class Pareto(Section):
     alpha: PositiveNumber
     scale: PositiveDuration
 
-    @property
-    def largest(self) -> float:
-        """The largest draw."""
-        try:
-            return self.scale * math.pow(2.0, BITS / self.alpha)
-        except OverflowError:
-            return math.inf
+    def quantile_function(self) -> Quantile:
+        """Scale / (1 - u)^(1/alpha)."""
+        scale, power = self.scale, -1.0 / self.alpha
+        return lambda u: scale * (1.0 - u) ** power
 
 
 class Uniform(Section):
@@ -120,6 +121,11 @@ class Uniform(Section):
         if self.max < self.min:
             raise ValueError(f"found max {self.max:g} below min {self.min:g}; allowed: max >= min")
         return self
+
+    def quantile_function(self) -> Quantile:
+        """Min + (max - min) u."""
+        low, width = self.min, self.max - self.min
+        return lambda u: low + width * u
 
 
 class Empirical(Section):
@@ -149,6 +155,16 @@ class Empirical(Section):
                     "allowed: ascending quantiles"
                 )
         return self
+
+    def quantile_function(self) -> Quantile:
+        """Between the quantiles, or one of the values."""
+        if self.quantiles is not None:
+            return _interpolated(self.quantiles)
+        values = tuple(sorted(self.values or ()))
+        if self.interpolate and len(values) > 1:
+            return _interpolated(values)
+        count = len(values)
+        return lambda u: values[int(u * count)]
 
 
 class Distribution(Section):
@@ -183,16 +199,63 @@ class Distribution(Section):
 
     @model_validator(mode="after")
     def _finite(self) -> Distribution:
-        for form in ("exponential", "normal", "lognormal", "pareto"):
-            given = getattr(self, form)
-            if given is not None and self.max is None and not math.isfinite(given.largest):
-                raise ValueError(
-                    f"found {form} with draws larger than any number; "
-                    "allowed: a shorter tail, or max"
-                )
+        try:
+            finite = self.by_kind is not None or math.isfinite(self.quantile_function()(LARGEST))
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise ValueError(
+                f"found {self.form} with draws larger than any number; "
+                "allowed: a shorter tail, or max"
+            )
         return self
 
     @property
     def form(self) -> str:
         """The name of the form, such as ``exponential``."""
         return self.only_one_of(*self.one_of)
+
+    def quantile_function(self) -> Quantile:
+        """Return the quantile function; raises ValueError for ``by_kind``, which has several."""
+        if self.by_kind is not None:
+            raise ValueError("by_kind has a quantile function for each kind only")
+        given = getattr(self, self.form)
+        plain = _constant(given) if self.form == "constant" else given.quantile_function()
+        return _capped(plain, self.max)
+
+    def quantiles_by_kind(self, kinds: Sequence[str]) -> dict[str, Quantile]:
+        """Return a quantile function for each kind of job."""
+        if self.by_kind is None:
+            return dict.fromkeys(kinds, self.quantile_function())
+        inner = self.by_kind
+        return {kind: _capped(inner[kind].quantile_function(), self.max) for kind in kinds}
+
+
+def _constant(value: float) -> Quantile:
+    return lambda _: value
+
+
+def _capped(plain: Quantile, most: float | None) -> Quantile:
+    if most is None:
+        return plain
+
+    def capped(u: float) -> float:
+        try:
+            return min(plain(u), most)
+        except OverflowError:
+            return most
+
+    return capped
+
+
+def _interpolated(quantiles: Sequence[float]) -> Quantile:
+    points = tuple(quantiles)
+    steps = len(points) - 1
+
+    def quantile(u: float) -> float:
+        place = u * steps
+        index = int(place)
+        low = points[index]
+        return low + (points[index + 1] - low) * (place - index)
+
+    return quantile

@@ -55,8 +55,12 @@ class Mapped(BaseModel):
         try:
             handler(known)
         except ValidationError as error:
-            # all that is wrong is told at once, but not what an unknown key was meant to be
-            others = (e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1)
+            # all that is wrong is told at once, but not what an unknown key was meant to be (a
+            # missing key, or a complaint of the section as a whole, which pydantic makes here or
+            # later, by the sequence in which it built the sections)
+            others = (
+                e for e in error.errors() if len(e["loc"]) > (1 if e["type"] == "missing" else 0)
+            )
             problems += map(_again, others)
         raise ValidationError.from_exception_data(cls.__name__, problems)
 

@@ -10,7 +10,6 @@ from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.alike import AlikeJobs
 from farm.workload.arrivals import instants
-from farm.workload.distributions import quantiles_by_kind
 from farm.workload.heavy import mark_longest
 from farm.workload.streams import chooser
 from farm.workload.traits import Fields, Streams, job_maker, trait_steps
@@ -24,7 +23,7 @@ def arrivals(
     kinds, platforms = source.kind or {"job": 1.0}, _platforms(source, platform)
     if len(kinds) == len(platforms) == 1 and not trait_steps(_without_kind(source), streams):
         (kind,), (only,) = kinds, platforms
-        quantile = quantiles_by_kind(source.service_time, [kind])[kind]
+        quantile = source.service_time.quantiles_by_kind([kind])[kind]
         uniform = streams("service_time").random
         times = ((at, quantile(uniform())) for at in arrived)
         return AlikeJobs(times, f"{prefix}-{{:06d}}".format, {"kind": kind, "platform": only})
@@ -63,7 +62,7 @@ def _drawn(
     """Return a function that draws a job: first the kind, as the service time may depend on it."""
     make = job_maker(_without_kind(source), streams)
     kind_of = chooser(source.kind or {"job": 1.0}, streams("kind"))
-    quantiles = quantiles_by_kind(source.service_time, list(source.kind or {"job": 1.0}))
+    quantiles = source.service_time.quantiles_by_kind(list(source.kind or {"job": 1.0}))
     uniform = streams("service_time").random
     platform_of = chooser(_platforms(source, default), streams("platform"))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from farm.core.model import Job
 from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.distributions import quantile_function
 from farm.workload.streams import chooser, stream
 
 Fields = dict[str, Any]
@@ -123,12 +122,12 @@ def _work_size(rule: WorkSize, rng: random.Random) -> Draw:
     rate, factor = rule.per_second, rule.factor
     if factor is None:
         return lambda fields: fields["service_time"] * rate
-    scale = quantile_function(factor)
+    scale = factor.quantile_function()
     return lambda fields: fields["service_time"] * rate * scale(rng.random())
 
 
 def _declared(rule: Declared, rng: random.Random) -> Draw:
-    factor = quantile_function(rule.factor)
+    factor = rule.factor.quantile_function()
     return lambda fields: fields["service_time"] * factor(rng.random())
 
 

@@ -30,6 +30,7 @@ from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.targets import forget_host
 from farm.processes.identity import began_at, is_alive
 from farm.processes.log_files import last_line
+from farm.whole_files import write_whole
 from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
 
 log = logging.getLogger("farm.provisioner")
@@ -182,17 +183,13 @@ class ProcessBackend(Backend):
 
         Raises OSError.
         """
-        path = self._folder / f"{host.name}.json"
-        draft = path.with_suffix(".new")
         file = HostFile(host.pid, began_at(host.pid))
         try:
-            draft.write_bytes(msgspec.json.encode(file))
-            draft.replace(path)
+            write_whole(self._folder / f"{host.name}.json", msgspec.json.encode(file))
         except OSError:
             host.kill()  # it has no builders yet
             host.wait(STOP_TIMEOUT)
             host.close()
-            draft.unlink(missing_ok=True)
             raise
 
     def _forget_ended(self) -> None:

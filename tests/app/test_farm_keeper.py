@@ -11,7 +11,7 @@ import redis
 
 from farm.app.long_running import farm_daemon
 from farm.app.long_running.farm_daemon import FarmKeeper, is_at_work
-from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, read_place
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, read_place
 from farm.core import events
 from farm.core.errors import RunError, ServerError
 from farm.metrics.exporter import MetricsPlace
@@ -35,7 +35,7 @@ def test_what_an_earlier_farm_left_is_not_taken_for_this_one():
 def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: Path, caplog):
     """The server ended with it, and lost what it had acknowledged and could not write yet."""
     place = PlaceFile(tmp_path, FarmPlace(pid=1, began="then", redis_url=""))
-    draft = place_file(tmp_path).with_suffix(".new")
+    draft = tmp_path / "farm.json.part"
     draft.mkdir()  # nothing can be written there
     place.update(state="up", redis_url="redis://127.0.0.1:1/0")
     assert place.retry() < 10

@@ -16,7 +16,6 @@ import pytest
 from farm.app.long_running.chosen_rules import choose
 from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
-from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.core.pools.spec import MAX_STARTS
 from farm.live.hosts.host_processes import HostProcesses
@@ -194,7 +193,7 @@ def test_changed_rules_survive_a_scheduler(service: Service):
     )
     service.until(lambda: len(on_builders(service.store)) == 6, "dispatch")
     with FarmClient(service.url, service.keys.prefix) as operator:
-        choose(operator, SchedulingChanged(0.0, policy="sjf"))
+        choose(operator, "sjf")
         in_order = ["j6", "j8", "j7"]
         service.until(lambda: service.store.waiting(str(AMD64), 0, 9) == in_order, "new places")
         service.kill()

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from farm.app.calibrating.burnt_watch import BurntWatch
 from farm.app.calibrating.calibration import busy_with_others
 from farm.app.calibrating.work_rates import rates_for
-from farm.app.runs.estimates import seeded_estimator
+from farm.app.runs.live_run import live_run
 from farm.app.runs.simulated_run import simulated_run
-from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
 from farm.live.settings import from_environment
 from farm.results.summary.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
-from farm.workload import batches, build_jobs
+from farm.workload import build_jobs
 from workers.burn.burning_jobs import MODES, parse_rates
 from workers.burn.limits import usable_cores
+from workers.journal import read_journals
 
 Responses = dict[str, float]
 Law = dict[str, Any] | str | None
@@ -118,7 +117,7 @@ def check_table(
 
     Raises RunError when a job failed live, KeyboardInterrupt when a live run was stopped.
     """
-    said = rates_for(scenario, rates)
+    said = parse_rates(rates_for(scenario, rates))
     lives = []
     for number in range(1, runs + 1):
         begins(number)
@@ -134,7 +133,7 @@ def check_table(
         runs_s=tuple(statistics.fmean(one[0] for one in run.jobs.values()) for run in lives),
         burnt_s=tuple(run.burnt for run in lives),
         busy_with_others=round(statistics.median(run.others for run in lives), 2),
-        rates=parse_rates(said),
+        rates=said,
         laws=(),
     )
     laws = tuple(
@@ -186,27 +185,23 @@ def _at_pace(scenario: Scenario, pace: float) -> Scenario:
     return scenario.model_copy(update={"pools": pools})
 
 
-def _live(scenario: Scenario, rates: str) -> _LiveRun:
+def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
     recorder, others = Recorder(), busy_with_others(LOOK)
-    with BurntWatch() as watch:
-        options = LiveOptions(
-            speed=scenario.live.speed,
-            hosts=scenario.live.hosts,
-            work_rates=rates,
-            burner=from_environment().burner or "own",
-            metrics_targets=str(watch.targets),
+    with tempfile.TemporaryDirectory(prefix="farm-burnt-") as journal:
+        burner = from_environment().burner or "own"
+        ended = live_run(
+            scenario, observers=[recorder], known_rates=rates, burner=burner, journal=journal
         )
-        load = batches(build_jobs(scenario))
-        scheduler = make_scheduler(scenario, estimator=seeded_estimator(scenario))
-        pools = pool_specs(scenario)
-        ended = run_live(scheduler, pools, load, options, Watchers(observe=recorder))
-        if ended.interrupted:
-            raise KeyboardInterrupt
-        told = recorder.records().ends
-        for end in told:
-            if end.outcome != "succeeded" and not end.job.fails:
-                raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
-        return _LiveRun({end.job.id: _times(end) for end in told}, watch.per_work, others)
+        burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
+    if ended.interrupted:
+        raise KeyboardInterrupt
+    told = recorder.records().ends
+    for end in told:
+        if end.outcome != "succeeded" and not end.job.fails:
+            raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
+    work = sum(entry.work for entry in burnt)
+    per_work = sum(entry.cpu for entry in burnt) / work if work > 0 else None
+    return _LiveRun({end.job.id: _times(end) for end in told}, per_work, others)
 
 
 def _times(end: EndJob) -> tuple[float, float]:

@@ -3,15 +3,126 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
 
 from farm.assembly import estimator_of
-from farm.core.errors import StateError
+from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, load_scenario
 from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
 from provisioner.from_scenario import algorithms_of
+
+Wait = dict[str, float | None]
+"""Measures of a wait over the rollouts, or over a platform's jobs, in seconds; None: never."""
+
+
+class JobForecast(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A waiting job's wait now, and with the changes."""
+
+    job: str
+    platform: str
+    now: Wait
+    then: Wait | None = None
+
+
+class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The waits of a platform now, and with the changes; ``waiting`` is its number of jobs."""
+
+    platform: str
+    waiting: int
+    now: Wait
+    then: Wait | None = None
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The waits of a farm's waiting jobs, now and with changes."""
+
+    #: farm time of the present state
+    at_s: float
+    rollouts: int
+    changes: tuple[str, ...]
+    platforms: tuple[PlatformForecast, ...]
+    #: the slowest first, as it is now
+    jobs: tuple[JobForecast, ...]
+
+
+def what_if(
+    image: FarmImage,
+    changes: Sequence[str] = (),
+    *,
+    count: int = 100,
+    seed: int = 1,
+    arrivals: bool = False,
+    limit: int = 0,
+) -> WhatIf:
+    """Simulate a farm ``count`` times from its present state, as it is and with the changes.
+
+    Args:
+        image: the farm.
+        changes: of its scenario, such as ``pools.linux.builders=4``; none: only as it is.
+        count: rollouts of each farm.
+        seed: of the rollouts.
+        arrivals: continue the scenario's workload; otherwise nothing arrives.
+        limit: the number of slowest jobs that are listed; 0: all.
+
+    Raises InputError for changes that cannot be, or a farm in which no job waits.
+    """
+    before = load_scenario(image.scenario)
+    scenarios = [before, *([load_scenario(image.scenario, changes)] if changes else [])]
+    platform_of = {one.job.id: str(one.job.platform) for one in image.snapshot.waiting}
+    if not platform_of:
+        raise InputError("no job waits: there is nothing to roll out")
+    futures = [roll_out(image, before, one, count, seed, arrivals=arrivals) for one in scenarios]
+    waits = [_Waits(one) for one in futures]
+    jobs = futures[0].jobs
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, job in enumerate(jobs):
+        places[platform_of[job]].append(place)
+    slowest = np.lexsort((-waits[0].p90, -waits[0].p50))[: limit or None].tolist()
+    return WhatIf(
+        at_s=futures[0].at,
+        rollouts=count,
+        changes=tuple(changes),
+        platforms=tuple(
+            PlatformForecast(name, len(theirs), *(one.together(theirs) for one in waits))
+            for name, theirs in places.items()
+        ),
+        jobs=tuple(
+            JobForecast(jobs[place], platform_of[jobs[place]], *(one.of(place) for one in waits))
+            for place in slowest
+        ),
+    )
+
+
+class _Waits:
+    """The waits of each job over the rollouts, seconds."""
+
+    def __init__(self, found: Rollouts) -> None:
+        self.p50 = found.wait_quantile(0.5)
+        self.p90 = found.wait_quantile(0.9)
+        self.mean = found.mean_wait
+
+    def of(self, place: int) -> Wait:
+        """Return one job's."""
+        return _finite(p50_s=self.p50[place], p90_s=self.p90[place], mean_s=self.mean[place])
+
+    def together(self, places: Sequence[int]) -> Wait:
+        """Return a platform's: the mean over its jobs, and its last job's."""
+        return _finite(
+            mean_wait_s=self.mean[places].mean(),
+            last_p50_s=self.p50[places].max(),
+            last_p90_s=self.p90[places].max(),
+        )
+
+
+def _finite(**numbers: np.floating[Any]) -> Wait:
+    return {name: float(one) if np.isfinite(one) else None for name, one in numbers.items()}
 
 
 def roll_out(

@@ -10,25 +10,31 @@ from farm.core.events import SchedulingChanged
 from farm.core.policies import POLICIES
 from farm.core.rules import Choices
 from farm.live.operating.client import FarmClient
+from farm.live.wire.messages import UNSTAMPED
 
 #: real seconds until the scheduler goes by what was sent, and between two looks
 TIMEOUT, INTERVAL = 20.0, 0.1
 
 
-def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
-    """Change the rules of a farm; return its rules after the change.
+def choose(
+    client: FarmClient,
+    policy: str | None = None,
+    aging_factor: float | None = None,
+    weights: dict[str, float] | None = None,
+) -> Choices:
+    """Change the rules of a farm (None: as it is); return its rules after the change.
 
     Raises InputError for a policy that it does not know, or weights of a farm without fair share;
     ServerError if its scheduler does not answer in time.
     """
-    name = wanted.policy
-    if name is not None and name not in POLICIES and ":" not in name:
+    if policy is not None and policy not in POLICIES and ":" not in policy:
         raise InputError(
-            f"found policy {name!r:.60}; {did_you_mean(name, POLICIES)}allowed: "
+            f"found policy {policy!r:.60}; {did_you_mean(policy, POLICIES)}allowed: "
             f"{', '.join(POLICIES)}, or the module:function of its scenario"
         )
-    if wanted.weights:
+    if weights:
         check_fair_share(client, "--weight")
+    wanted = SchedulingChanged(UNSTAMPED, policy, aging_factor, weights)
     goal = client.status().choices.changed(wanted)
     client.send(wanted)
     deadline = time.monotonic() + TIMEOUT

@@ -12,6 +12,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
 from farm.terminal.console import FarmConsole
+from farm.whole_files import draft_of
 
 log = logging.getLogger("farm.up")
 
@@ -61,11 +62,10 @@ class PlaceFile:
         return float("inf") if self._is_written else TRY_AGAIN
 
     def _write(self) -> None:
-        draft = self._path.with_suffix(".new")
         try:
-            draft.touch(mode=0o600)
-            draft.write_bytes(msgspec.json.encode(self._place))
-            draft.rename(self._path)
+            with draft_of(self._path) as draft:
+                draft.touch(mode=0o600)
+                draft.write_bytes(msgspec.json.encode(self._place))
         except OSError as error:
             if self._is_written:
                 log.error("%s cannot be written: %s; tried again until it can", self._path, error)  # noqa: TRY400

@@ -1,4 +1,4 @@
-"""The estimators and forecasters of a run, from the scenario's ``estimates`` section."""
+"""The estimators and forecasters of a run, by the scenario's ``estimates``, and their scores."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner, learn_from
+from farm.results.estimate_scores import Score, score
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from provisioner.from_scenario import algorithms_of
@@ -136,6 +137,17 @@ def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
     if scenario.estimates.learn_from is not None:
         seed_estimator(estimator, Path(scenario.estimates.learn_from))
     return estimator
+
+
+def scores_of(run: Path) -> list[Score]:
+    """Return how right the dispatch estimates of a run were; raises InputError if it has none."""
+    found = score(load_run(run, unfinished=True).entries())
+    if not found:
+        raise InputError(
+            f"{run}: no estimates were made in this run; enable them, for example with "
+            "--set 'estimates.rules=[launchpad, rollout]'"
+        )
+    return found
 
 
 def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:

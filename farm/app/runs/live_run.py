@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -37,6 +37,8 @@ def live_run(
     metrics: MetricsPlace | None = None,
     show: Callable[[FarmStatus], None] | None = None,
     observers: Sequence[Observer] = (),
+    known_rates: Mapping[str, float] | None = None,
+    **host_settings: str,
 ) -> Result:
     """Run a scenario on a live farm and return its result; to be called from the main thread.
 
@@ -50,6 +52,8 @@ def live_run(
         metrics: where metrics are served; None: nowhere.
         show: given the farm's status some times per second.
         observers: called with every event and its commands.
+        known_rates: units of work per second of burning jobs, which need not be measured.
+        host_settings: other settings of the builder hosts, such as ``burner`` and ``journal``.
 
     Raises InputError, ServerError without a usable server, RunError if the run fails.
     """
@@ -61,14 +65,13 @@ def live_run(
     load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, load)
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.desk, algorithms)
-    hosts, rates = scenario.live.hosts, rates_for(scenario)
-    ends_at = min(scenario.ends_at, load_ends_at)
     options = farm.options(
         redis_url=redis,
         prefix=from_environment().prefix,
-        hosts=hosts,
-        work_rates=rates,
-        ends_at=ends_at,
+        hosts=scenario.live.hosts,
+        work_rates=rates_for(scenario, known_rates),
+        ends_at=min(scenario.ends_at, load_ends_at),
+        **host_settings,
     )
     with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
 

@@ -21,6 +21,7 @@ from farm.results.run_directory import EVENTS
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
+from farm.whole_files import write_whole
 
 
 class SeededRun(NamedTuple):
@@ -81,10 +82,8 @@ class FinishedRuns:
     def keep(self, run: SeededRun, summary: Summary) -> None:
         """Write a summary; it appears whole or not at all."""
         path = self._path(run)
-        part = path.with_suffix(".part")
         with file_access(path, error=RunError):
-            part.write_bytes(msgspec.json.encode(summary))
-            part.replace(path)
+            write_whole(path, msgspec.json.encode(summary))
 
     def _path(self, run: SeededRun) -> Path:
         return self._folder / f"{run.key}.json"

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 from rich.console import Group
 from rich.text import Text
 
+from farm.app.forecasts.waiting_jobs import WaitingJobs
 from farm.app.long_running.snapshots import view_from
-from farm.core.errors import StateError, nearest
-from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
-from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup, estimate_at
-from farm.forecasts.dispatch.queue_estimates import QueueEstimates, estimate_queue
+from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.rules import RULES, Rules
-from farm.forecasts.dispatch.view import FarmView, JobView
+from farm.forecasts.dispatch.view import JobView
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, numbers, texts
@@ -56,38 +54,22 @@ def estimate(
     if growing:
         pools = ", ".join(growing)
         note(f"builders still to come to {pools} are not counted: see farm whatif", err=True)
-    chosen = RULES[rules]
-    wanted = [
-        _job_named(view, name, "the farm" if state is None else str(state)) for name in job or ()
-    ]
-    for each in wanted:
-        _mention_unknown_processor(each, view)
-    jobs, queue = estimate_queue(view, chosen)
-    place_of = {each.id: place for place, each in enumerate(jobs)}
-    places = [place_of[each.id] for each in wanted] or list(range(len(jobs)))
+    waiting = WaitingJobs(view, RULES[rules], "the farm" if state is None else str(state))
+    wanted = [waiting.place_of(name) for name in job or ()]
+    for place in wanted:
+        _mention_unknown_processor(waiting, waiting.jobs[place])
+    places = wanted or list(range(len(waiting.jobs)))
     if as_json:
-        _print_json(jobs, queue, places, explain=explain)
+        _print_json(waiting, places, explain=explain)
     elif wanted or explain:
-        _print_explanations(jobs, queue, places, limit)
+        _print_explanations(waiting, places, limit)
     else:
-        note(_queue_table(jobs, queue, limit or len(jobs)))
+        note(_queue_table(waiting, limit or len(places)))
 
 
-def _job_named(view: FarmView, name: str, source: str) -> JobView:
-    for job in view.jobs:
-        if job.name == name:
-            if job.status != "waiting":
-                found = f"{name!r}, which is {job.status}"
-                raise StateError(f"{source}: --job: found {found}; allowed: a waiting job")
-            return job
-    near = nearest(name, [job.name for job in view.jobs])
-    hint = f"; did you mean {near!r}?" if near else ""
-    raise StateError(f"{source}: --job: found {name!r}; allowed: a job of the file{hint}")
-
-
-def _mention_unknown_processor(job: JobView, view: FarmView) -> None:
-    known = sorted({processor for builder in view.builders for processor in builder.processors})
-    if job.processor is not None and job.processor not in known:
+def _mention_unknown_processor(waiting: WaitingJobs, job: JobView) -> None:
+    known = waiting.processors_for(job)
+    if known is not None:
         typer.echo(
             f"{job.name}: no builder of the file has processor {job.processor!r}"
             f" (they have: {', '.join(known) or 'none'}), so it has no estimate",
@@ -95,76 +77,35 @@ def _mention_unknown_processor(job: JobView, view: FarmView) -> None:
         )
 
 
-def _print_json(
-    jobs: list[JobView], queue: QueueEstimates, places: list[int], *, explain: bool
-) -> None:
+def _print_json(waiting: WaitingJobs, places: list[int], *, explain: bool) -> None:
     # written row by row: the lists of predecessors grow with the square of the queue
     separator = "["
     for place in places:
-        row = _as_json(jobs, queue, place, explain)
+        row = waiting.row(place, explain=explain)
         typer.echo(separator + msgspec.json.encode(row).decode(), nl=False)
         separator = ",\n "
     typer.echo("]" if separator != "[" else "[]")
 
 
-def _print_explanations(
-    jobs: list[JobView], queue: QueueEstimates, places: list[int], limit: int
-) -> None:
+def _print_explanations(waiting: WaitingJobs, places: list[int], limit: int) -> None:
     for place in places[: limit or len(places)]:
-        found = estimate_at(jobs, queue, place)
-        note(_explanation(found, queue.rules, jobs[place].duration_s))
+        run_time = waiting.jobs[place].duration_s
+        note(_explanation(waiting.estimate(place), waiting.rules, run_time))
     if limit and len(places) > limit:
         note(f"… and {len(places) - limit} more (--limit 0 shows all)")
 
 
-def _as_json(
-    jobs: list[JobView], queue: QueueEstimates, place: int, explain: bool
-) -> dict[str, Any]:
-    job, estimate = jobs[place], estimate_at(jobs, queue, place)
-    row: dict[str, Any] = {
-        "job": estimate.job,
-        "predecessors": [jobs[other].name for other in queue.predecessor_places(place)],
-        "pool_for_job": estimate.pool_for_job,
-        "head_platform": _pair(estimate.head_platform),
-        "free_for_head": estimate.next_builder.free,
-        "tnb_s": _number(estimate.next_builder.tnb_s),
-        "plt_s": _number(estimate.plt_s),
-        "estimate_s": None if estimate.estimate_s is None else _number(estimate.estimate_s),
-    }
-    if explain:
-        both = estimate.estimate_s is not None and job.duration_s is not None
-        completion = (estimate.estimate_s or 0.0) + (job.duration_s or 0.0)
-        row["completion_s"] = _number(completion) if both else None
-        row["head_job"] = estimate.head_job
-        row["next_builder"] = estimate.next_builder
-        row["groups"] = [
-            msgspec.to_builtins(group) | {"platform": _pair(group.platform)}
-            for group in estimate.groups
-        ]
-    return row
-
-
-def _pair(platform: Platform) -> list[str | bool | None]:
-    return [platform.processor, platform.virtualized]
-
-
-def _number(value: float) -> float | int:
-    """Return whole numbers as integers: 480, not 480.0."""
-    return int(value) if value.is_integer() else value
-
-
-def _queue_table(jobs: list[JobView], queue: QueueEstimates, limit: int) -> Listing:
+def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
     """Return a table of the first ``limit`` waiting jobs, in dispatch order."""
-    rows = (
-        _queue_row(job, estimate_at(jobs, queue, place)) for place, job in enumerate(jobs[:limit])
-    )
+    jobs = waiting.jobs
+    rows = (_queue_row(job, waiting.estimate(place)) for place, job in enumerate(jobs[:limit]))
     more = len(jobs) - limit
     columns = ("ahead", "builders", "next free in", "lead time", "dispatch in", "done in")
     return Listing(
         (*texts("job", "platform"), *numbers(*columns)),
         rows,
         first_to_go=("builders", "ahead", "next free in"),
-        title=f"{len(jobs)} waiting jobs in dispatch order, rules {queue.rules.name}",
+        title=f"{len(jobs)} waiting jobs in dispatch order, rules {waiting.rules.name}",
         caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else "",
     )
 

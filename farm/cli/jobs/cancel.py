@@ -7,15 +7,13 @@ from typing import Literal
 import msgspec
 import typer
 
+from farm.app.jobs.changing import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import catch_up, ids_given, live_of
-from farm.app.long_running.farm_place import check_fair_share, reach, warn_if_unattended
+from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.cli.jobs.job_options import Ids, with_job_options
 from farm.core.errors import InputError
-from farm.core.events import CancelRequested
 from farm.core.model import Cause
-from farm.live.store.job_reader import AT_ONCE
-from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.report_checks import MAX_TEXT
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
@@ -61,9 +59,7 @@ def cancel(
         if not job_ids:
             catch_up(client)
         if invocation is not None:
-            check_fair_share(client, "--invocation")
-            path = tuple(invocation.strip("/").split("/"))
-            client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+            cancel_invocation(client, invocation, reason)
             names, ended = [], 0
         elif filtered:
             # not group by group: a job may leave one that is read later for one that was
@@ -71,9 +67,7 @@ def cancel(
             names, ended = [one.job.id for one in found], 0
         else:
             names, ended = live_of(client, ids_given(job_ids or ()))
-        for first in range(0, len(names), AT_ONCE):
-            chunk = tuple(names[first : first + AT_ONCE])
-            client.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
+        cancel_jobs(client, names, reason)
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})

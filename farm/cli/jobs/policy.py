@@ -11,9 +11,7 @@ import typer
 from farm.app.long_running.chosen_rules import choose
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
-from farm.core.events import SchedulingChanged
 from farm.core.rules import Choices
-from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
@@ -39,11 +37,11 @@ def policy(
     if aging_factor is not None and not 0 <= aging_factor < 1e9:
         allowed = "a number from 0, below 1e9"
         raise InputError(f"--aging-factor: found {aging_factor:g}; allowed: {allowed}")
-    wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, _weights_of(weights))
+    changed = _weights_of(weights)
     with reach(redis, folder) as client:
         warn_if_unattended(client)
-        asked = name is not None or aging_factor is not None or weights
-        found = choose(client, wanted) if asked else client.status().choices
+        asked = name is not None or aging_factor is not None or changed
+        found = choose(client, name, aging_factor, changed) if asked else client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
 
 

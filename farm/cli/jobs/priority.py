@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
+from farm.app.jobs.changing import change_priority
 from farm.app.jobs.lookup import ids_given, live_of
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import InputError
-from farm.core.events import PriorityChanged
 from farm.core.model import LEAST_LEVEL, MAX_LEVEL
-from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
@@ -46,7 +45,7 @@ def priority(
     with reach(redis, folder) as client:
         warn_if_unattended(client)
         names, ended = live_of(client, ids_given(job_ids))
-        client.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
+        change_priority(client, names, level=level, score=score, weight=weight)
     if as_json:
         print_json({"asked": len(names), "ended": ended})
     elif not quiet:

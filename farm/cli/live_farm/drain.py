@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import typer
 
+from farm.app.long_running import builders
+from farm.app.long_running.builders import Asked
 from farm.app.long_running.farm_place import reach, warn_if_unattended
-from farm.core.errors import InputError
-from farm.core.events import DrainRequested, UndrainRequested
-from farm.core.state.snapshot import BuilderRecord
-from farm.live.operating.client import FarmClient
-from farm.live.wire.messages import UNSTAMPED
-from farm.terminal.console import many, natural_order, plain
+from farm.terminal.console import many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
 
@@ -43,20 +39,9 @@ def drain(
         retire: Retire them when empty.
     """
     with reach(redis, folder) as client:
-        records = _matching(client, pattern)
-        reports = client.pools()
-        client.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
-    names = sorted(records, key=natural_order)
-    booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
-    notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
-    for pool in sorted({record.builder.pool for record in records.values()}):
-        report = reports.get(pool)
-        if report is None or not report.provisioned:
-            continue
-        if report.most is None or report.snapshot.total < report.most:
-            most = "" if report.most is None else f", up to {report.most} in all"
-            notes.append(f"the provisioner of pool {pool} may request others instead{most}")
-    _show("drain", pattern, names, notes, as_json=as_json, quiet=quiet)
+        warn_if_unattended(client)
+        found = builders.drain(client, pattern, retire=retire)
+    _show("drain", pattern, found, as_json=as_json, quiet=quiet)
 
 
 def undrain(
@@ -68,33 +53,15 @@ def undrain(
 ) -> None:
     """Let drained and failed builders accept jobs again."""
     with reach(redis, folder) as client:
-        records = _matching(client, pattern)
-        client.send(UndrainRequested(UNSTAMPED, pattern))
-    closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
-    names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
-    leaving = len(closed) - len(names)
-    notes = [f"{many(leaving, 'other')} will go when empty, and cannot be kept"] if leaving else []
-    _show("undrain", pattern, names, notes, as_json=as_json, quiet=quiet)
+        warn_if_unattended(client)
+        found = builders.undrain(client, pattern)
+    _show("undrain", pattern, found, as_json=as_json, quiet=quiet)
 
 
-def _matching(client: FarmClient, pattern: str) -> dict[str, BuilderRecord]:
-    warn_if_unattended(client)
-    there = client.builders()
-    found = {name: there[name] for name in there if fnmatchcase(name, pattern)}
-    if not found:
-        some = ", ".join(sorted(there, key=natural_order)[:5]) + (", …" if len(there) > 5 else "")
-        raise InputError(
-            f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
-        )
-    return found
-
-
-def _show(
-    what: str, pattern: str, names: list[str], notes: list[str], *, as_json: bool, quiet: bool
-) -> None:
+def _show(what: str, pattern: str, found: Asked, *, as_json: bool, quiet: bool) -> None:
+    names, notes = found
     if as_json:
-        said = {what: pattern, "builders": names, "notes": notes}
-        print_json(said)
+        print_json({what: pattern, "builders": names, "notes": notes})
         return
     if quiet:
         return

@@ -52,7 +52,7 @@ def status(
         if watch:
             _watch(client, interval, as_json=as_json)
         elif as_json:
-            typer.echo(_json(client, now))
+            typer.echo(_json(client, now, trouble))
         else:
             console = FarmConsole()
             console.print(_view(client, now, trouble))
@@ -75,7 +75,7 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
                 now = client.status()
                 trouble = client.trouble()
                 seen: RenderableType = _view(client, now, trouble)
-                line = _json(client, now) if as_json else ""
+                line = _json(client, now, trouble) if as_json else ""
             except RedisError as error:
                 met = trouble_of(error)
                 seen, line = _trouble(met or Trouble("gone", str(error))), ""
@@ -88,10 +88,9 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
             time.sleep(interval)
 
 
-def _json(client: FarmClient, now: FarmStatus) -> str:
+def _json(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> str:
     said: dict[str, Any] = msgspec.to_builtins(now)
     said["attended"] = client.is_attended(now)
-    trouble = client.trouble()
     said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
     said["pools"] = {
         name: {"desired": report.desired, "states": report.states, "why": report.why}

@@ -47,8 +47,7 @@ def export(
         start: openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a
             midnight such that the run ended at least 3 hours before it was made.
     """
-    _check(wanted, out, into)
-    _check_place(wanted, interval, start)
+    _check(wanted, out, into, interval, start)
     found = load_run(run)
     target = into or out or STDOUT
     try:
@@ -67,14 +66,17 @@ def export(
             note(line, err=True)
 
 
-def _check(wanted: str, out: Path | None, into: Path | None) -> None:
+def _check(
+    wanted: str, out: Path | None, into: Path | None, interval: str | None, start: str | None
+) -> None:
     if wanted not in FORMATS:
         raise InputError(f"--format: {not_among(wanted, FORMATS)}")
     if (out is None) == (into is None):
         found = "neither" if out is None else "both"
         raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")
-    if into is not None and wanted != OPENMETRICS:
-        raise InputError(f"--into: found with --format {wanted}; allowed: with openmetrics")
+    for option, value in (("--into", into), ("--interval", interval), ("--start", start)):
+        if value is not None and wanted != OPENMETRICS:
+            raise InputError(f"{option}: found with --format {wanted}; allowed: with openmetrics")
     if into is not None and into.exists() and not into.is_dir():
         raise InputError(f"{into}: is no directory; allowed: Prometheus's data directory")
     if out == STDOUT and wanted == "batsim":
@@ -83,12 +85,6 @@ def _check(wanted: str, out: Path | None, into: Path | None) -> None:
         raise InputError("-o -: standard output is closed; allowed: -o with a new file")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
-
-
-def _check_place(wanted: str, interval: str | None, start: str | None) -> None:
-    for option, value in (("--interval", interval), ("--start", start)):
-        if value is not None and wanted != OPENMETRICS:
-            raise InputError(f"{option}: found with --format {wanted}; allowed: with openmetrics")
 
 
 def _jobs(run: Run, wanted: str, out: Path) -> int:

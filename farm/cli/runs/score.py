@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from farm.app.forecasts.run_times import rungs_of
+from farm.app.runs.estimates import scores_of
 from farm.core.errors import InputError
 from farm.results.estimate_scores import Bin, RungScore, Score
-from farm.results.estimate_scores import score as score_run
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.formatting import readable_span
-from farm.results.run_directory import load_run
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
@@ -47,12 +46,7 @@ def score(
             note(_rungs(found))
         return
     with progress("reading", silent=as_json):
-        scores = score_run(load_run(run, unfinished=True).entries())
-    if not scores:
-        raise InputError(
-            f"{run}: no estimates were made in this run; enable them, for example with "
-            "--set 'estimates.rules=[launchpad, rollout]'"
-        )
+        scores = scores_of(run)
     if plot is not None:
         _plot(scores, plot)
     if as_json:

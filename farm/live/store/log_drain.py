@@ -22,6 +22,7 @@ import redis
 
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import LAST_ENTRY, Keys
+from farm.whole_files import draft_of
 
 log = logging.getLogger("farm.scheduler")
 
@@ -159,12 +160,10 @@ class LogDrain:
         self._client.xtrim(self._key, minid=position.entry, approximate=False)
 
     def _keep(self, position: Position) -> None:
-        draft = self._folder / f"{POSITION}.new"
-        with draft.open("wb") as file:
+        with draft_of(self._folder / POSITION) as draft, draft.open("wb") as file:
             file.write(msgspec.json.encode(position))
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(self._folder / POSITION)
         self._position = position
 
     def _say_unwritable(self, error: Exception) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import zlib
+from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 
 from farm.core.errors import TraceError
@@ -29,33 +31,18 @@ def read_bytes(path: Path) -> bytes:
         raise TraceError(f"{path}: cannot be read: {reason}") from None
     if not content.startswith(b"\x1f\x8b"):
         return content
+    most = min(MAX_UNPACKED, max(MAX_SMALL, MAX_RATIO * len(content)))
     try:
-        return _unpacked(content, path)
-    except zlib.error as error:
+        with GzipFile(fileobj=io.BytesIO(content)) as packed:
+            unpacked = packed.read(most + 1)
+    except (EOFError, BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
-
-
-def _unpacked(packed: bytes, path: Path) -> bytes:
-    """Return the content of a gzip of one member or several; the bound is kept while unpacking."""
-    most = min(MAX_UNPACKED, max(MAX_SMALL, MAX_RATIO * len(packed)))
-    parts: list[bytes] = []
-    left = most
-    rest = packed
-    while rest.startswith(b"\x1f\x8b"):
-        member = zlib.decompressobj(wbits=31)
-        parts.append(member.decompress(rest, left + 1))
-        left -= len(parts[-1])
-        if left < 0:
-            raise TraceError(
-                f"{path}: gzip of {len(packed):,} bytes unpacks to more than {most:,}; allowed: "
-                f"{MAX_RATIO} times its size (or {MAX_SMALL:,} bytes), up to {MAX_UNPACKED:,}"
-            )
-        if not member.eof:
-            raise zlib.error("it ends too early")
-        rest = member.unused_data.lstrip(b"\0")
-    if rest:
-        raise zlib.error("something else follows it")
-    return b"".join(parts)
+    if len(unpacked) > most:
+        raise TraceError(
+            f"{path}: gzip of {len(content):,} bytes unpacks to more than {most:,}; allowed: "
+            f"{MAX_RATIO} times its size (or {MAX_SMALL:,} bytes), up to {MAX_UNPACKED:,}"
+        )
+    return unpacked
 
 
 def read_text(path: Path) -> str:

@@ -104,6 +104,7 @@ def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatc
     assert result.exit_code == 0, result.output
     assert "simulated, as the scenario says" in result.output
     assert "simulated, measured table" in result.output
+    assert "a second of work cost" in result.output
 
 
 @pytest.mark.live

@@ -14,6 +14,7 @@ from farm.live.wire.messages import Play
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import Burnt
+from workers.journal import AttemptJournal, read_journals
 
 
 class FakeBurner:
@@ -34,14 +35,16 @@ class FakeBurner:
 
 
 class Stage:
-    def __init__(self, *, farm_speed=1.0, law=None, **builder) -> None:
+    def __init__(self, *, farm_speed=1.0, law=None, journal=None, **builder) -> None:
         self.burner = FakeBurner()
         self.told: list[Event] = []
         self.agenda = Agenda(threading.RLock())
         played = Builder(id="b", pool="p", index=0, slots=4, **builder)
         play = Play(builder=played, speed=farm_speed, law=law)
         with self.agenda.turn():
-            self.builder = PlayedBuilder(play, self.agenda, self.told.append, self.burner)
+            self.builder = PlayedBuilder(
+                play, self.agenda, self.told.append, self.burner, journal=journal
+            )
 
     def start(self, mode="stress", name="job", **job) -> None:
         given = Job(id=name, service_time=12.0, mode=mode, **job)
@@ -79,6 +82,16 @@ def test_it_ends_when_its_burner_reports_it(error, fails, end):
     stage.burner.ended[1](Burnt(error, 1.0))
     assert stage.ends == [end]
     assert not stage.builder.attempts
+
+
+def test_what_it_burnt_is_in_the_journal(tmp_path):
+    """Processor seconds, beside those of its work: two threads of 12 s; not of one that failed."""
+    stage = Stage(journal=AttemptJournal(str(tmp_path), "host"))
+    for number, error in ((1, None), (2, "killed by signal 9")):
+        stage.start(name=f"job-{number}", threads=2)
+        stage.burner.ended[number](Burnt(error, 25.0))
+    (note,) = read_journals(tmp_path)
+    assert (note.what, note.job, note.work, note.cpu) == ("burnt", "job-1", 24.0, 25.0)
 
 
 def test_a_cancel_kills_and_a_late_end_is_ignored():

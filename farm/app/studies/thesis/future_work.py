@@ -31,7 +31,6 @@ from farm.results.figures.page import Section
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
-from farm.workload.distributions import quantile_function
 
 #: slots of each builder wherever something else is varied
 SLOTS = 6
@@ -96,7 +95,7 @@ def _distributions(runs: int) -> Section:
         "long": {"normal": {"mean": 4 * MEAN, "std": MEAN}},
     }
     quantiles = {
-        name: quantile_function(Distribution.model_validate(f)) for name, f in forms.items()
+        name: Distribution.model_validate(form).quantile_function() for name, form in forms.items()
     }
 
     def by(*shares: tuple[str, float]) -> Draw:

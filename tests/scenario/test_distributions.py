@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from farm.scenario.distributions import Distribution
-from farm.workload.distributions import LARGEST, quantile_function, quantiles_by_kind
+from farm.scenario.distributions import LARGEST, Distribution
+from farm.scenario.workload import Arrivals
 from farm.workload.streams import chooser, stream
 
 DRAWS = 100_000
@@ -17,7 +18,7 @@ DRAWS = 100_000
 
 def drawn(given: Any) -> list[float]:
     """Return many draws of a distribution."""
-    quantile = quantile_function(Distribution.model_validate(given))
+    quantile = Distribution.model_validate(given).quantile_function()
     rng = stream(1, "test")
     return [quantile(rng.random()) for _ in range(DRAWS)]
 
@@ -76,21 +77,29 @@ def test_draws_larger_than_any_number_need_a_maximum(endless: Any) -> None:
     """The largest draw decides, not luck; a shorter tail is accepted up to its very last draw."""
     with pytest.raises(ValueError, match="draws larger than any number"):
         Distribution.model_validate(endless)
-    capped = quantile_function(Distribution.model_validate({**endless, "max": 5}))
+    capped = Distribution.model_validate({**endless, "max": 5}).quantile_function()
     assert capped(LARGEST) == 5.0
     shorter = {"lognormal": {"median": 1, "sigma": 86}}, {"pareto": {"alpha": 0.052, "scale": 1}}
     for plain in shorter:
-        assert math.isfinite(quantile_function(Distribution.model_validate(plain))(LARGEST))
+        assert math.isfinite(Distribution.model_validate(plain).quantile_function()(LARGEST))
 
 
 def test_one_distribution_for_each_kind() -> None:
     """by_kind gives each kind its own, the cap holds for all."""
     given = {"by_kind": {"test": 5, "build": {"uniform": {"min": 10, "max": 20}}}, "max": 12}
-    quantiles = quantiles_by_kind(Distribution.model_validate(given), ["test", "build"])
+    quantiles = Distribution.model_validate(given).quantiles_by_kind(["test", "build"])
     assert quantiles["test"](0.9) == 5.0
     assert (quantiles["build"](0.1), quantiles["build"](0.9)) == (11.0, 12.0)
     with pytest.raises(ValueError, match="by_kind"):
-        quantile_function(Distribution.model_validate(given))
+        Distribution.model_validate(given).quantile_function()
+
+
+def test_an_unknown_form_is_one_problem() -> None:
+    """Also where a distribution was checked alone before the section that has it."""
+    Distribution.model_validate(5)
+    with pytest.raises(ValidationError) as caught:
+        Arrivals.model_validate({"every": 1, "count": 1, "service_time": {"exponental": 3}})
+    assert [problem["type"] for problem in caught.value.errors()] == ["unknown_key"]
 
 
 FORMS = st.sampled_from(
@@ -111,7 +120,7 @@ BELOW_ONE = st.floats(min_value=0, max_value=1, exclude_max=True)
 @given(FORMS, BELOW_ONE, BELOW_ONE)
 def test_quantiles_ascend(given: Any, one: float, other: float) -> None:
     """A larger random number never gives less, and every value is finite and not negative."""
-    quantile = quantile_function(Distribution.model_validate(given))
+    quantile = Distribution.model_validate(given).quantile_function()
     low, high = quantile(min(one, other)), quantile(max(one, other))
     assert 0 <= low <= high < math.inf
 

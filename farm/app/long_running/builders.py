@@ -1,0 +1,137 @@
+"""The builders of a live farm: listed, drained and undrained."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from farm.core.errors import InputError, not_among
+from farm.core.events import DrainRequested, UndrainRequested
+from farm.core.state.snapshot import BuilderRecord
+from farm.live.operating.client import FarmClient
+from farm.live.wire.messages import UNSTAMPED
+from farm.terminal.console import many, natural_order
+from farm.units import format_roughly
+
+
+def builders_of(
+    client: FarmClient, pattern: str = "*", state: str | None = None, pool: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the present, booting and recently lost builders, sorted by id, as plain values.
+
+    Args:
+        client: the farm.
+        pattern: only ids that match this shell pattern.
+        state: only builders in this state.
+        pool: only builders of this pool; raises InputError if there is no such pool.
+    """
+    if pool is not None and pool not in (pools := client.pools()):
+        raise InputError(f"--pool: {not_among(pool, sorted(pools))}")
+    rows = [
+        row
+        for row in _rows(client)
+        if fnmatchcase(row["builder"], pattern)
+        and (state is None or row["state"] == state)
+        and (pool is None or row["pool"] == pool)
+    ]
+    return sorted(rows, key=lambda row: natural_order(row["builder"]))
+
+
+def _rows(client: FarmClient) -> list[dict[str, Any]]:
+    status = client.status()
+    there = client.builders()
+    rows = [_row(name, record) for name, record in there.items()]
+    for pool, report in client.pools().items():
+        rows.extend(
+            {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
+             "remark": f"requested at {format_roughly(at)}"}
+            for name, at in report.requested.items()
+            if name not in there
+        )  # fmt: skip
+    rows.extend(
+        {"builder": lost.builder, "pool": lost.pool, "state": "lost", "lost_at_s": lost.at,
+         "remark": f"{lost.reason} at {format_roughly(lost.at)}"}
+        for lost in status.lost
+        if lost.builder not in there
+    )  # fmt: skip
+    return rows
+
+
+def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
+    builder = record.builder
+    return {
+        "builder": name,
+        "pool": builder.pool,
+        "state": record.condition,
+        "busy": record.busy,
+        "slots": builder.slots,
+        "speed": builder.speed,
+        "joined_at_s": record.joined_at,
+        "failures": record.failures,
+        "remark": _remark(record),
+    }
+
+
+def _remark(record: BuilderRecord) -> str:
+    """Return details of the state."""
+    if not record.builder.takes_jobs:
+        return "its boot failed: it never takes a job"
+    if record.failed:
+        return f"taken out after {record.failures} failures in a row (use farm undrain)"
+    if record.retiring and not record.retired:
+        return "retires when empty"
+    if record.failures:
+        return f"{record.failures} failures in a row"
+    return ""
+
+
+class Asked(NamedTuple):
+    """The builders that were asked for something, in order, and what else is to be known."""
+
+    names: list[str]
+    notes: list[str]
+
+
+def drain(client: FarmClient, pattern: str, *, retire: bool = False) -> Asked:
+    """Let the builders that match accept no more jobs, and with ``retire`` go when empty.
+
+    Raises InputError if none matches.
+    """
+    records = _matching(client, pattern)
+    reports = client.pools()
+    client.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
+    booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
+    notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
+    for pool in sorted({record.builder.pool for record in records.values()}):
+        report = reports.get(pool)
+        if report is None or not report.provisioned:
+            continue
+        if report.most is None or report.snapshot.total < report.most:
+            most = "" if report.most is None else f", up to {report.most} in all"
+            notes.append(f"the provisioner of pool {pool} may request others instead{most}")
+    return Asked(sorted(records, key=natural_order), notes)
+
+
+def undrain(client: FarmClient, pattern: str) -> Asked:
+    """Let drained and failed builders that match accept jobs again.
+
+    Raises InputError if no builder matches.
+    """
+    records = _matching(client, pattern)
+    client.send(UndrainRequested(UNSTAMPED, pattern))
+    closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
+    names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
+    leaving = len(closed) - len(names)
+    notes = [f"{many(leaving, 'other')} will go when empty, and cannot be kept"] if leaving else []
+    return Asked(names, notes)
+
+
+def _matching(client: FarmClient, pattern: str) -> dict[str, BuilderRecord]:
+    there = client.builders()
+    found = {name: there[name] for name in there if fnmatchcase(name, pattern)}
+    if not found:
+        some = ", ".join(sorted(there, key=natural_order)[:5]) + (", …" if len(there) > 5 else "")
+        raise InputError(
+            f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
+        )
+    return found
