@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -174,14 +175,27 @@ def test_a_silent_host_that_comes_back_rejoins(farm, jobs_like):
 
 def test_a_host_that_hangs_is_replaced(farm, jobs_like, monkeypatch):
     """Its process lives, so that no exit code tells that the run has no host any more."""
-    monkeypatch.setattr(host_processes, "MISSING_TIME", 1.0)
     jobs = jobs_like(20, service_time=60.0, every=4.0)
     up: list[HostProcess] = []
     timers: list[threading.Timer] = []
+    stopped: list[HostProcess] = []
+
+    def hang() -> None:
+        os.kill(up[0].pid, signal.SIGSTOP)
+        stopped.append(up[0])
+
+    def overdue(*args: Any) -> str | None:
+        hangs = any(process.exit_code is None for process in stopped)
+        # only it is given up soon: another one may take long to start
+        monkeypatch.setattr(host_processes, "MISSING_TIME", 1.0 if hangs else 60.0)
+        return found(*args)
+
+    found = host_processes.MissingHosts.overdue
+    monkeypatch.setattr(host_processes.MissingHosts, "overdue", overdue)
 
     def meet(world: LiveWorld, hosts: HostProcesses) -> None:
         up.extend(hosts.alive)
-        timers.extend(threading.Timer(60.0, world.stop) for _ in range(2))
+        timers.extend(threading.Timer(200.0, world.stop) for _ in range(2))
         for timer in timers:
             timer.start()
 
@@ -191,7 +205,7 @@ def test_a_host_that_hangs_is_replaced(farm, jobs_like, monkeypatch):
         speed=400.0,
         hosts=1,
         patience=Patience(silence=1.0),
-        on_event=at_start(10, lambda: os.kill(up[0].pid, signal.SIGSTOP)),
+        on_event=at_start(10, hang),
         on_up=meet,
     )
     for timer in timers:
