@@ -17,6 +17,9 @@ import msgspec
 
 R = TypeVar("R", bound=msgspec.Struct)
 
+_SECONDS = frozenset({"at", "boot_delay", "lifetime", "makespan", "run_phase"})
+"""Fields in seconds that ``json_name`` does not recognise by their names."""
+
 
 class Limit(NamedTuple):
     """What is allowed, in words, and whether a value of the right type is."""
@@ -160,3 +163,14 @@ def misfits(record: type[msgspec.Struct], given: Mapping[str, Any]) -> Iterator[
     for name, field in fields_of(record).items():
         if not field.fits(given[name]) if name in given else field.default is msgspec.NODEFAULT:
             yield field
+
+
+def json_name(name: str) -> str:
+    """Return the key of a field in files: ``service_time`` is ``service_time_s``.
+
+    In the code every instant ends in ``_at`` and every span in ``_time``. So no keys are written
+    by hand.
+    """
+    if name in _SECONDS or name.endswith(("_at", "_time")):
+        return name + "_s"
+    return name

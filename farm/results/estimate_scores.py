@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarted
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.log.reader import Entry

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.core.model import Job
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import OUTCOMES, Ends, Flags, Numbers, floats

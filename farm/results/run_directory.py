@@ -21,7 +21,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.results.jobs_csv import read_jobs, write_jobs
 from farm.results.jobs_table import JobTable, tables_of
 from farm.results.log.reader import Entry, last_instant, read_log

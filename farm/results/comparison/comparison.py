@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.results.comparison.metrics import (
     METRICS,
     RELEVANT,

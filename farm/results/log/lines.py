@@ -1,7 +1,7 @@
 """The lines of the event log, whose form is derived from the event and command classes.
 
 A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.core.json_names.json_name`. The exceptions are:
+:func:`farm.core.fields.json_name`. The exceptions are:
 
 * ``job-submitted`` is one line per job (with its fields inlined, ``id`` as ``job``); the jobs of
   one event share a ``batch`` number;
@@ -21,7 +21,7 @@ import msgspec
 
 from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.core.model import Builder, Cause, Job
 
 Field = tuple[str, Any] | tuple[str, Any, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.results.summary.columns import Columns
 from farm.results.summary.descriptive_statistics import Floats
 from farm.results.summary.job_columns import Flags, total

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.results.summary.builder_time import Window, present
 from farm.results.summary.columns import Columns

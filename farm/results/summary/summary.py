@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from farm.core.json_names import json_name
+from farm.core.fields import json_name
 from farm.core.model import Job
 from farm.results.jobs_table import invocation_of
 from farm.results.summary.builder_time import (

@@ -22,8 +22,7 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
-from farm.core.fields import FieldError
-from farm.core.json_names import json_name
+from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
