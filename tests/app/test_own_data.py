@@ -68,6 +68,7 @@ def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
             "2026-03-02T06:00:00Z,5\n12,5\n",
             ":3: submitted: found '12' below dates; allowed: dates",
         ),
+        ("2026-02-29T06:00:00Z,5\n", "'2026-02-29T06:00:00Z'; allowed: a time that there is"),
         ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),
         ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
     ],
@@ -100,6 +101,16 @@ def test_a_table_that_is_none(tmp_path: Path, text: str, told: str) -> None:
     fields = {"submitted": "at", "duration": "took"}
     with pytest.raises(FarmError, match=re.escape(told)):
         read_trace(path, "csv", TraceOptions(fields=fields))
+
+
+def test_a_fraction_of_a_second_may_have_a_comma(tmp_path: Path) -> None:
+    """ISO 8601 allows both; without it the service time would be a whole second."""
+    path = tmp_path / "t.csv"
+    times = "2024-02-29T10:00:00,900Z;2024-02-29T10:00:01.100Z"
+    path.write_text(f"from;to\n{times}\n", encoding="utf-8")
+    fields = {"submitted": "from", "started": "from", "finished": "to"}
+    (job,) = read_trace(path, "csv", TraceOptions(fields=fields))
+    assert job.service_time == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])

@@ -25,7 +25,7 @@ import csv
 import io
 import math
 import re
-from calendar import timegm
+from calendar import monthrange, timegm
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,8 +47,8 @@ MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 
 _ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d(?:\.\d+)?))?"
-    r"(?:[.,]\d+)?\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?\Z",
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d(?:[.,]\d+)?))?"
+    r"\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?\Z",
     re.IGNORECASE,
 )
 
@@ -188,10 +188,11 @@ def _calendar(text: str) -> float:
     if found is None:
         raise ValueError("a number, or a time as 2024-05-01T10:00:00Z")
     year, month, day, hour, minute = map(int, found.groups()[:5])
-    if not (year and 1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60):
+    there = year and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
+    if not (there and hour < 24 and minute < 60):
         raise ValueError("a time that there is, as 2024-05-01T10:00:00Z")
     seconds = timegm((year, month, day, hour, minute, 0))
-    return seconds + float(found[6] or 0) - _offset(found[7] or "")
+    return seconds + float((found[6] or "0").replace(",", ".")) - _offset(found[7] or "")
 
 
 def _offset(zone: str) -> int:
