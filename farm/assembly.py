@@ -117,7 +117,7 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
 
 def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
     """Return the errors of the user's functions during a run, one message each."""
-    parts = (scheduler.rules.policy, scheduler.rules.ranking, *others)
+    parts = (scheduler.rules.policy, scheduler.rules.ranking, scheduler.estimator, *others)
     found = [g.complaint() for g in parts if isinstance(g, Guard)]
     return [message for message in found if message]
 

@@ -13,6 +13,7 @@ from farm.core.errors import InputError
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
+from farm.plugins.guards import Guard
 from farm.scenario import Scenario
 from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
@@ -51,24 +52,24 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         return jobs
 
 
-class OwnEstimator(RuntimeEstimator):
+class OwnEstimator(Guard, RuntimeEstimator):
     """A function from a job to its run time (s), as a runtime estimator that learns nothing."""
 
+    consequence = "for {failures} of {calls} estimates; the default time was taken"
+
     def __init__(self, function: Callable[[Job], float], name: str) -> None:
-        super().__init__()
-        self.name = name
+        RuntimeEstimator.__init__(self)
+        Guard.__init__(self, name, "scheduling.runtime_estimates")
         self._function = function
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return what the function says, where that is a span of time; else the default.
-
-        Raises InputError if the function fails, or does not return a number.
-        """
+        """Return what the function says, where that is a span of time; else the default."""
+        self.calls += 1
         try:
             work = float(self._function(job))
-        except Exception as error:
-            where = f"scheduling.runtime_estimates: {self.name}: job {job.id}"
-            raise InputError(f"{where}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            self.failed(f"job {job.id}", error)
+            return self._default
         return work / (builder.speed if builder else 1.0) if is_time(work) else self._default
 
     @property

@@ -1,0 +1,72 @@
+"""``farm.run``: what ``farm.simulate`` does, on a live farm."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farm
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer
+
+pytestmark = pytest.mark.live
+
+AMD64 = {"processor": "amd64"}
+LITTLE: dict[str, Any] = {
+    "name": "little",
+    "pools": [{"name": "p", "platform": AMD64, "builders": 2}],
+    "workload": [{"arrivals": {"every": "10s", "count": 30, "service_time": {"constant": "25s"}}}],
+}
+
+
+def test_a_live_run(tmp_path: Path):
+    """The same scenario, the same parts, the same type: only the waiting is real."""
+    mine = [farm.Job(id=f"j{n}", service_time=5.0, arrived_at=float(n)) for n in range(9)]
+    live = farm.run(LITTLE, speed=20, jobs=mine, policy=lambda job, *_: -int(job.id[1:]))
+    assert live.summary["world"] == "live"
+    assert sorted(live.jobs["job_id"]) == [job.id for job in mine]
+    assert not live.interrupted
+    assert not live.summary["warnings"]
+    kept = farm.open_run(live.save(tmp_path / "live"))
+    assert list(kept.events) == list(live.events)
+
+
+def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
+    """It deletes what an earlier run with this prefix left, and nothing of another farm."""
+    monkeypatch.setenv("FARM_PREFIX", "mine:")
+    with closing(connect(server.url, "t")) as client:
+        left = [f"{prefix}jobs" for prefix in ("mine:", "farm:", "mine:too:")]
+        for key in left:
+            client.hset(key, "a", "waits")
+        mine = [farm.Job(id="j1", service_time=1.0, arrived_at=0.0)]
+        assert farm.run(LITTLE, speed=20, jobs=mine, redis=server.url).summary["jobs"]
+        assert [client.exists(key) for key in left] == [0, 1, 1]
+        client.delete(*left)
+
+
+def test_a_live_run_lasts_until_its_phases_end():
+    """As a simulated one does: idle builders leave after the last job, while the run continues."""
+    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
+    sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
+    leaving = LITTLE | {
+        "pools": [{"name": "p", "platform": AMD64, "idle_timeout": "5s", "provisioner": sized}]
+    }
+    phases = {"run": "10s", "ramp_down": "60s"}
+    for play in (farm.simulate, farm.run):
+        ended = play(leaving, live={"speed": 20}, jobs=mine, phases=phases)
+        at = {line["event"]: line["at_s"] for line in ended.events}
+        # a starved machine may end the job so late that the phases end first
+        assert max(at.values()) >= at["job-finished"] + 5 or at["job-finished"] > 30
+
+
+def test_a_live_run_that_is_too_fast_is_reported():
+    """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
+    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
+    live = farm.run(LITTLE, speed=200, jobs=mine)
+    [remark] = live.summary["remarks"]
+    assert remark.startswith("at speed 200 the median job lasts 5ms of real time")
+    assert "(speed 20)" in remark
+    assert live.kept.summary.ended_well
