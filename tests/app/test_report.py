@@ -80,6 +80,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     assert nasty in page.numbers["summary"]["invocations"]
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path) -> None:
     """One page to send to a colleague."""
     runs = [farm.simulate("mm1", policy=name, **SMALL) for name in ("fifo", "sjf")]
@@ -95,6 +96,7 @@ def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path)
     assert len(swept.plot()) == 3
 
 
+@pytest.mark.slow
 def test_the_charts_of_a_run_are_those_of_its_page(tmp_path: Path) -> None:
     """What ``plot`` returns is the page's figure, and can be saved as a picture."""
     run = farm.simulate("quickstart")

@@ -160,6 +160,7 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     assert {method for method, _, _ in stub.calls} == {"GET", "PATCH"}
 
 
+@pytest.mark.slow
 def test_a_refusal_is_shown_to_operators_while_it_lasts(cluster: Cluster):
     """The right to patch is missing at first: ``farm pools`` shows it, and work continues after."""
     service, stub = cluster.service, cluster.stub

@@ -173,6 +173,7 @@ def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
     farm.client.close()
 
 
+@pytest.mark.slow
 def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path: Path):
     """SIGTERM while jobs run and wait: each job runs once, its builder is replaced."""
     settings = LiveSettings(

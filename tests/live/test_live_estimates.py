@@ -126,6 +126,7 @@ def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     assert scored.mean_absolute_error_time is not None
 
 
+@pytest.mark.slow
 def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
     """The statistics in Redis are those that the next scheduler begins with."""
     scenario = {

@@ -43,6 +43,7 @@ def write_jobs(path: Path, count: int, service_time: float) -> None:
             table.writerow([f"j{number:05}", 0, service_time, "amd64/virtual", user])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_under_load(up: Up):
     """Submitting a file, paging through it, cancelling half, draining mid-work, undraining."""

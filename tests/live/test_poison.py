@@ -364,6 +364,7 @@ def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, 
     assert farm.ended() == {"ends"}
 
 
+@pytest.mark.slow
 def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, client, keys: Keys):
     """Those beyond a bound are refused with a message, all others get an answer."""
     tokens = [f"t{number}" for number in range(MAX_QUESTIONS + 150)]

@@ -13,6 +13,7 @@ from farm.live.hosts.roster import Patience
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_its_hosts_fails_and_the_others_run(farm, jobs_like):
     """Whatever its retries: it costs two hosts, fails, and names the builders that it cost."""
     jobs = jobs_like(10, service_time=30.0)

@@ -84,6 +84,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert_sound(service.folder / "events", jobs=41)
 
 
+@pytest.mark.slow
 def test_a_killed_scheduler_remembers_stickiness(service: Service):
     """Stickiness survives; the event log is consistent, and a fresh scheduler repeats it."""
     sticky = ", fair_share: [team], stickiness: [10m]"
@@ -163,6 +164,7 @@ def test_repeated_kills_with_every_stage_in_progress(service: Service):
     assert_sound(service.folder / "events", jobs=60)
 
 
+@pytest.mark.slow
 def test_other_rules_reorder_the_waiting_jobs(service: Service):
     """A scheduler with another policy and fair share takes the same jobs over."""
     service.start()
@@ -180,6 +182,7 @@ def test_other_rules_reorder_the_waiting_jobs(service: Service):
     assert all(service.store.result(job.id).outcome == "succeeded" for job in long_first)
 
 
+@pytest.mark.slow
 def test_changed_rules_survive_a_scheduler(service: Service):
     """Waiting jobs are reordered at once; a killed scheduler's successor keeps the rules."""
     service.start()
@@ -208,6 +211,7 @@ def test_changed_rules_survive_a_scheduler(service: Service):
         service.until(lambda: operator.status().choices.policy == "ljf", "another scenario")
 
 
+@pytest.mark.slow
 def test_farm_time_continues_without_a_scheduler(service: Service):
     """Waiting counts while the scheduler is away."""
     service.start()
@@ -289,6 +293,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(server: Server, keys: Keys
         service.client.close()
 
 
+@pytest.mark.slow
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(service: Service):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     yaml = service.folder / "service.yaml"
@@ -332,6 +337,7 @@ def test_a_second_scheduler_stands_by(service: Service, within: tuple[str, ...])
     assert service.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_another_speed_is_refused_without_a_fresh_start(service: Service):
     """Instants of two speeds would not fit together."""
     service.start()
@@ -349,6 +355,7 @@ def test_another_speed_is_refused_without_a_fresh_start(service: Service):
     assert service.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_a_load_is_submitted_until_it_is_stopped(service: Service):
     """Jobs come at the farm's own time, with unique ids; two loads at once are fine."""
     service.start()

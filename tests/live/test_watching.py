@@ -63,6 +63,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
                 farm.farm("down", "--now")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_long_running_farm_can_be_scraped_as_a_whole(watched: Watched):
     """Scheduler, provisioner and hosts; a killed host is replaced; no file is left."""

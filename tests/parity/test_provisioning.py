@@ -71,6 +71,7 @@ def test_taskcluster_asks_for_about_the_same_builders_in_both_worlds(tmp_path):
     assert seen == kinds(tmp_path / "simulated/events.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_judged_failures_end_alike_in_both_worlds(tmp_path):
     """A job that fails on two builders fails; the same jobs, the same attempts."""

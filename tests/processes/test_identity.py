@@ -96,7 +96,9 @@ class Running:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "kind", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_one_signal_lets_running_jobs_end(kind):
     """Waiting jobs are cancelled, the two running ones succeed, nothing is left or printed."""
     running = Running(service_time=3.0)

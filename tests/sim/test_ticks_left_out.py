@@ -105,6 +105,7 @@ def loads(draw: st.DrawFn) -> list[Job]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 @given(data=st.data())
 @examples(8)

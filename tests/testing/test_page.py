@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/testing.md"
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.timeout(300)
 def test_the_pages_tests_pass(tmp_path: Path) -> None:

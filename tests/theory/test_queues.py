@@ -18,6 +18,8 @@ from farm.core.events import JobFinished, JobsSubmitted, JobStarted
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1, 13)
 STUDENT = 4.437
 """99.95 % quantile of Student's distribution with 11 degrees of freedom."""

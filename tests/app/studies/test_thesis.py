@@ -157,6 +157,7 @@ def test_the_documented_claims_are_those_of_a_thousand_sets():
         assert f"| {' | '.join(row)} |" in page
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch):
     """Four runs on one farm, the first discarded; no job is faster than in virtual time."""

@@ -303,6 +303,7 @@ def test_watching_without_a_terminal_prints_one_view_after_the_other(still: Stil
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
     """A closed pipe (``| head``) is no error; a full disk is reported without a traceback."""
     still.wait(*(f"j{number}" for number in range(3000)))

@@ -43,6 +43,7 @@ def _fill(disk: Path) -> Path:
     return ballast
 
 
+@pytest.mark.slow
 def test_the_farm_waits_for_a_full_disk(tmp_path: Path, small_disk: Path):
     """It is reported, new jobs are refused; with space all continues, also after a kill."""
     up = Up(tmp_path, SCENARIO)
