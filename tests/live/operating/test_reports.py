@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import msgspec
@@ -31,14 +32,29 @@ from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
 
 SCENARIO = load_scenario("mm1")
 
+Lead = Callable[[], Leader]
+
+
+@pytest.fixture
+def lead(server: Server, keys: Keys) -> Iterator[Lead]:
+    """Take the farm over, with a connection that ends with the test."""
+    with contextlib.ExitStack() as connections:
+
+        def take_over() -> Leader:
+            leader = Leader(server.url, keys, Clock())
+            connections.enter_context(contextlib.closing(leader.client))
+            return leader
+
+        yield take_over
+
 
 @pytest.mark.live
 @pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.0), (1.0, FRESH)])
 def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
-    server: Server, keys: Keys, monkeypatch, processor: float, longest: float
+    lead: Lead, monkeypatch, processor: float, longest: float
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     real, used, written = Clock(), Clock(), list[float]()
 
@@ -58,9 +74,9 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 
 
 @pytest.mark.live
-def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
+def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     """It is shown by ``farm pools``: a terminal must not obey it."""
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     desk, pool = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
@@ -74,10 +90,10 @@ def test_the_reason_of_a_plan_is_made_readable(server: Server, keys: Keys):
 @pytest.mark.live
 @pytest.mark.parametrize("after_a_takeover", [False, True])
 def test_a_lost_builder_is_shown_with_its_pool(
-    server: Server, keys: Keys, *, after_a_takeover: bool
+    server: Server, keys: Keys, lead: Lead, *, after_a_takeover: bool
 ):
     """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
     commands = leader.scheduler.handle(joined)
@@ -98,24 +114,24 @@ def test_a_lost_builder_is_shown_with_its_pool(
 @pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, monkeypatch, keys_of_jobs: list[str]
+    server: Server, keys: Keys, lead: Lead, monkeypatch, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
 
 @pytest.mark.live
-def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys):
+def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead: Lead):
     """The reason comes in the place of an answer, and is the message."""
     with FarmClient(server.url, keys.prefix) as operator:
 
         def refuse(question: Ask) -> None:
-            Leader(server.url, keys, Clock()).world.notices.reply(BUSY, question.reply_to)
+            lead().world.notices.reply(BUSY, question.reply_to)
 
         operator.send = refuse  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="too many questions wait"):
@@ -138,10 +154,10 @@ def one_hour_ahead(monkeypatch):
 
 @pytest.mark.live
 def test_only_the_servers_clock_says_whether_a_scheduler_runs(
-    server: Server, keys: Keys, one_hour_ahead
+    server: Server, keys: Keys, lead: Lead, one_hour_ahead
 ):
     """Neither the scheduler's machine nor the operator's needs the right time."""
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     with one_hour_ahead():
         Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
@@ -155,9 +171,11 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
 
 
 @pytest.mark.live
-def test_a_load_is_submitted_by_the_farms_time(server: Server, keys: Keys, one_hour_ahead):
+def test_a_load_is_submitted_by_the_farms_time(
+    server: Server, keys: Keys, lead: Lead, one_hour_ahead
+):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
-    leader = Leader(server.url, keys, Clock())
+    leader = lead()
     Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
