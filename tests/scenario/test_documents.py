@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from farm.core.errors import ScenarioError
 from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.file.document import parse_document
+from farm.scenario.file.document import MAX_DEPTH, parse_document
 from farm.scenario.section import Section
 from farm.workload import build_jobs
 
@@ -50,3 +51,11 @@ def test_every_key_is_documented() -> None:
     words = set(re.findall(r"[a-z_]+", DOCUMENT))
     known: Any = _keys(Section)
     assert known - words == set()
+
+
+def test_values_are_nested_as_deeply_as_is_allowed():
+    """One more is refused at once, not when the interpreter's own limit is met."""
+    lists = MAX_DEPTH - 1
+    assert parse_document("a: " + "[" * lists + "]" * lists, "x")["a"]
+    with pytest.raises(ScenarioError, match="x: values are nested too deeply"):
+        parse_document("a: " + "[" * (lists + 1) + "]" * (lists + 1), "x")

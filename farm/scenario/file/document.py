@@ -18,6 +18,9 @@ from farm.core.errors import ScenarioError
 MAX_VALUES = 1_000_000
 """The maximum number of values, which limits expansion by aliases."""
 
+MAX_DEPTH = 100
+"""The maximum number of values within each other."""
+
 
 class MarkedDict(dict[str, Any]):
     """A mapping that stores where each key was written (``file:line``)."""
@@ -39,6 +42,16 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's parser with the resolver rules of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - so in PyYAML
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # without a bound a second of processor time is spent before the interpreter's own is met
+        if self._depth == MAX_DEPTH:
+            raise RecursionError
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
