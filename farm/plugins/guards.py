@@ -1,4 +1,4 @@
-"""The user's own policies and balancers, guarded: an error in one is a message, not a crash.
+"""The user's own functions, guarded: an error in a policy or balancer is a message, not a crash.
 
 A policy that fails for a job leaves it without a key: it then goes before all that have one (of
 its static level), first in, first out among its like, so that no job is lost to a broken policy.

@@ -13,7 +13,7 @@ from farm.core.errors import InputError
 from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
-from farm.plugins.guards import Guard
+from farm.plugins.guards import Guard, UnusableError
 from farm.scenario import Scenario
 from farm.workload import build_jobs, stream
 from farm.workload.own_jobs import sound_jobs
@@ -63,15 +63,18 @@ class OwnEstimator(Guard, RuntimeEstimator):
         self._function = function
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
-        """Return what the function says, where that is a span of time; else the default."""
+        """Return what the function says, or the default time if that is no span of time."""
         self.calls += 1
         try:
-            work = float(self._function(job))
+            work = _run_time(self._function(job))
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
             self.failed(f"job {job.id}", error)
-            return self._default
-        return work / (builder.speed if builder else 1.0) if is_time(work) else self._default
+            return self.options.default_time
+        return work / (builder.speed if builder else 1.0)
 
-    @property
-    def _default(self) -> float:
-        return self.options.default_time
+
+def _run_time(found: float) -> float:
+    work = float(found)
+    if not is_time(work):
+        raise UnusableError(f"returned {work}; a run time is finite and not negative")
+    return work
