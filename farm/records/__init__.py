@@ -1,0 +1,1 @@
+"""What really happened on other farms: importers, one per source, and the bundle they write."""
