@@ -9,7 +9,7 @@ from pathlib import Path
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import ZONE, Bundle, bundle_of
-from farm.records.reading import STDIN, Reading
+from farm.records.reading import FIRST, STDIN, Reading
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
 
@@ -50,7 +50,7 @@ def source_of(files: Sequence[Path]) -> str:
         raise InputError(f"source: found none; allowed with standard input: {', '.join(NAMES)}")
     reading = Reading(files[:1])
     for text in reading.texts():
-        first = text.readline()
+        first = text.readline(FIRST)
         if not first.lstrip().startswith(("{", "[")):
             return "slurm" if slurm.knows_line(first) else "csv"
         for value in reading.objects_of(text, first):

@@ -18,11 +18,14 @@ from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
 import msgspec
 
 from farm.core.errors import TraceError, file_access
+from farm.records.attempt import Attempt
 from farm.records.json_stream import objects
 
 T = TypeVar("T")
 STDIN = Path("-")
 
+FIRST = 1 << 16
+"""Characters of a first line by which a source is known: JSON may be all on one line."""
 MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 FIRST_YEAR = 1970
@@ -50,6 +53,8 @@ class Reading:
         #: what was corrected or is unknown in records that were kept, and how many of each
         self.noted: Counter[str] = Counter()
         self.files: list[SourceFile] = []
+        self._names: dict[str, str] = {}
+        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of all files. Raises TraceError."""
@@ -135,6 +140,16 @@ class Reading:
         if at is None:
             self.refuse(f"{name}: found none; allowed: a time as 2026-11-02T09:00:00Z")
         return at
+
+    def share(self, one: Attempt) -> Attempt:
+        """Let it have the names and attributes of others: they repeat, by the million."""
+        same = self._names.setdefault
+        one.runner, one.platform = same(one.runner, one.runner), same(one.platform, one.platform)
+        one.kind, one.user = same(one.kind, one.kind), same(one.user, one.user)
+        one.matrix = same(one.matrix, one.matrix)
+        found = one.attributes
+        one.attributes = self._attributes.setdefault(tuple(found.items()), found)
+        return one
 
     def leave_out(self, why: str) -> None:
         """Count a record that makes no attempt."""

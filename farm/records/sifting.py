@@ -36,6 +36,7 @@ def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
     """Leave out what came twice: pages overlap, messages are repeated."""
     kept: dict[str, Attempt] = {}
     for number, attempt in enumerate(found, 1):
+        reading.share(attempt)
         attempt.id = attempt.id or f"{number:06}"
         before = kept.get(attempt.id)
         if before is not None:

@@ -105,7 +105,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
             for one in members(value, "jobs") if "jobs" in value else [value]:
                 job = reading.record(one, _Job)
                 if attempt := _attempt(job, reading):
-                    found.append((attempt, job.run_id))
+                    found.append((reading.share(attempt), job.run_id))
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
@@ -200,7 +200,6 @@ def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
 def _add(attempt: Attempt, run: _Run) -> None:
     actor = run.triggering_actor or run.actor
     attempt.user = actor.login if actor else ""
-    if run.event:
-        attempt.attributes["event"] = run.event
-    if run.repository and run.repository.full_name:
-        attempt.attributes["repository"] = run.repository.full_name
+    more = {"event": run.event, "repository": run.repository and run.repository.full_name}
+    known = {name: text for name, text in more.items() if text}
+    attempt.attributes = {**attempt.attributes, **known}

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import msgspec
 
 from farm.records.attempt import Attempt, Result
-from farm.records.reading import Reading, members
+from farm.records.reading import FIRST, Reading, members
 
 NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
 _NONE = {"", "Unknown", "None", "N/A"}
@@ -87,7 +87,7 @@ def knows_line(line: str) -> bool:
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: rows of one id are tries at one job."""
     for text in reading.texts():
-        first = text.readline()
+        first = text.readline(FIRST)
         if first.lstrip().startswith(("{", "[")):
             rows = _json_rows(reading.objects_of(text, first), reading)
         else:
