@@ -60,7 +60,7 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
         is_old = one.finished_at is not None and one.finished_at < one.submitted_at - NOISE
         is_copy = one.attempt > 1 and (is_old or first[_times(one)] < one.attempt)
         if is_copy and one.started_at is not None:
-            reading.leave_out("copies of earlier attempts")
+            reading.leave_out("copied from earlier attempts")
         else:
             kept.append(one)
     return kept

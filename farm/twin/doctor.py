@@ -13,7 +13,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 import msgspec
 import numpy as np
@@ -26,8 +26,12 @@ from farm.results.summary.descriptive_statistics import Floats, Spread, spread_o
 from farm.twin.occupancy import Spans, Steps, steps_of
 from farm.twin.survival import wait_quantile
 
+CALENDAR = 1e8
+"""An instant below this (1973) is of a trace's own time."""
 STALL = 1800.0
 """Seconds without a start, while jobs wait and none runs, that are a stall and not a queue."""
+AT_ONCE = 0.1
+"""Jobs came at once if they came within this share of the time that it took to run them."""
 STALLED = 5
 """Jobs that wait in a stall, at least."""
 MOST_SERVERS = 10_000
@@ -47,7 +51,7 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     ephemeral: bool
     slots_seen: float
     mean_slots: float
-    #: rate · E[S]: slots that are busy on average if every job runs
+    #: rate · E[S]: slots that are busy on average if every job runs at once
     offered_load: float
     #: what those runners ran for other platforms, slots on average
     other_load: float
@@ -70,7 +74,7 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     #: attempts after the first, and the share of busy time of those that were tried again
     retries: int
     wasted_share: float
-    #: the worst hour of the week by p95 wait, as "Mon 09"
+    #: the worst hour of the week by p95 wait, as "Mon 09 h"
     peak_hour: str
     peak_wait_p95: float | None
     #: the longest time in which jobs waited and nothing ran
@@ -87,12 +91,10 @@ class Figures(msgspec.Struct, frozen=True, rename=json_name):
     platforms: list[PlatformFigures]
 
 
-def examine(bundle: Bundle, zone: tzinfo, objective: float) -> Figures:
+def examine(bundle: Bundle, zone: tzinfo | None, objective: float) -> Figures:
     """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds."""
     attempts = bundle.attempts
-    begins = min(_from(one) for one in attempts)
-    ends = max(at for one in attempts for at in (_from(one), one.started_at, one.finished_at)
-               if at is not None)  # fmt: skip
+    begins, ends = _window(attempts)
     by_platform: dict[str, list[Attempt]] = defaultdict(list)
     by_runner: dict[str, list[Attempt]] = defaultdict(list)
     for one in attempts:
@@ -102,12 +104,19 @@ def examine(bundle: Bundle, zone: tzinfo, objective: float) -> Figures:
     known = {one.runner: one for one in bundle.runners()}
     tries = Counter(one.job or one.id for one in attempts)
     found = [
-        _Platform(name, some, by_runner, known, (begins, ends), tries).figures(zone, objective)
+        _Platform(name, some, by_runner, known, tries).figures(zone, objective)
         for name, some in by_platform.items()
     ]
     found.sort(key=lambda one: (-one.offered_load, one.platform))
     hours = (ends - begins) / 3600
     return Figures(hours, bundle.manifest.resolution_time, found)
+
+
+def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
+    """Return the first and the last instant."""
+    ends = (at for one in attempts for at in (_from(one), one.started_at, one.finished_at)
+            if at is not None)  # fmt: skip
+    return min(_from(one) for one in attempts), max(ends)
 
 
 def _from(one: Attempt) -> float:
@@ -123,12 +132,11 @@ class _Platform:
         attempts: list[Attempt],
         by_runner: dict[str, list[Attempt]],
         known: dict[str, Runner],
-        window: tuple[float, float],
         tries: Counter[str],
     ) -> None:
         self.name = name
         self.attempts = attempts
-        self.begins, self.ends = window
+        self.begins, self.ends = _window(attempts)
         names = sorted({one.runner for one in attempts if one.runner in by_runner})
         self.runners = [known[name] for name in names]
         self.on_runners = {name: by_runner[name] for name in names}
@@ -136,28 +144,27 @@ class _Platform:
         self.ran = [one for one in attempts if one.ran is not None]
         self.is_ephemeral = bool(names) and len(self.ran) < 1.5 * len(names)
 
-    def figures(self, zone: tzinfo, objective: float) -> PlatformFigures:
+    def figures(self, zone: tzinfo | None, objective: float) -> PlatformFigures:
         """Return the figures."""
-        begins, ends = self.begins, self.ends
-        hours = max(ends - begins, 1.0) / 3600
+        ends, loaded = self.ends, self._loaded()
         run_times = np.array([one.ran for one in self.ran], np.float64)
         waits = np.array([one.waited for one in self.attempts if one.waited is not None])
         broken_off = np.array([_broken_off(one, ends) for one in self.attempts if _is_broken(one)])
         steps = self._steps()
-        rate = len(self.attempts) / hours
+        rate = len(self.attempts) / loaded
         mean = float(run_times.mean()) if len(run_times) else 0.0
-        load = rate / 3600 * mean
+        load = rate * mean
         elsewhere = [
             one for some in self.on_runners.values() for one in some if one.platform != self.name
         ]
-        other = sum(one.ran or 0.0 for one in elsewhere) / max(ends - begins, 1.0)
-        slots = steps.mean(steps.slots)
+        other = sum(one.ran or 0.0 for one in elsewhere) / max(ends - self.begins, 1.0)
+        slots = steps.before(self.begins + loaded).mean_slots
         hour, worst = self._peak(zone)
         return PlatformFigures(
             platform=self.name,
             hosted=any(one.hosted for one in self.attempts),
             attempts=len(self.attempts),
-            arrivals_per_hour=rate,
+            arrivals_per_hour=rate * 3600,
             run_time=spread_of(run_times),
             runners=len(self.runners),
             ephemeral=self.is_ephemeral,
@@ -183,6 +190,16 @@ class _Platform:
             stall_time=self._stall(steps),
             servers_needed=self._needed(mean, objective),
         )
+
+    def _loaded(self) -> float:
+        """Return the time over which rates are taken, seconds: that in which jobs arrived.
+
+        A queue that is worked off later was more load than there were servers, at the time. Jobs
+        that all came at once have no rate: then it is the whole time.
+        """
+        whole = max(self.ends - self.begins, 1.0)
+        arrived = max(_from(one) for one in self.attempts) - self.begins
+        return arrived if arrived >= AT_ONCE * whole else whole
 
     def _steps(self) -> Steps:
         """Return the counts over time.
@@ -236,13 +253,12 @@ class _Platform:
         )
         return wasted / busy if busy else 0.0
 
-    def _peak(self, zone: tzinfo) -> tuple[str, float | None]:
+    def _peak(self, zone: tzinfo | None) -> tuple[str, float | None]:
         """Return the hour of the week with the longest p95 wait, of those with some jobs."""
         by_hour: dict[str, list[float]] = defaultdict(list)
         for one in self.attempts:
             if one.eligible_at is not None and (wait := one.waited) is not None:
-                at = datetime.fromtimestamp(one.eligible_at, zone)
-                by_hour[at.strftime("%a %H")].append(wait)
+                by_hour[_hour(one.eligible_at, zone)].append(wait)
         most = max((len(some) for some in by_hour.values()), default=0)
         worst = [
             (float(np.quantile(some, 0.95)), hour)
@@ -290,6 +306,13 @@ def _p95(jobs: Sequence[tuple[float, float]], servers: int) -> float:
         heapq.heapreplace(free, started_at + lasts)
         waits.append(started_at - arrived_at)
     return float(np.quantile(waits, 0.95))
+
+
+def _hour(at: float, zone: tzinfo | None) -> str:
+    """Return the hour of the week, or of a trace's own time."""
+    if at < CALENDAR:
+        return f"hour {int(at // 3600)}"
+    return datetime.fromtimestamp(at, zone or UTC).strftime("%a %H h")
 
 
 def _is_broken(one: Attempt) -> bool:

@@ -17,10 +17,17 @@ class Steps(msgspec.Struct, frozen=True):
     busy: Floats
     slots: Floats
 
-    def mean(self, of: Floats) -> float:
-        """Return the mean over time."""
+    def before(self, at: float) -> Steps:
+        """Return the counts up to an instant."""
+        some = self.at < at
+        cut = Steps(*(getattr(self, name)[some] for name in self.__struct_fields__))
+        return msgspec.structs.replace(cut, lasts=np.minimum(cut.lasts, at - cut.at))
+
+    @property
+    def mean_slots(self) -> float:
+        """The mean number of slots over time."""
         whole = float(self.lasts.sum())
-        return float((of * self.lasts).sum()) / whole if whole else 0.0
+        return float((self.slots * self.lasts).sum()) / whole if whole else 0.0
 
     @property
     def utilization(self) -> float | None:

@@ -115,10 +115,10 @@ def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
 def _worst(one: PlatformFigures) -> str:
     if one.peak_wait_p95 is None:
         return ""
-    return f"; worst on {one.peak_hour}h (p95 {format_roughly(one.peak_wait_p95)})"
+    return f"; worst: {one.peak_hour} (p95 {format_roughly(one.peak_wait_p95)})"
 
 
 def _would_do(one: PlatformFigures, objective: float) -> str:
     if one.servers_needed is None:
         return ""
-    return f"; {one.servers_needed} would keep p95 within {format_roughly(objective)}"
+    return f"; {one.servers_needed} slots would keep p95 within {format_roughly(objective)}"
