@@ -217,7 +217,7 @@ class _Platform:
         ]
         held = [
             (one.started_at, _end(one, self.ends))
-            for some in self.on_runners.values()
+            for some in self.on_runners.values() or [self.ran]
             for one in some
         ]
         alive = [(one.joined_at, one.gone_at) for one in self.runners]

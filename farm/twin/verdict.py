@@ -91,7 +91,10 @@ def _cannot_tell(one: PlatformFigures, resolution: float) -> str:
     if known < ENOUGH:
         return f"{known} {'job' if known == 1 else 'jobs'} with a known wait: too few to judge"
     if one.waits.max is not None and one.waits.max <= resolution and not one.censored:
-        return "every wait is zero: these records do not have the instant from which a job waited"
+        return (
+            "every wait is zero: either there always was room, or these records do not have the "
+            "instant from which a job waited"
+        )
     return ""
 
 
