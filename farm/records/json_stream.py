@@ -114,6 +114,8 @@ class _Window:
             value, self.at = _DECODER.raw_decode(self._text, self.at)
         except JSONDecodeError:
             return _INCOMPLETE
+        except ValueError as error:  # a number that JSON does not have
+            self.refuse(str(error))
         except RecursionError:
             self.refuse("nested too deep")
         return value

@@ -112,7 +112,7 @@ def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
     between = one.turnaround.p50
     if between is not None and between >= 10 and between >= 0.1 * (one.run_time.mean or 0.0):
         text += f"; {format_roughly(between)} passed between two jobs of a runner"
-    return f"{text}: look at dispatch, a cap on concurrency, labels, or another load on them"
+    return f"{text}: look at dispatch, a cap on jobs at once, labels, or another load on them"
 
 
 def _worst(one: PlatformFigures) -> str:

@@ -105,7 +105,7 @@ def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_
     if source != "bazel":  # its spawns have no ids
         again = read(source, FILES[source], tmp_path / "packed.json.gz")
         assert waits(again) == expected
-        if source != "kueue":  # a watch tells the same workload again and again
+        if source != "kueue":  # a watch tells of the same workload repeatedly
             assert again.manifest.left_out["that came twice"] >= len(expected)
 
 

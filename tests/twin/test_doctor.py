@@ -160,7 +160,7 @@ def test_retries_that_cost_a_farm_are_told():
     assert kinds == ["fine", "lost to retries"]
 
 
-def test_a_stall_is_told_apart_from_a_queue():
+def test_a_stall_is_not_a_queue():
     """For two hours nothing ran, though jobs waited."""
     attempts = played(servers=25)
     from_at = attempts[200].eligible_at or 0.0
