@@ -51,6 +51,10 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     ephemeral: bool
     slots_seen: float
     mean_slots: float
+    #: of the median runner
+    runner_slots: int
+    #: jobs that ran at once, at most
+    busy_at_once: int
     #: rate · E[S]: slots that are busy on average if every job runs at once
     offered_load: float
     #: what those runners ran for other platforms, slots on average
@@ -170,6 +174,8 @@ class _Platform:
             ephemeral=self.is_ephemeral,
             slots_seen=float(steps.slots.max(initial=0.0)),
             mean_slots=slots,
+            runner_slots=int(np.median([one.slots for one in self.runners] or [1])),
+            busy_at_once=int(steps.busy.max(initial=0.0)),
             offered_load=load,
             other_load=other,
             utilization=(load + other) / slots if slots else None,

@@ -228,3 +228,26 @@ def test_the_command_answers_first(tmp_path: Path, farm: Callable[..., Said]):
     found = json.loads(farm("doctor", tmp_path / "b", "--json").out)
     assert found["verdicts"][0]["kind"] == "short of servers"
     assert found["figures"]["platforms"][0]["run_time_s"]["count"] == 400
+
+
+@pytest.mark.parametrize("kind", ["bundle", "csv"])
+def test_a_first_scenario_waits_as_the_farm_did(
+    kind: str, tmp_path: Path, farm: Callable[..., Said]
+):
+    """As many runners and slots as were seen, and the time between two jobs."""
+    lived = played(servers=11, gap=20.0)
+    if kind == "bundle":
+        write_bundle(tmp_path / "b", bundle_of(lived))
+        words = ["b"]
+    else:
+        rows = [f"{one.submitted_at},{one.started_at},{one.finished_at},{one.runner}"
+                for one in lived]  # fmt: skip
+        (tmp_path / "b.csv").write_text("\n".join(["came,began,over,who", *rows]))
+        columns = ("submitted=came", "started=began", "finished=over", "runner=who")
+        words = ["b.csv", *(word for one in columns for word in ("--column", one))]
+    assert farm("init", *words, "-o", "mine.yaml").code == 0
+    found = json.loads(farm("simulate", "mine.yaml", "--json").out)
+    recorded = [one.waited for one in lived]
+    assert found["builders"]["joined"] == 11
+    assert found["waiting_time_s"]["mean"] == pytest.approx(np.mean(recorded), rel=0.02)
+    assert found["waiting_time_s"]["p95"] == pytest.approx(np.quantile(recorded, 0.95), rel=0.02)
