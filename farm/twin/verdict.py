@@ -24,7 +24,7 @@ IDLE = 0.3
 WASTED = 0.15
 """Share of busy time of attempts that were tried again, from which that is worth a word."""
 BROKEN_OFF = 0.05
-"""Share of waits that were broken off, from which a farm is not fine."""
+"""Share of waits that were broken off, from which that is worth a word."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -58,11 +58,11 @@ def verdicts(one: PlatformFigures, resolution: float, objective: float) -> Itera
 def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kind, str]:
     if cannot := _cannot_tell(one, resolution):
         return "cannot tell", cannot
-    p95, broken_off = one.wait_p95, one.censored / one.attempts
+    p95 = one.wait_p95
     if one.hosted:
         shown = "more than was seen" if p95 is None else format_roughly(p95)
         return "hosted runners", f"a delay, not a queue of yours: p95 wait {shown}"
-    if p95 is not None and p95 <= objective and broken_off < BROKEN_OFF:
+    if p95 is not None and p95 <= objective:
         return "fine", f"95 % started within {format_roughly(p95)}"
     waited = _waited(one)
     if one.runners == 0:
