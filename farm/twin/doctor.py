@@ -97,8 +97,15 @@ class Figures(msgspec.Struct, frozen=True, rename=json_name):
 
 def examine(bundle: Bundle, zone: tzinfo | None, objective: float) -> Figures:
     """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds."""
+    found = [one.figures(zone, objective) for one in platforms_of(bundle)]
+    found.sort(key=lambda one: (-one.offered_load, one.platform))
+    begins, ends = _window(bundle.attempts)
+    return Figures((ends - begins) / 3600, bundle.manifest.resolution_time, found)
+
+
+def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
+    """Return the records of each platform, in order of the first attempt."""
     attempts = bundle.attempts
-    begins, ends = _window(attempts)
     by_platform: dict[str, list[Attempt]] = defaultdict(list)
     by_runner: dict[str, list[Attempt]] = defaultdict(list)
     for one in attempts:
@@ -107,13 +114,9 @@ def examine(bundle: Bundle, zone: tzinfo | None, objective: float) -> Figures:
             by_runner[one.runner].append(one)
     known = {one.runner: one for one in bundle.runners()}
     tries = Counter(one.job or one.id for one in attempts)
-    found = [
-        _Platform(name, some, by_runner, known, tries).figures(zone, objective)
-        for name, some in by_platform.items()
+    return [
+        PlatformRecords(name, some, by_runner, known, tries) for name, some in by_platform.items()
     ]
-    found.sort(key=lambda one: (-one.offered_load, one.platform))
-    hours = (ends - begins) / 3600
-    return Figures(hours, bundle.manifest.resolution_time, found)
 
 
 def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
@@ -127,7 +130,7 @@ def _from(one: Attempt) -> float:
     return one.submitted_at if one.eligible_at is None else one.eligible_at
 
 
-class _Platform:
+class PlatformRecords:
     """The attempts of a platform, and the runners that it had."""
 
     def __init__(
@@ -146,6 +149,7 @@ class _Platform:
         self.on_runners = {name: by_runner[name] for name in names}
         self._tries = tries
         self.ran = [one for one in attempts if one.ran is not None]
+        #: its runners ran hardly more than a job each
         self.is_ephemeral = bool(names) and len(self.ran) < 1.5 * len(names)
 
     def figures(self, zone: tzinfo | None, objective: float) -> PlatformFigures:
@@ -154,7 +158,7 @@ class _Platform:
         run_times = np.array([one.ran for one in self.ran], np.float64)
         waits = np.array([one.waited for one in self.attempts if one.waited is not None])
         broken_off = np.array([_broken_off(one, ends) for one in self.attempts if _is_broken(one)])
-        steps = self._steps()
+        steps = self.steps()
         rate = len(self.attempts) / loaded
         mean = float(run_times.mean()) if len(run_times) else 0.0
         load = rate * mean
@@ -207,7 +211,7 @@ class _Platform:
         arrived = max(_from(one) for one in self.attempts) - self.begins
         return arrived if arrived >= AT_ONCE * whole else whole
 
-    def _steps(self) -> Steps:
+    def steps(self) -> Steps:
         """Return the counts over time.
 
         A runner of one job is there while it runs it: how many there could be is not known, but

@@ -23,6 +23,13 @@ class Steps(msgspec.Struct, frozen=True):
         cut = Steps(*(getattr(self, name)[some] for name in self.__struct_fields__))
         return msgspec.structs.replace(cut, lasts=np.minimum(cut.lasts, at - cut.at))
 
+    def means(self, of: Floats, edges: Floats) -> Floats:
+        """Return the means of a count between instants."""
+        instants = np.append(self.at, self.at[-1] + self.lasts[-1])
+        sums = np.append(0.0, np.cumsum(of * self.lasts))
+        means: Floats = np.diff(np.interp(edges, instants, sums)) / np.diff(edges)
+        return means
+
     @property
     def mean_slots(self) -> float:
         """The mean number of slots over time."""

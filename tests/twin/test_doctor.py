@@ -251,3 +251,12 @@ def test_a_first_scenario_waits_as_the_farm_did(
     assert found["builders"]["joined"] == 11
     assert found["waiting_time_s"]["mean"] == pytest.approx(np.mean(recorded), rel=0.02)
     assert found["waiting_time_s"]["p95"] == pytest.approx(np.quantile(recorded, 0.95), rel=0.02)
+
+
+def test_records_have_a_page(tmp_path: Path, farm: Callable[..., Said]):
+    """The verdict first, then the figures and a chart of each platform."""
+    write_bundle(tmp_path / "b", bundle_of(played(servers=8)))
+    assert farm("report", "b", "-o", "page.html").code == 0
+    text = (tmp_path / "page.html").read_text()
+    assert text.index("short of servers: p95 wait") < text.index("<table>") < text.index("<svg")
+    assert farm("report", "b", "b", "-o", "other.html").code == 2

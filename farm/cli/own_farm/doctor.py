@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from farm.records import load_records
-from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.options import (
     AsJson,
     Columns,
@@ -21,7 +20,8 @@ from farm.terminal.options import (
 )
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
-from farm.twin.doctor import Figures, PlatformFigures, examine
+from farm.twin.doctor import Figures, examine
+from farm.twin.table import ABOUT, HEADINGS, row_of
 from farm.twin.verdict import Verdict, verdicts
 
 LEAST = 1e-3
@@ -65,30 +65,9 @@ def _row(one: Verdict) -> tuple[str, str]:
 
 
 def _table(figures: Figures) -> Listing:
-    names = ("jobs", "per hour", "mean run", "slots", "load", "utilization", "busy while waiting",
-             "p50 wait", "p95 wait", "cancelled waiting", "turnaround", "retries")  # fmt: skip
     return Listing(
-        (*folding("platform"), *numbers(*names)),
-        [_figures(one) for one in figures.platforms],
-        caption=f"{figures.hours:,.1f} hours of records; slots and load are means over them; "
-        "p50 and p95 count waits that were broken off as longer",
+        (*folding("platform"), *numbers(*HEADINGS)),
+        [row_of(one) for one in figures.platforms],
+        caption=f"{figures.hours:,.1f} hours of records; {ABOUT}",
         first_to_go=("retries", "turnaround", "per hour", "cancelled waiting"),
-    )
-
-
-def _figures(one: PlatformFigures) -> tuple[str, ...]:
-    return (
-        one.platform or "(no labels)",
-        f"{one.attempts:,}",
-        readable_ratio(one.arrivals_per_hour),
-        readable_span(one.run_time.mean),
-        f"at most {one.slots_seen:.0f}" if one.ephemeral else readable_ratio(one.mean_slots),
-        readable_ratio(one.offered_load),
-        readable_ratio(one.utilization),
-        readable_percent(one.busy_share_while_waiting),
-        readable_span(one.wait_p50),
-        readable_span(one.wait_p95),
-        f"{one.censored:,}",
-        readable_span(one.turnaround.p50),
-        f"{one.retries:,}",
     )
