@@ -66,6 +66,11 @@ JOBS = _of(
     _counter("farm_attempts_total", "Attempts that ended, by outcome.", "result"),
     _gauge("farm_queue_depth", "Waiting jobs.", "platform"),
     _gauge(
+        "farm_jobs_unrunnable",
+        "Waiting jobs that no builder will run: none that could is there, boots or may be added.",
+        "platform",
+    ),
+    _gauge(
         "farm_queue_oldest_wait_seconds",
         "How long the oldest waiting job has waited; 0 for an empty queue.",
         "platform",
@@ -90,6 +95,12 @@ JOBS = _of(
 
 BUILDERS = _of(
     _gauge("farm_builders", "Builders by state.", "pool", "state"),
+    _gauge(
+        "farm_pool_platform_info",
+        "Always 1: builders of the pool can run jobs of the platform.",
+        "pool",
+        "platform",
+    ),
     _gauge(
         "farm_builders_unplaced",
         "Requested builders that no host plays yet, or has room for.",
