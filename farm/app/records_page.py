@@ -46,7 +46,7 @@ def page_of_records(bundle: Bundle) -> str:
 
 def _chart(records: PlatformRecords) -> Chart:
     steps = records.steps()
-    edges = np.linspace(records.begins, max(records.ends, records.begins + 1.0), POINTS + 1)
+    edges = np.linspace(records.begins, records.ends, POINTS + 1)
     unit, length = time_unit(edges[-1] - edges[0])
     at = (edges[:-1] - edges[0]) / length
     chart = Chart(records.name or "(no labels)", unit, "jobs, slots")

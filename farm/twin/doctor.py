@@ -120,10 +120,11 @@ def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
 
 
 def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
-    """Return the first and the last instant."""
+    """Return the first and the last instant, at least a second apart."""
     ends = (at for one in attempts for at in (_from(one), one.started_at, one.finished_at)
             if at is not None)  # fmt: skip
-    return min(_from(one) for one in attempts), max(ends)
+    begins = min(_from(one) for one in attempts)
+    return begins, max(begins + 1.0, *ends)
 
 
 def _from(one: Attempt) -> float:
@@ -165,7 +166,7 @@ class PlatformRecords:
         elsewhere = [
             one for some in self.on_runners.values() for one in some if one.platform != self.name
         ]
-        other = sum(one.ran or 0.0 for one in elsewhere) / max(ends - self.begins, 1.0)
+        other = sum(one.ran or 0.0 for one in elsewhere) / (ends - self.begins)
         slots = steps.before(self.begins + loaded).mean_slots
         hour, worst = self._peak(zone)
         return PlatformFigures(
@@ -207,7 +208,7 @@ class PlatformRecords:
         A queue that is worked off later was more load than there were servers, at the time. Jobs
         that all came at once have no rate: then it is the whole time.
         """
-        whole = max(self.ends - self.begins, 1.0)
+        whole = self.ends - self.begins
         arrived = max(_from(one) for one in self.attempts) - self.begins
         return arrived if arrived >= AT_ONCE * whole else whole
 

@@ -163,6 +163,13 @@ def test_what_is_no_evidence_is_counted_by_reason(
     assert bundle.manifest.summary() == f"kept 1 of 2: 1 {why}"
 
 
+def test_a_job_that_was_skipped_while_it_waited_is_a_wait_broken_off(tmp_path: Path):
+    """It was demand, unlike one whose condition did not hold."""
+    [one] = github(tmp_path, job(conclusion="skipped", runner_id=0, runner_name="",
+                                 started_at="2026-11-02T09:00:00Z")).attempts  # fmt: skip
+    assert (one.waited, one.finished_at, one.result) == (None, one.submitted_at + 60, "cancelled")
+
+
 def test_clocks_of_whole_seconds_make_no_negative_wait(tmp_path: Path):
     """A start a second before the creation is a wait of zero, and is counted."""
     [one] = (bundle := github(tmp_path, job(started_at="2026-11-02T08:59:59Z"))).attempts

@@ -253,6 +253,13 @@ def test_a_first_scenario_waits_as_the_farm_did(
     assert found["waiting_time_s"]["p95"] == pytest.approx(np.quantile(recorded, 0.95), rel=0.02)
 
 
+def test_a_job_that_takes_no_time_has_figures():
+    """A window of no length would have no rates."""
+    one = Attempt(id="a", submitted_at=START, eligible_at=START, started_at=START,
+                  finished_at=START, result="succeeded", runner="r")  # fmt: skip
+    assert figures([one]).offered_load == 0.0
+
+
 def test_records_have_a_page(tmp_path: Path, farm: Callable[..., Said]):
     """The verdict first, then the figures and a chart of each platform."""
     write_bundle(tmp_path / "b", bundle_of(played(servers=8)))

@@ -21,7 +21,7 @@ AT_ONCE = 2.0
 """Seconds within which a job that no runner had is cancelled by the system itself: no demand."""
 
 _RESULTS: dict[str, Result] = {"success": "succeeded", "neutral": "succeeded",
-                               "cancelled": "cancelled"}  # fmt: skip
+                               "cancelled": "cancelled", "skipped": "cancelled"}  # fmt: skip
 _HELD = {
     "waiting": "held back for an approval",
     "pending": "held back by a concurrency group",
@@ -121,11 +121,11 @@ def read(reading: Reading) -> Iterator[Attempt]:
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt | None:
-    if job.conclusion == "skipped":
-        reading.leave_out("skipped")
-        return None
     created_at = reading.instant(job.created_at, "created_at")
     finished_at = reading.instant(job.completed_at, "completed_at")
+    if job.conclusion == "skipped" and (finished_at or 0.0) - (created_at or 0.0) <= AT_ONCE:
+        reading.leave_out("skipped")
+        return None
     started_at = None
     if job.runner_id or job.runner_name:
         # the first step's clock has milliseconds, and is right where started_at was not rewritten
