@@ -149,7 +149,10 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
         )
     measures = {"heavy-share": heavy_share, "slowdown": slowdown_by(laws), "reported": None}
     return HeavyLight(
-        limits=rule.limits, measure=measures[rule.load], hold_at_most=rule.hold_at_most
+        limits=rule.limits,
+        measure=measures[rule.load],
+        hold_at_most=rule.hold_at_most,
+        heavy_first=rule.heavy_first,
     )
 
 
