@@ -55,7 +55,8 @@ def study(
         runs: Thesis: number of job sets, of which it has 1000. Default: 20.
         part: Thesis: only this part; repeatable.
         live: Thesis: also run a part of section 5.1 on a live farm.
-        trace: Trace for the thesis's future work, or for the week.
+        trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
+            for the week.
     """
     out = out or Path(f"{which}.html")
     check_output(out, [".html"], "--out")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from farm.app.studies.thesis import model
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
-from farm.app.studies.thesis.future_work import future_work
+from farm.app.studies.thesis.future_work import future_work, recorded_jobs
 from farm.app.studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
 from farm.app.studies.thesis.live_slice import live_slice
 from farm.app.studies.thesis.model import (
@@ -142,22 +142,27 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
             np.testing.assert_array_equal(numbers, found[1][cell])
 
 
-def test_each_question_has_a_figure_and_a_paragraph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Each question of the future work is answered by simulations, of recorded jobs if given."""
+def test_each_question_has_a_figure_and_a_paragraph(monkeypatch: pytest.MonkeyPatch):
+    """Each question of the future work is answered by simulations, the last of recorded jobs."""
     monkeypatch.setattr("farm.app.studies.thesis.job_sets.MAX_SETS", 1)
-    trace = tmp_path / "jobs.csv"
-    rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
-    trace.write_text("submitted_at_s,service_time_s\n" + rows, "utf-8")
-    found = future_work(1, trace)
+    found = future_work(1, None)
     assert [re.match(r"\S+", one.title)[0] for one in found] == [  # type: ignore[index]
         "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "7.1", "6.4.5",
     ]  # fmt: skip
     for section in found:
         assert len(section.words) == len(section.charts) == 1
         assert "Best in" in section.words[0]
-    assert "40 recorded jobs" in found[-1].words[0]
+    assert "own_ci.csv: 557 recorded jobs" in found[-1].words[0]
+
+
+def test_recorded_jobs_may_be_the_users(tmp_path: Path):
+    """As many slots as make them busy for the shares that are compared."""
+    trace = tmp_path / "jobs.csv"
+    rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
+    trace.write_text("submitted_at_s,service_time_s\n" + rows, "utf-8")
+    (said,) = recorded_jobs(trace).words
+    assert "jobs.csv: 40 recorded jobs" in said
+    assert "0.5 with 8, 0.7 with 6" in said
 
 
 def test_the_command_writes_a_page(
