@@ -22,10 +22,10 @@ def report(
     follow: Annotated[bool, typer.Option("--follow")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a page with the figures of a run, of several, or of a sweep.
+    """Write a page with the figures of a run, of several, of a sweep, or of a farm's records.
 
     Args:
-        what: Run directories, or the directory of one sweep.
+        what: Run directories, or the directory of one sweep, or of one bundle.
         out: The page, or figure, to write.
         figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
         follow: While a run is in progress, write its page again every five seconds; a browser
