@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from farm.core.commands import StartJob
 from farm.core.events import (
     BuilderJoined,
     BuilderRetired,
@@ -11,6 +12,7 @@ from farm.core.events import (
     JobFinished,
     SlotCleaned,
 )
+from farm.core.model import Job
 from farm.emulation.own_loop import OwnLoop
 
 
@@ -220,3 +222,15 @@ def test_timers_cannot_stop_time(own_loop):
     again()
     with pytest.raises(RuntimeError, match="1,000 timers of less than"):
         s.until(3.0)
+
+
+def test_a_builder_of_a_snapshot_continues(stage):
+    """A forked farm: its slots are offered again, and an attempt ends when the snapshot says."""
+    s = stage(own=type("Unchanged", (OwnLoop,), {}), boot_time=1e6)
+    running = StartJob(Job(id="a", service_time=9.0), 1, "b", 0)
+    ends_at = s.builder._agenda.now + 4.0
+    s.do(lambda: s.builder.resume(0.0, [(running, ends_at)], [1, 3]))
+    assert [(e.at, e.slot) for e in s.of(SlotCleaned)] == [(0.0, 1), (0.0, 3)]
+    s.until(10.0)
+    assert [(e.at, e.job) for e in s.of(JobFinished)] == [(4.0, "a")]
+    assert [(e.at, e.slot) for e in s.of(SlotCleaned)[2:]] == [(4.0, 0)]
