@@ -149,7 +149,10 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
         )
     measures = {"heavy-share": heavy_share, "slowdown": slowdown_by(laws), "reported": None}
     return HeavyLight(
-        limits=rule.limits, measure=measures[rule.load], hold_at_most=rule.hold_at_most
+        limits=rule.limits,
+        measure=measures[rule.load],
+        hold_at_most=rule.hold_at_most,
+        heavy_first=rule.heavy_first,
     )
 
 
@@ -186,6 +189,8 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
 
 def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
     rate, losses = pool.failure_rate, pool.losses or Losses()
+    behaviour = pool.behaviour or ""
+    own = OwnBehaviours(behaviour, f"pools.{pool.name}.behaviour") if behaviour else None
     initial = pool.provisioner.min if pool.provisioner is not None else pool.builders or 0
     return PoolSpec(
         name=pool.name,
@@ -208,17 +213,11 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         lost_at=losses.at,
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
-        behaviour=_checked_behaviour(pool),
+        behaviour=behaviour,
+        claims=own is not None and own.claims,
         provisioned=pool.provisioner is not None,
         labels=dict(pool.labels),
     )
-
-
-def _checked_behaviour(pool: Pool) -> str:
-    name = pool.behaviour or ""
-    if name:
-        OwnBehaviours(name, f"pools.{pool.name}.behaviour")
-    return name
 
 
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:

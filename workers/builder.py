@@ -60,10 +60,11 @@ class PlayedBuilder(EmulatedBuilder):
             self._stop_burning(job)
         super().vanish()
 
-    def _begin(self, command: StartJob) -> None:
+    def work_on(self, command: StartJob) -> None:
+        """Let an attempt's service time pass, or burn it."""
         mode = command.job.mode
         if mode == "timed":
-            super()._begin(command)
+            super().work_on(command)
         elif self._burners is None or mode not in BURNING_MODES:
             self._end(command, "failed", f"this builder cannot run jobs of mode {mode!r}")
         else:

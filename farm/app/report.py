@@ -48,6 +48,7 @@ def report(
     *what: Result | SweepResult | str | Path,
     out: str | Path,
     on_step: Callable[[str], object] = str,
+    refresh: float | None = None,
 ) -> Path:
     """Write a self-contained page on a run, several runs, a sweep, or a farm's records.
 
@@ -56,6 +57,7 @@ def report(
             first run is the base.
         out: the file, whose name ends in .html.
         on_step: told what is done next, such as ``"drawing slots"``.
+        refresh: a browser loads the page again after this many real seconds; None: never.
 
     Raises InputError for anything else, and if the page cannot be written.
 
@@ -79,7 +81,7 @@ def report(
     if sweeps:
         text = _of_sweep(sweeps[0])
     else:
-        text = _of_runs([_result(one, on_step) for one in what], on_step)
+        text = _of_runs([_result(one, on_step) for one in what], on_step, refresh)
     write_page(path, text)
     return path
 
@@ -114,7 +116,9 @@ def _result(given: Any, on_step: Callable[[str], object] = str) -> Result:
     return open_run(given)
 
 
-def _of_runs(runs: Sequence[Result], on_step: Callable[[str], object]) -> str:
+def _of_runs(
+    runs: Sequence[Result], on_step: Callable[[str], object], refresh: float | None
+) -> str:
     sections: list[Section] = []
     numbers: dict[str, Any] = {}
     if len(runs) > 1:
@@ -130,7 +134,8 @@ def _of_runs(runs: Sequence[Result], on_step: Callable[[str], object]) -> str:
         sections += _of_run(run, label, on_step, whole=len(runs) == 1)
     first = runs[0].kept.summary
     title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
-    return page(title if len(runs) == 1 else f"{len(runs)} runs", sections, numbers)
+    title = title if len(runs) == 1 else f"{len(runs)} runs"
+    return page(title, sections, numbers, refresh)
 
 
 def _of_run(

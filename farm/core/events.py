@@ -107,7 +107,7 @@ class BuilderJoined(_Event, frozen=True):
 
 
 class SlotCleaned(_Event, frozen=True):
-    """A builder that cleans between jobs has this slot ready again."""
+    """A builder that cleans between jobs has this slot ready again, or claims work for it."""
 
     builder: str
     slot: int

@@ -190,6 +190,9 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned
     cleans: bool = False
+    #: True: a slot counts as being cleaned, from the start and after each job, until its builder
+    #: claims work for it (SlotCleaned); only for one that ``cleans``
+    claims: bool = False
     #: the Celery process that runs it (live world only)
     host: str = ""
     labels: dict[str, str] = {}

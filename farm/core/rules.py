@@ -42,6 +42,8 @@ class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
     measure: Callable[[BuilderState], float] | None = None
     #: seconds after which one of a platform's heavy jobs may go to an overloaded builder
     hold_at_most: float = float("inf")
+    #: a builder with room takes a waiting heavy job before any light one of the same level
+    heavy_first: bool = False
 
 
 class Choices(msgspec.Struct, frozen=True):

@@ -202,6 +202,8 @@ class Scheduler:
             raise StaleEventError
         self.pool(builder.pool).requested.pop(builder.id, None)
         state = self.add_builder(builder, at)
+        if builder.claims:
+            self.dispatcher.await_claims(state)
         if builder.takes_jobs:
             state.pool.opens(state)
             self.dispatcher.open_builder(state, at, commands)

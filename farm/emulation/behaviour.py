@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import Behaviour, PoolSpec
+
+if TYPE_CHECKING:
+    from farm.emulation.own_loop import OwnLoop
 
 
 class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,3 +49,12 @@ class BuilderBehaviour:
     def shutdown_time(self) -> float:
         """Return the time from the request to leave until it is gone."""
         return self.spec.shutdown_time
+
+    @property
+    def own_loop(self) -> OwnLoop | None:
+        """The loop that decides when jobs are claimed and end; None: the builder itself does."""
+        return None
+
+    def failed(self, of: str, error: Exception) -> str:  # noqa: ARG002 - for those who override it
+        """Handle an error in the loop: raise it, or return the reason for which jobs fail."""
+        raise error

@@ -29,6 +29,7 @@ from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
+from farm.emulation.own_loop import LoopDriver, OwnLoop
 
 BuilderEvent = (
     BuilderJoined
@@ -69,7 +70,12 @@ class EmulatedBuilder:
         self.booted = False
         self.retiring = False
         self.gone = False
-        self._behaviour = behaviour or BuilderBehaviour(spec)
+        self._behaviour = behaviour = behaviour or BuilderBehaviour(spec)
+        loop = behaviour.own_loop or (OwnLoop(spec) if spec.builder.claims else None)
+        #: what a behaviour that drives its own loop decides
+        self._loop: LoopDriver | None = None
+        if loop is not None:
+            self._loop = LoopDriver(loop, behaviour.failed, self, agenda, report)
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans
         #: how the attempts share the builder; None: they do not slow each other down
@@ -109,17 +115,25 @@ class EmulatedBuilder:
             return
         if job is not command.job:
             command = self.attempts[name] = msgspec.structs.replace(command, job=job)
-        self._begin(command)
+        if self._loop is not None:
+            self._loop.received(command)
+        else:
+            self.work_on(command)
 
     def cancel(self, command: CancelJob) -> None:
         """Stop an attempt at this instant, if it still runs."""
         start = self.attempts.get(command.job)
-        if start is None or start.attempt != command.attempt:
-            return
-        self._stop(start)
-        self._end(start, "cancelled", command.reason)
+        if start is not None and start.attempt == command.attempt:
+            self.resolve(start, "cancelled", command.reason)
 
-    def _begin(self, command: StartJob) -> None:
+    def resolve(self, command: StartJob, outcome: Outcome, reason: str = "") -> bool:
+        """End an attempt at this instant; return False if it has ended already."""
+        if known := self.attempts.get(command.job.id) is command:
+            self._stop(command)
+            self._end(command, outcome, reason)
+        return known
+
+    def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass."""
         if self._progress is not None:
             self._share(command, command.job.service_time)
@@ -137,14 +151,17 @@ class EmulatedBuilder:
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
         """An attempt is over: the slot is cleaned, if that has to be."""
         job, at = command.job.id, self._agenda.now
-        rest_time = self._behaviour.rest_time(command.job) if self.builder.cleans else 0.0
+        rests = self.builder.cleans and self._loop is None
+        rest_time = self._behaviour.rest_time(command.job) if rests else 0.0
         if rest_time is None:  # said before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         if self._limits is not None:
             self._report_load(self._limits)
-        if self.builder.cleans:
+        if self._loop is not None:
+            self._loop.ended(command)
+        elif rests:
             self._clean(command.slot, rest_time or 0.0)
 
     def _clean(self, slot: int, rest_time: float) -> None:
@@ -177,8 +194,8 @@ class EmulatedBuilder:
             self._report_load(self._limits)
 
     def _stop(self, command: StartJob) -> None:
-        """An attempt weighs no more on its neighbours."""
-        if self._progress is not None:
+        """An attempt weighs no more on its neighbours, if it ever did."""
+        if self._progress is not None and command.job.id in self._progress:
             self._progress.stop(self._agenda.now, command.job.id)
             self._expect_next()
 
@@ -222,6 +239,8 @@ class EmulatedBuilder:
         self.booted = True
         self._report(BuilderJoined(at, self.builder))
         self._lives_since(at)
+        if self._loop is not None:
+            self._loop.start(set(range(self.builder.slots)))
 
     def _lives_since(self, at: float) -> None:
         if self.builder.lifetime is not None:
@@ -271,6 +290,9 @@ class EmulatedBuilder:
                 self._finish_at(finish_at, command)
             else:
                 self._share(command, (finish_at - now) * self.speed)
+        if self._loop is not None:
+            self._loop.start(set(cleaning))
+            return
         for slot in cleaning:
             self._clean(slot, self.spec.inter_job_time)
 

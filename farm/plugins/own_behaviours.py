@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from farm.core.errors import RunError, ScenarioError
 from farm.core.model import Job
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
+from farm.emulation.own_loop import OwnLoop
 from farm.plugins.guards import Guard, UnusableError
 from farm.plugins.lookup import checked_arguments, named
 
@@ -36,6 +37,11 @@ class OwnBehaviours(Guard):
                 "a job, or a class derived from farm.emulation.behaviour.BuilderBehaviour"
             )
         self._found: Callable[..., Any] = found
+
+    @property
+    def claims(self) -> bool:
+        """Whether its builders claim their work: the class drives its own loop."""
+        return isinstance(self._found, type) and issubclass(self._found, OwnLoop)
 
     def of(self, spec: BuilderSpec) -> BuilderBehaviour:
         """Return the behaviour of one builder."""
@@ -74,8 +80,16 @@ class _Guarded(BuilderBehaviour):
         try:
             return _same_job(self._own.run(job), job)
         except Exception as error:
-            what = self._guard.failed(f"job {job.id}", error)
-            raise RunError(f"{self._guard.name} failed: {what:.200}") from error
+            raise RunError(self.failed(f"job {job.id}", error)) from error
+
+    @property
+    def own_loop(self) -> OwnLoop | None:
+        """The user's loop, if it is one."""
+        return self._own.own_loop
+
+    def failed(self, of: str, error: Exception) -> str:
+        """Count a failure; return the reason for which jobs fail."""
+        return f"{self._guard.name} failed: {self._guard.failed(of, error):.200}"
 
     def boot_time(self) -> float:
         """Return the user's time."""

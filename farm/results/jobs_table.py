@@ -131,7 +131,10 @@ def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[J
     """
     for place in range(0, len(records.ends), AT_ONCE):
         yield _table(records.ends[place : place + AT_ONCE], records.estimates, fair_share)
-    endless = [EndJob(job, "cancelled", 0, at, math.nan) for job, at in records.unended]
+    endless = [
+        records.running.get(job.id) or EndJob(job, "cancelled", 0, at, math.nan)
+        for job, at in records.unended
+    ]
     lost = _table(endless, records.estimates, fair_share)
     lost["outcome"][:] = "lost"
     yield lost

@@ -35,6 +35,8 @@ class HeavyLight(Section):
     """… until its load is back at this one or below (absent: 0.25 of the slots, or 1)."""
     hold_at_most: Duration = 3600.0
     """After this time without a dispatch, one heavy job may go to an overloaded builder."""
+    heavy_first: Flag = False
+    """A builder with room takes heavy jobs before light ones, whatever the policy says."""
 
     @model_validator(mode="after")
     def _ordered(self) -> HeavyLight:

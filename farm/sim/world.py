@@ -46,6 +46,9 @@ EndOf = Callable[[JobRecord], float]
 """Says at which instant a running attempt of a snapshot will end."""
 
 _NEVER = float("inf")
+#: timers and plans in a row, with no job to come and none running, that led to nothing: the jobs
+#: that still wait will wait forever
+MOST_IN_VAIN = 1_000_000
 _NO_MORE: tuple[float, tuple[Job, ...]] = (_NEVER, ())
 
 
@@ -88,6 +91,8 @@ class SimulatedWorld:
         self._lives = LivesAtOneInstant()
         #: provisioners whose next ticks are skipped until something happens
         self._resting: list[SimulatedProvisioner] = []
+        #: agenda entries since one led to an event
+        self._in_vain = 0
         #: ids of submitted jobs that have not ended: one that is submitted twice ends once
         self._open_jobs: set[str] = set()
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
@@ -148,7 +153,13 @@ class SimulatedWorld:
             if at_once:
                 if self._resting:
                     self._wake(at, rank, place)
+                self._in_vain = 0
                 return at_once.popleft()
+            self._in_vain += 1
+            if self._in_vain > MOST_IN_VAIN and arrives_at == _NEVER:
+                if not any(played.attempts for played in self._played.values()):
+                    return None
+                self._in_vain = 0
 
     def execute(self, command: Command) -> None:
         """Carry out a command; events that follow at this instant come out next."""

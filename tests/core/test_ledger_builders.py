@@ -228,6 +228,42 @@ def test_draining_and_undraining_while_cleaning(ledger):
     assert farm.undrain("x") == ["start c/1 on x.0"]
 
 
+def test_a_builder_that_claims_its_work(ledger):
+    """No slot is offered before its claim: neither from the beginning nor after a job."""
+    farm = ledger()
+    farm.join("x", cleans=True, claims=True, slots=2)
+    assert farm.submit("a", "b", "c", "d") == []
+    assert farm.cleaned("x", 1) == ["start a/1 on x.1"]
+    assert farm.cleaned("x", 1) == "ignored", "it runs a job"
+    assert farm.cleaned("x", 0) == ["start b/1 on x.0"]
+    assert farm.finish("a") == ["end a succeeded"]
+    assert farm.cleaned("x", 1) == ["start c/1 on x.1"]
+
+
+def test_a_claim_that_comes_first_waits_for_a_job(ledger):
+    """The offer stands."""
+    farm = ledger()
+    farm.join("x", cleans=True, claims=True)
+    assert farm.cleaned("x") == []
+    assert farm.submit("a") == ["start a/1 on x.0"]
+
+
+@pytest.mark.parametrize("claimed", [0, 1, 2])
+def test_a_builder_that_claims_may_leave_without_claiming(ledger, claimed):
+    """It is retired when it runs nothing, whether it has claimed or not; not before."""
+    farm = ledger()
+    farm.join("x", cleans=True, claims=True, slots=2)
+    farm.submit("a")
+    for slot in range(claimed):
+        farm.cleaned("x", slot)
+    if claimed:
+        assert farm.drain("x", retire=True) == []
+        assert farm.finish("a") == ["end a succeeded", "retire x"]
+    else:
+        assert farm.drain("x", retire=True) == ["retire x"]
+    assert farm.retired("x") == []
+
+
 def test_a_builder_lost_while_cleaning(ledger):
     """Nothing is left behind in the counts."""
     farm = ledger()

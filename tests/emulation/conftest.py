@@ -15,6 +15,7 @@ from farm.core.events import Event
 from farm.core.model import Builder, Job
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.builder import EmulatedBuilder
+from farm.emulation.own_loop import OwnLoop
 from farm.live.wire.messages import Play
 from farm.sim.world import Agenda as VirtualAgenda
 from workers.agenda import Agenda as RealAgenda
@@ -33,10 +34,11 @@ class Stage:
     def __init__(self, own: type[BuilderBehaviour] = BuilderBehaviour, **spec: Any) -> None:
         self.own = own
         self.told: list[tuple[float, Event]] = []
-        more = {
+        more: dict[str, Any] = {
             name: spec.pop(name) for name in ("speed", "takes_jobs", "lifetime") if name in spec
         }
         cleans = spec.get("inter_job_time", 0.0) > 0 or own is not BuilderBehaviour
+        more["claims"] = issubclass(own, OwnLoop)
         builder = Builder(id="b", pool="p", index=1, slots=4, cleans=cleans, **more)
         self.spec = BuilderSpec(builder=builder, **spec)
         self.builder = self.make()

@@ -25,7 +25,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(code, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("mine", "load", "provisioners", "builders"):
+    for name in ("mine", "load", "provisioners", "builders", "loops"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
@@ -57,6 +57,86 @@ def test_the_pages_builders(page: Path) -> None:
     assert farm.simulate(document).jobs["service_time_s"].tolist() == [8.0] * 6
 
 
+ESTIMATE = {"algorithm": "taskcluster", "max": 10, "compatibility": "taskcluster"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"provisioner": ESTIMATE},
+        {"provisioner": ESTIMATE, "slots": 3},
+        {"provisioner": ESTIMATE, "speed": 2.0},
+        {"builders": 3, "slots": 2},
+    ],
+)
+def test_the_pages_worker_is_the_built_in_one(page: Path, more: dict[str, object]) -> None:
+    """The simulator's worker, written with its own calls, leaves the built-in builder's events."""
+    pool = {"name": "w", "platform": {"processor": "amd64"}, "boot_time": "2s", **more}
+    time = {"uniform": {"min": 1, "max": 9}}
+    document = {
+        "phases": {"ramp_up": "10s", "run": "5m", "ramp_down": "20s", "quiesce": True},
+        "workload": [{"arrivals": {"every": 0.9, "start": 0.9, "service_time": time}}],
+        "scheduling": {"compatibility": "taskcluster"},
+    }
+    built_in, own = (
+        farm.simulate({**document, "pools": [pool | one]}, out=page / f"run-{number}")
+        for number, one in enumerate(({"idle_timeout": "10s"}, {"behaviour": "loops:Worker"}))
+    )
+    assert own.event_store.events == built_in.event_store.events
+    assert len(own.event_store.events) > 1000
+    assert not own.summary["warnings"]
+    assert [line["event"] for line in own.events].count("slot-cleaned") > 300
+
+
+FORGETS = """def started(self):
+  self.claim_work(2)
+  self.set_timeout(lambda: self.boom(), 7)
+ def received(self, attempt):
+  pass"""
+
+
+@pytest.mark.parametrize(
+    ("code", "outcomes", "said"),
+    [
+        (FORGETS, "ffss", "1 times; the first was a timer: AttributeError"),
+        ("def received(self, attempt):\n  raise KeyError(1)", "ffff", "4 times; the first was job"),
+        ("def ended(self, attempt):\n  self.claim_work('x')", "ssss", "the first was end of job"),
+        ("def started(self):\n  self.next_tick(self.started)", "ssss", "1,000 timers of less"),
+        ("def __init__(self, spec):\n  self.claim_work()", "ssss", "the builder has not started"),
+    ],
+)
+def test_a_broken_loop_is_one_warning(page: Path, code: str, outcomes: str, said: str) -> None:
+    """Its jobs fail, and the builder continues as its pool says."""
+    (page / "mine.py").write_text(
+        f"from farm.emulation.own_loop import OwnLoop\n\nclass own(OwnLoop):\n {code}\n"
+    )
+    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "slots": 2}
+    load = {"arrivals": {"every": "5s", "count": 4, "service_time": "4s"}}
+    run = farm.simulate({"pools": [pool | {"behaviour": "mine:own"}], "workload": [load]})
+    assert "".join(word[0] for word in run.jobs["outcome"].tolist()) == outcomes
+    assert [said in warning for warning in run.summary["warnings"]] == [True]
+
+
+def test_a_simulation_ends_where_no_slot_is_claimed(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timers alone do not keep it alive forever, but a claim after many of them still counts."""
+    monkeypatch.setattr("farm.sim.world.MOST_IN_VAIN", 100)
+    (page / "mine.py").write_text(
+        "from farm.emulation.own_loop import OwnLoop\n\n"
+        "class Never(OwnLoop):\n"
+        "    def started(self):\n        self.set_interval(int, 1e3)\n\n"
+        "class Long(OwnLoop):\n"
+        "    def started(self):\n        self.claim_work(), self.set_interval(int, 1)\n"
+    )
+    load = {"arrivals": {"every": "1s", "count": 2, "service_time": "4h"}}
+    for name, outcomes in (("Never", ["lost"] * 2), ("Long", ["succeeded"] * 2)):
+        pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
+        pool["behaviour"] = f"mine:{name}"
+        jobs = farm.simulate({"pools": [pool], "workload": [load]}).jobs
+        assert jobs["outcome"].tolist() == outcomes
+
+
 SHORT = ["phases={run: 30s}", "pools.linux.boot_time=2s", "live.speed=60"]
 FUNCTIONS = [
     "pools.linux.provisioner={algorithm: provisioners:by_hour, max: 50}",
@@ -72,6 +152,7 @@ FUNCTIONS = [
         pytest.param(FUNCTIONS, 20, {2}, id="functions"),  # two builders by night
         # a builder for each job and two to spare: how many jobs overlap is the machine's affair
         pytest.param(["workload.0.function=load:Steady"], 3, {3, 4, 5}, id="classes"),
+        pytest.param([*FUNCTIONS, "pools.linux.behaviour=loops:Worker"], 20, {2}, id="a loop"),
     ],
 )
 def test_the_page_on_a_live_farm(

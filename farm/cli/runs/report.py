@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from farm.app.followed_report import follow_run
 from farm.app.report import report as write_report
 from farm.app.report import write_figure
 from farm.core.errors import InputError
@@ -18,6 +19,7 @@ def report(
     what: Annotated[list[Path], typer.Argument(metavar="RUN …")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("report.html"),
     figure: str | None = None,
+    follow: Annotated[bool, typer.Option("--follow")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a page with the figures of a run, of several, of a sweep, or of a farm's records.
@@ -26,8 +28,16 @@ def report(
         what: Run directories, or the directory of one sweep, or of one bundle.
         out: The page, or figure, to write.
         figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
+        follow: While a run is in progress, write its page again every five seconds; a browser
+            that shows it follows. Ctrl-C ends it.
     """
-    if figure is None:
+    if follow:
+        if len(what) > 1 or figure is not None:
+            raise InputError("--follow: found with several runs, or --figure; allowed: one run")
+        with progress("following", silent=quiet) as update:
+            page = follow_run(what[0], out, on_step=lambda step: update(description=step))
+        written = [page]
+    elif figure is None:
         with progress("writing", silent=quiet) as update:
             page = write_report(*what, out=out, on_step=lambda step: update(description=step))
         written = [page]

@@ -47,7 +47,7 @@ def study(
 
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand sets take
-    about ten seconds on two cores; --live takes about five minutes more.
+    about fifteen seconds on two cores; --live takes about five minutes more.
 
     Args:
         which: The study.
@@ -55,7 +55,8 @@ def study(
         runs: Thesis: number of job sets, of which it has 1000. Default: 20.
         part: Thesis: only this part; repeatable.
         live: Thesis: also run a part of section 5.1 on a live farm.
-        trace: Trace for the thesis's future work, or for the week.
+        trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
+            for the week.
     """
     out = out or Path(f"{which}.html")
     check_output(out, [".html"], "--out")

@@ -72,6 +72,9 @@ class Progress(Generic[Token]):
     def __len__(self) -> int:
         return len(self._running)
 
+    def __contains__(self, token: Token) -> bool:
+        return token in self._running
+
     @property
     def load(self) -> Load:
         """The load of the jobs that run now."""

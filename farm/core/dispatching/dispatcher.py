@@ -159,8 +159,18 @@ class Dispatcher:
         if builder.builder.cleans:
             slot.cleaning = True
             builder.pool.cleaning_slots += 1
+            self.retire_if_empty(builder, commands)
         else:
             self.slot_ready(slot, builder, at, commands)
+
+    @staticmethod
+    def await_claims(builder: BuilderState) -> None:
+        """Offer no slot of a new builder before it claims work for it."""
+        for slot in builder.slots:
+            slot.cleaning = True
+        builder.busy = len(builder.slots)
+        builder.pool.busy_slots += builder.busy
+        builder.pool.cleaning_slots += builder.busy
 
     def slot_cleaned(self, slot: Slot, at: float, commands: list[Command]) -> None:
         """Offer a slot that has been cleaned."""
@@ -271,8 +281,15 @@ class Dispatcher:
 
     @staticmethod
     def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
-        """Retire a builder that is being retired and runs nothing any more."""
-        if builder.retiring and not builder.busy and not builder.retired:
+        """Retire a builder that is being retired and runs nothing any more.
+
+        Slots are cleaned first, but a claim that a builder has not made is not awaited.
+        """
+        if not builder.retiring or builder.retired:
+            return
+        if builder.busy == 0 or (
+            builder.builder.claims and all(slot.running is None for slot in builder.slots)
+        ):
             builder.retired = True
             builder.accepts = False
             builder.pool.stopping += 1

@@ -130,6 +130,7 @@ class HeavyLightDispatcher(Dispatcher):
         #: None: builders report their load
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
+        self._heavy_first = rule.heavy_first
 
     def _make_matching(self) -> Matching:
         return _WeighedMatching(self.rules.ranking, self.rules.make_queue)
@@ -172,6 +173,12 @@ class HeavyLightDispatcher(Dispatcher):
         else:
             load = heavy_share(builder) if self._measure is None else self._measure(builder)
             group.calm.put(builder, (load, builder.rank, builder.builder.index))
+
+    def _before(self, state: JobState, other: JobState) -> bool:
+        ours, theirs = state.job, other.job
+        if self._heavy_first and ours.heavy != theirs.heavy and ours.level == theirs.level:
+            return ours.heavy
+        return super()._before(state, other)
 
     # --- as the plain dispatcher, then measuring the load again -----------------------------
 

@@ -61,6 +61,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     lost_at: tuple[float, ...] = ()
     #: True: a provisioning algorithm decides the number of builders
     provisioned: bool = False
+    #: the user's behaviour drives its own loop: its builders claim work
+    claims: bool = False
     labels: dict[str, str] = {}
 
     @property
@@ -84,5 +86,6 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             boot_delay=0.0 if self.boot_delay is None else self.boot_delay(number),
             lifetime=None if self.lifetime is None else self.lifetime(number),
             cleans=self.inter_job_time > 0 or bool(self.behaviour),
+            claims=self.claims and not broken,
             labels=self.labels,
         )

@@ -135,7 +135,9 @@ class Auditor:
         if event.builder.id in self.builders:
             self._fail(f"builder {event.builder.id!r} joined twice")
         self.requested.discard(event.builder.id)
-        self.builders[event.builder.id] = AuditedBuilder(event.builder)
+        builder = self.builders[event.builder.id] = AuditedBuilder(event.builder)
+        if event.builder.claims:
+            builder.cleaning.update(range(event.builder.slots))
 
     def _gone(self, event: BuilderRetired | BuilderLost) -> None:
         self.requested.discard(event.builder)

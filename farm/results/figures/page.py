@@ -11,6 +11,7 @@ import msgspec
 
 from farm.core.errors import file_access
 from farm.results.figures.chart import Chart, page_colours
+from farm.whole_files import write_whole
 
 _CSS = """
 :root{color-scheme:light dark;--page:#fff}
@@ -60,8 +61,17 @@ class Section(NamedTuple):
     tables: Sequence[Table] = ()
 
 
-def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) -> str:
-    """Return the page; ``numbers`` are JSON, by the id of the element that holds them."""
+def page(
+    title: str,
+    sections: Iterable[Section],
+    numbers: Mapping[str, Any],
+    refresh: float | None = None,
+) -> str:
+    """Return the page; ``numbers`` are JSON, by the id of the element that holds them.
+
+    ``refresh``: a browser loads the page again after this many real seconds.
+    """
+    again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh:g}">'
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
@@ -69,7 +79,7 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
     body = "\n".join(_section(section) for section in sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1">{again}'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n<body>"
         f"<h1>{escape(title)}</h1>\n{body}\n{''.join(islands)}\n</body></html>\n"
@@ -77,9 +87,9 @@ def page(title: str, sections: Iterable[Section], numbers: Mapping[str, Any]) ->
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page. Raises InputError on failure."""
+    """Write a page, which a browser never finds half written. Raises InputError on failure."""
     with file_access(path):
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
 
 
 def _row(cell: str, texts: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ is copied during a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -45,6 +45,8 @@ class RunRecords(msgspec.Struct):
     void_attempts: Sequence[VoidAttempt] = ()
     #: jobs, builders and attempts in columns, if these were made first
     made_of: Columns | None = None
+    #: of a run in progress: those of the unended jobs that run, by id
+    running: Mapping[str, EndJob] = {}
 
     def columns(self) -> Columns:
         """Return jobs, builders and attempts in columns."""

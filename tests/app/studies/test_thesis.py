@@ -14,12 +14,23 @@ from typer.testing import CliRunner
 from farm.app.studies.thesis import model
 from farm.app.studies.thesis.claims import claims_table
 from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
-from farm.app.studies.thesis.future_work import future_work
+from farm.app.studies.thesis.future_work import future_work, recorded_jobs
 from farm.app.studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
 from farm.app.studies.thesis.live_slice import live_slice
-from farm.app.studies.thesis.model import MAKESPAN, POLICY_OF, ends_of, nodes, play_cases
+from farm.app.studies.thesis.model import (
+    MAKESPAN,
+    POLICY_OF,
+    STRETCH,
+    THROUGHPUT,
+    ends_of,
+    measured,
+    nodes,
+    play_cases,
+    service_times,
+)
 from farm.cli.main import app
 from farm.core.errors import InputError
+from farm.core.model import Job
 from farm.results.figures.page import Section
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -62,6 +73,24 @@ def test_numbers_are_those_of_the_scheduler(small: Evaluation):
     ljf, random = (max(ends_of(jobs, policy, nodes(6))) for policy in ("LJF", "Random"))
     row = dict(zip(table.columns, table.rows[5], strict=True))
     assert (row["slots"], row["LJF"]) == ("6", f"{ljf:.4g}; {ljf:.4g}; {ljf / random:.3f}")
+
+
+def test_stretch_and_throughput_are_in_every_table(small: Evaluation):
+    """By their definitions: response ÷ service time, and jobs ÷ makespan."""
+    jobs = tuple(
+        Job(id=name, service_time=time, matrix="m", arrived_at=1.0)
+        for name, time in (("a", 1.0), ("b", 3.0), ("nothing", 0.0))
+    )
+    found = measured(jobs, service_times([jobs]), np.array([[2.0, 5.0, 1.0]]))
+    assert found.tolist() == [[4.0, 5 / 3, 4.0, (1.0 + 4 / 3) / 2, 3 / 4]]
+    for section in sections(small):
+        if section.title.startswith(("5.1", "5.3")):
+            heads = [table.title.partition(":")[0] for table in section.tables]
+            assert {"Mean stretch", "Throughput, jobs per second"} <= set(heads)
+    (jobs,) = model_sets(1)
+    busy = sum(job.service_time for job in jobs)
+    assert 1 <= small.plain.median("SJF", 1.0, STRETCH) < small.plain.median("LJF", 1.0, STRETCH)
+    assert small.plain.median("LJF", 1.0, THROUGHPUT) <= 2 * len(jobs) / busy
 
 
 def test_runs_are_averaged_but_for_the_first(small: Evaluation):
@@ -113,22 +142,27 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
             np.testing.assert_array_equal(numbers, found[1][cell])
 
 
-def test_each_question_has_a_figure_and_a_paragraph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Each question of the future work is answered by simulations, of recorded jobs if given."""
+def test_each_question_has_a_figure_and_a_paragraph(monkeypatch: pytest.MonkeyPatch):
+    """Each question of the future work is answered by simulations, the last of recorded jobs."""
     monkeypatch.setattr("farm.app.studies.thesis.job_sets.MAX_SETS", 1)
-    trace = tmp_path / "jobs.csv"
-    rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
-    trace.write_text("submitted_at_s,service_time_s\n" + rows, "utf-8")
-    found = future_work(1, trace)
+    found = future_work(1, None)
     assert [re.match(r"\S+", one.title)[0] for one in found] == [  # type: ignore[index]
-        "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "6.4.5",
+        "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "7.1", "6.4.5",
     ]  # fmt: skip
     for section in found:
         assert len(section.words) == len(section.charts) == 1
         assert "Best in" in section.words[0]
-    assert "40 recorded jobs" in found[-1].words[0]
+    assert "own_ci.csv: 557 recorded jobs" in found[-1].words[0]
+
+
+def test_recorded_jobs_may_be_the_users(tmp_path: Path):
+    """As many slots as make them busy for the shares that are compared."""
+    trace = tmp_path / "jobs.csv"
+    rows = "".join(f"{n},{1 + n % 7}\n" for n in range(40))
+    trace.write_text("submitted_at_s,service_time_s\n" + rows, "utf-8")
+    (said,) = recorded_jobs(trace).words
+    assert "jobs.csv: 40 recorded jobs" in said
+    assert "0.5 with 8, 0.7 with 6" in said
 
 
 def test_the_command_writes_a_page(
@@ -170,6 +204,6 @@ def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch)
     several = live_slice().tables
     assert [[row[0] for row in table.rows] for table in several] == [["LJF"], ["SJF"]]
     for table in several:
-        for cell in table.rows[0][1:]:
-            live, virtual, _ = map(float, cell.split(";"))
-            assert live >= virtual > 0
+        *slower, throughput = (list(map(float, one.split(";"))) for one in table.rows[0][1:])
+        assert all(live >= virtual > 0 for live, virtual, _ in slower)
+        assert 0 < throughput[0] <= throughput[1]

@@ -93,6 +93,24 @@ def test_near_overload_a_builder_gets_light_jobs_only():
     assert farm.finish("h1") == ["h3@b0"]
 
 
+def test_a_builder_with_room_may_prefer_heavy_jobs():
+    """The thesis's order (7.1): heavy jobs first while there is room, though light ones are older.
+
+    Without it the policy decides; levels stand above both.
+    """
+    rule = HeavyLight(limits=LoadLimits(1.0, 0.5), measure=heavy_share, heavy_first=True)
+    for first, then in ((None, "l2"), (rule, "h1")):
+        farm = Farm(1, rule=first)
+        farm.submit("l1")
+        farm.submit("l2 l3")
+        farm.submit("h1 h2")
+        assert farm.finish("l1") == [f"{then}@b0"]
+    assert farm.submit("l4", level=1) == []
+    assert farm.finish("h1") == ["l4@b0"]
+    assert farm.finish("l4") == ["h2@b0"]
+    assert farm.finish("h2") == ["l2@b0"]
+
+
 def test_between_the_thresholds_a_builder_keeps_its_state():
     """One heavy job less is not room yet; then all that fit are dispatched at once."""
     farm = Farm(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))

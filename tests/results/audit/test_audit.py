@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from farm.core.commands import (
     IGNORED,
@@ -98,6 +99,10 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "takes no jobs": (
         (BuilderJoined(0.0, Builder(id="one", pool="p", index=0, takes_jobs=False)), NO_COMMANDS),
+        DISPATCHED,
+    ),
+    "whose slot 0 is being cleaned": (
+        (BuilderJoined(0.0, replace(ONE, cleans=True, claims=True)), NO_COMMANDS),
         DISPATCHED,
     ),
     "is not present": (DISPATCHED,),

@@ -65,6 +65,7 @@ builders = st.builds(
     speed=st.floats(0.1, 4),
     takes_jobs=st.booleans(),
     cleans=st.booleans(),
+    claims=st.booleans(),
     labels=st.dictionaries(names, names, max_size=2),
 )
 

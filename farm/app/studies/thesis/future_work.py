@@ -23,11 +23,12 @@ from farm.app.studies.thesis.model import (
     paired_ratio,
     play_cases,
 )
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown, LoadLimits
 from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
+from farm.core.rules import HeavyLight
 from farm.results.figures.lines import Figure
-from farm.results.figures.page import Section
+from farm.results.figures.page import Section, Table
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
@@ -35,17 +36,20 @@ from farm.workload import build_jobs
 #: slots of each builder wherever something else is varied
 SLOTS = 6
 #: sets that are enough for a question, and those that the scheduler itself simulates where the
-#: compiled loop does not cover it
-MAX_SETS, MAX_REFERENCE_SETS = 200, 30
+#: compiled loop does not cover it; fewer where every change of load is reported
+MAX_SETS, MAX_REFERENCE_SETS, MAX_REPORTING_SETS = 200, 30, 10
 #: of the thesis's Pareto distribution; the others get the same
 MEAN = ALPHA / (ALPHA - 1)
 #: the utilizations at which a trace is simulated
 UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
+#: recorded jobs, unless others are given: fifteen commits to this project at their times, each with
+#: the test files of the packages that it changed; a file takes as long as it took when measured
+OWN_CI = Path(__file__).with_name("own_ci.csv")
 
 
 def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None) -> list[Section]:
-    """Simulate each question on ``runs`` job sets, at most 200, and a trace if given."""
-    recorded = [_trace(trace)] if trace else []
+    """Simulate each question on ``runs`` job sets, at most 200, and the jobs of a trace."""
+    recorded = recorded_jobs(trace or OWN_CI)
     on_step("the future work")
     runs = min(runs, MAX_SETS)
     sets = model_sets(runs)
@@ -56,7 +60,8 @@ def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None)
         *_failures(sets[:MAX_REFERENCE_SETS]),
         _slowdown(sets),
         _released_apart(runs),
-        *recorded,
+        _load_index(sets[:MAX_REPORTING_SETS]),
+        recorded,
     ]
 
 
@@ -67,6 +72,8 @@ def _section(
     measure: int,
     axis: str,
     ticks: tuple[str, ...] = (),
+    *,
+    more: Table | None = None,
 ) -> Section:
     names = ticks or tuple(f"{x:g}" for x in plays.xs)
     best = [(plays.best(x, measure), x) for x in plays.xs]
@@ -83,7 +90,10 @@ def _section(
         title,
         [f"{text} Best in {kind}, by {axis}: {told}."],
         [Figure(heading, lines, (axis, "ratio"), ticks=ticks).draw()],
-        [numbers(METRICS[m].capitalize(), plays, m, axis, ticks) for m in range(3)],
+        [
+            *([more] if more else []),
+            *(numbers(name.capitalize(), plays, m, axis, ticks) for m, name in enumerate(METRICS)),
+        ],
     )
 
 
@@ -246,7 +256,44 @@ def _released_apart(runs: int) -> Section:
     )
 
 
-def _trace(path: Path) -> Section:
+def _load_index(sets: Sequence[JobSet]) -> Section:
+    limits = LoadLimits(overloaded_at=1.4, room_at=1.0)
+    blind = {x: nodes(x, PAGE_16) for x in (2, 4, 8, 16)}
+
+    def reporting(plan: Plan) -> Plan:
+        """Return the farm with builders that report their load, and a scheduler that listens."""
+        pools = tuple(msgspec.structs.replace(pool, load_limits=limits) for pool in plan.pools)
+        rule = HeavyLight(limits=limits, heavy_first=True)
+        return msgspec.structs.replace(plan, pools=pools, heavy_light=rule)
+
+    without = play_cases({x: (sets, plan) for x, plan in blind.items()})
+    plays = play_cases({x: (sets, reporting(plan)) for x, plan in blind.items()})
+
+    def change(policy: str, x: float) -> str:
+        """Return each of the thesis's measures, divided by the same without reports."""
+        cells = ((policy, x, m) for m in (MAKESPAN, RESPONSE, MATRIX_RESPONSE))
+        return "; ".join(f"{paired_ratio(plays.of(*c), without.of(*c)):.2f}" for c in cells)
+
+    rows = tuple((str(x), *(change(policy, x) for policy in POLICY_OF)) for x in blind)
+    told = ", ".join(f"{x:g} slots: {change('Random', x)}" for x in blind)
+    return _section(
+        "7.1 Dynamic load index",
+        f"""Two queues, one for heavy jobs: a builder that reports a slowdown of 1.4 or more gets
+        light jobs only, until it reports none; heavy ones go first otherwise. Random's makespan,
+        mean response and mean matrix response time, divided by the same without ({len(sets)} sets),
+        {told}.""",
+        plays,
+        RESPONSE,
+        "slots",
+        more=Table(
+            "Makespan; mean response time; mean matrix response time: with ÷ without the index",
+            ("slots", *POLICY_OF),
+            rows,
+        ),
+    )
+
+
+def recorded_jobs(path: Path) -> Section:
     """Simulate recorded jobs at several utilizations; the random weights are drawn."""
     scenario = load_scenario(
         {

@@ -18,6 +18,7 @@ from farm.app.studies.thesis.model import (
     Plays,
     measured,
     play_cases,
+    service_times,
 )
 from farm.core.model import Job
 from farm.results.figures.page import Section, Table
@@ -57,7 +58,7 @@ def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) 
         on_step(f"{policy} on a real farm, {title}")
         rows.append((policy, *_compared(_live(test, policy, simulated), simulated, policy)))
     return Table(
-        f"{title}, seconds: live; in virtual time; live ÷ virtual",
+        f"{title}, seconds (throughput: per second): live; in virtual time; live ÷ virtual",
         ("policy", *METRICS),
         tuple(rows),
     )
@@ -68,7 +69,7 @@ def _compared(live: np.ndarray, simulated: Plays, policy: str) -> Iterator[str]:
     for measure in range(len(METRICS)):
         real = live[1:, measure].mean()
         virtual = simulated.of(policy, SLOTS, measure)[1:].mean()
-        yield f"{real:.1f}; {virtual:.1f}; {real / virtual:.3f}"
+        yield f"{real:.4g}; {virtual:.4g}; {real / virtual:.3f}"
 
 
 def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
@@ -88,10 +89,11 @@ def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
         ],
     )
     ended = dict(zip(result.jobs["job_id"], result.jobs["finished_at_s"], strict=True))
+    ends = [[ended[f"{n}-{job.id}"] - n * apart for job in jobs] for n, jobs in enumerate(test)]
     return np.concatenate(
         [
-            measured(jobs, np.array([[ended[f"{n}-{job.id}"] - n * apart for job in jobs]]))
-            for n, jobs in enumerate(test)
+            measured(jobs, service_times([jobs]), np.array([own]))
+            for jobs, own in zip(test, ends, strict=True)
         ]
     )
 

@@ -16,7 +16,7 @@ from farm.core.contention.laws import ContentionLaw
 from farm.core.events import Event
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
@@ -36,8 +36,15 @@ POLICY_OF = {
 #: policies that differ on a single matrix, where ageing changes nothing
 UNAGED = tuple(POLICY_OF)[:4]
 ALL = tuple(POLICY_OF)
-METRICS = ("makespan", "mean response time", "mean matrix response time")
-MAKESPAN, RESPONSE, MATRIX_RESPONSE = range(3)
+#: those that the thesis draws, in seconds; stretch and throughput (jobs per second) it only names
+METRICS = (
+    "makespan",
+    "mean response time",
+    "mean matrix response time",
+    "mean stretch",
+    "throughput",
+)
+MAKESPAN, RESPONSE, MATRIX_RESPONSE, STRETCH, THROUGHPUT = range(5)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -49,11 +56,18 @@ class Plan(msgspec.Struct, frozen=True):
     fail_fast: bool = False
     #: the balancer is ``fastest``
     by_speed: bool = False
+    #: the balancer is ``heavy-light``
+    heavy_light: HeavyLight | None = None
 
     def rules(self, policy: str) -> SchedulingRules:
         """Return the scheduling rules of a policy of the thesis."""
         key = POLICIES[POLICY_OF[policy]](PolicyOptions(aging=self.aging))
-        return SchedulingRules(policy=key, fail_fast=self.fail_fast, by_speed=self.by_speed)
+        return SchedulingRules(
+            policy=key,
+            fail_fast=self.fail_fast,
+            by_speed=self.by_speed,
+            heavy_light=self.heavy_light,
+        )
 
 
 def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
@@ -70,11 +84,11 @@ class Plays(msgspec.Struct, frozen=True):
 
     xs: tuple[float, ...]
     policies: tuple[str, ...]
-    #: (sets by measures) seconds, by policy and case
+    #: (sets by measures), by policy and case
     numbers: Mapping[tuple[str, float], Floats]
 
     def of(self, policy: str, x: float, measure: int) -> Floats:
-        """Return a measure of each job set, seconds."""
+        """Return a measure of each job set."""
         return self.numbers[policy, x][:, measure]
 
     def median(self, policy: str, x: float, measure: int) -> float:
@@ -104,7 +118,11 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
     fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
     ends = (_compiled if fast else _reference)(cases, policies)
-    numbers = {cell: measured(cases[cell[1]][0][0], found) for cell, found in ends.items()}
+    times = {id(sets): service_times(sets) for sets, _ in cases.values()}
+    numbers = {}
+    for (policy, x), found in ends.items():
+        sets = cases[x][0]
+        numbers[policy, x] = measured(sets[0], times[id(sets)], found)
     return Plays(tuple(cases), tuple(policies), numbers)
 
 
@@ -155,18 +173,29 @@ def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
     return [ended[job.id] for job in jobs]
 
 
-def measured(jobs: JobSet, ends: Floats) -> Floats:
-    """Return (sets by measures) from the ends (sets by jobs) of sets that have one shape."""
+def service_times(sets: Sequence[JobSet]) -> Floats:
+    """Return (sets by jobs) seconds."""
+    return np.array([[job.service_time for job in jobs] for jobs in sets])
+
+
+def measured(jobs: JobSet, times: Floats, ends: Floats) -> Floats:
+    """Return (sets by measures) from service times and ends (sets by jobs).
+
+    The sets have the arrivals and matrices of ``jobs``. Jobs that take no time have no stretch.
+    """
     arrivals = np.array([job.arrived_at or 0.0 for job in jobs])
     names = [job.matrix or job.id for job in jobs]
     order = np.argsort(names, kind="stable")
     begins = np.unique(np.array(names)[order], return_index=True)[1]
     last = np.maximum.reduceat(ends[:, order], begins, axis=1)
     released = np.minimum.reduceat(arrivals[order], begins)
+    makespan, responses = ends.max(axis=1) - arrivals.min(), ends - arrivals
     return np.column_stack(
         [
-            ends.max(axis=1) - arrivals.min(),
-            (ends - arrivals).mean(axis=1),
+            makespan,
+            responses.mean(axis=1),
             (last - released).mean(axis=1),
+            np.nanmean(responses / np.where(times > 0, times, np.nan), axis=1),
+            len(jobs) / makespan,
         ]
     )

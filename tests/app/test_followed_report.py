@@ -1,0 +1,138 @@
+"""The page of a run in progress: it shows the run so far, and reloads until the run has ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import farm
+from farm.app.followed_report import follow_run
+from farm.cli.main import app
+from farm.core.errors import InputError
+from farm.results.run_directory import EVENTS, JOBS, META, SCENARIO, SUMMARY
+
+RELOADS = '<meta http-equiv="refresh" content="7">'
+
+
+class Growing:
+    """A run directory whose files appear little by little, as those of a live run do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.whole, self.path = folder / "whole", folder / "growing"
+        self.out = folder / "page.html"
+        load = {"arrivals": {"every": "10s", "count": 12, "service_time": "30s"}}
+        pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 2}
+        farm.simulate({"pools": [pool], "workload": [load]}, out=self.whole)
+        self.log = (self.whole / EVENTS).read_bytes()
+        self.path.mkdir()
+        shutil.copy(self.whole / SCENARIO, self.path)
+        meta = json.loads((self.whole / META).read_text())
+        (self.path / META).write_text(json.dumps(meta | {"state": "running"}))
+        self.write(0.5)
+
+    def write(self, share: float) -> None:
+        """The log has grown to a share of its length, which may be in the middle of a line."""
+        (self.path / EVENTS).write_bytes(self.log[: int(len(self.log) * share)])
+
+    def end(self) -> None:
+        """The run ends: its last files are written, meta.json the last."""
+        for name in (EVENTS, JOBS, SUMMARY, META):
+            shutil.copy(self.whole / name, self.path)
+
+    def follow(self, *steps: Callable[[], object]) -> list[str]:
+        """Follow it, with these steps in place of the waits; return the pages there were."""
+        todo, pages = list(steps), []
+
+        def wait(seconds: float) -> None:
+            assert seconds == 7.0
+            pages.append(self.out.read_text())
+            todo.pop(0)()
+
+        follow_run(self.path, self.out, every=7.0, wait=wait)
+        assert not todo
+        return [*pages, self.out.read_text()]
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Growing:
+    """A run that is half done."""
+    return Growing(tmp_path)
+
+
+def numbers(page: str) -> Any:
+    """Return the summary that a page holds."""
+    found = re.search(r'id="summary">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_page_follows_the_run(growing: Growing) -> None:
+    """Each page has what was written until then; the last is that of the finished run."""
+    pages = growing.follow(lambda: growing.write(0.8), growing.end)
+    ended = [numbers(page)["jobs"]["succeeded"] for page in pages]
+    assert 0 < ended[0] < ended[1] < ended[2] == 12
+    assert [RELOADS in page for page in pages] == [True, True, False]
+    assert ["In progress: this is the run up to" in page for page in pages] == [True, True, False]
+    farm.report(growing.whole, out=growing.out)
+    assert numbers(pages[-1]) == numbers(growing.out.read_text())
+    assert all("<svg" in page for page in pages)
+
+
+def test_running_jobs_are_no_waiting_ones(growing: Growing, monkeypatch: Any) -> None:
+    """Of the jobs that have not ended, those on a builder are drawn as such."""
+    drawn = []
+    monkeypatch.setattr("farm.app.followed_report.report", lambda run, **_: drawn.append(run))
+    growing.out.write_text("")
+    growing.follow(growing.end)
+    jobs = drawn[0].jobs
+    is_open = jobs["outcome"] == "lost"
+    assert is_open.sum() == numbers_open(drawn[0])
+    assert (jobs["started_at_s"] >= 0)[is_open].sum() == 2  # both builders are busy
+    assert set(jobs["builder"][is_open].tolist()) == {"p-1", "p-2", ""}
+
+
+def numbers_open(result: farm.Result) -> int:
+    """Return how many jobs are open by the summary."""
+    found: int = result.summary["jobs"]["lost"]
+    return found
+
+
+def test_nothing_new_is_not_drawn_again(growing: Growing, monkeypatch: Any) -> None:
+    """A farm where nothing happens costs nothing to follow."""
+    drawn = []
+    monkeypatch.setattr("farm.app.followed_report.report", lambda *run, **_: drawn.append(run))
+    growing.out.write_text("")
+    growing.follow(lambda: None, lambda: None, growing.end)
+    assert len(drawn) == 2
+
+
+def test_an_interrupt_leaves_a_page_that_does_not_reload(growing: Growing) -> None:
+    """Ctrl-C: nothing would write another page."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before, after = growing.follow(interrupt)
+    assert RELOADS in before
+    assert RELOADS not in after
+    assert "In progress" in after
+
+
+def test_the_command(growing: Growing) -> None:
+    """Of a finished run it is the usual page; what it cannot follow, it says."""
+    out = ["--follow", "-o", str(growing.out)]
+    assert CliRunner().invoke(app, ["report", str(growing.whole), *out]).exit_code == 0
+    assert numbers(growing.out.read_text())["jobs"]["succeeded"] == 12
+    for wrong in ([str(growing.whole)] * 2, [str(growing.whole), "--figure", "queue"]):
+        done = CliRunner().invoke(app, ["report", *wrong, *out])
+        assert isinstance(done.exception, InputError)
+        assert "--follow: found" in str(done.exception)
+    with pytest.raises(InputError, match="no such directory"):
+        follow_run(growing.path / "none", growing.out)
