@@ -9,7 +9,7 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
 from farm.forecasts.runtime.boinc_history import app_of, version_key
-from farm.forecasts.runtime.interface import EstimatorOptions
+from farm.forecasts.runtime.interface import EstimatorOptions, Progress
 
 ONE = Builder(id="one", pool="p", index=0)
 TWO = Builder(id="two", pool="p", index=1, speed=2.0)
@@ -178,10 +178,16 @@ def test_a_running_job_without_progress() -> None:
 def test_a_running_job_with_progress() -> None:
     """Its report counts by the part done; alone once the estimate is exceeded."""
     estimator = Boinc()
-    assert estimator.remaining(job(), ONE, 50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
-    assert estimator.remaining(job(), ONE, 150.0, 0.5) == pytest.approx(150.0)
-    assert estimator.remaining(job(), ONE, 150.0, 1.0) == 0.0
-    assert estimator.remaining(job(), ONE, 50.0, 7.0) == estimator.remaining(job(), ONE, 50.0)
+
+    def rest(elapsed: float, done: float, reported: float | None = None) -> float:
+        after = elapsed if reported is None else reported
+        return estimator.remaining(job(), ONE, elapsed, Progress(done, after))
+
+    assert rest(50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
+    assert rest(60.0, 0.25, reported=50.0) == pytest.approx(0.25 * 200 + 75 - 60)
+    assert rest(150.0, 0.5) == pytest.approx(150.0)
+    assert rest(150.0, 1.0) == 0.0
+    assert rest(50.0, 7.0) == estimator.remaining(job(), ONE, 50.0)
 
 
 def test_kinds_are_normalised_and_the_rule_of_2010_uses_it() -> None:
