@@ -149,6 +149,7 @@ def test_rungs_have_no_plot(run: Path, tmp_path: Path):
         ("declared", "declared time", 0),
         ("oracle", "the truth", 0),
         ("boinc-2010", "declared time", 0),
+        ("boinc-dcf", "declared time", 0),
     ],
 )
 def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, samples: int):

@@ -8,6 +8,7 @@ import pytest
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
+from farm.forecasts.runtime.boinc_dcf import BoincDcf
 from farm.forecasts.runtime.boinc_history import app_of, version_key
 from farm.forecasts.runtime.interface import EstimatorOptions, Progress
 
@@ -222,3 +223,20 @@ def test_statistics_survive_a_restart() -> None:
     for each in (estimator, restarted):
         taught(each, TWO, 70.0, 7, kind="link")
     assert restarted.dump() == estimator.dump()
+
+
+def test_the_old_system_has_one_factor_for_all_kinds() -> None:
+    """It rises at once and falls by a tenth; what one kind teaches spoils another's estimate."""
+    estimator = BoincDcf()
+    assert (estimator.estimate(job(), ONE), estimator.estimate(job(), TWO)) == (100.0, 50.0)
+    taught(estimator, ONE, 300.0, 1, kind="long")
+    assert estimator.estimate(job("short"), ONE) == pytest.approx(300.0)
+    taught(estimator, ONE, 100.0, 1, kind="short")
+    assert estimator.estimate(job("long"), ONE) == pytest.approx((0.9 * 3 + 0.1) * 100.0)
+    assert (estimator.estimate(job()), estimator.estimate(job(), TWO)) == (100.0, 50.0)
+    estimator.learn(job(), ONE, 1e6, "failed")
+    again = BoincDcf()
+    again.load(json.loads(json.dumps(estimator.dump())))
+    assert again.estimate(job("long"), ONE) == estimator.estimate(job("long"), ONE)
+    basis = again.basis(job("long"), ONE)
+    assert (basis.rung, basis.samples) == ("corrected by 2.8", 2)

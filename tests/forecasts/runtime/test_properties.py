@@ -98,7 +98,7 @@ def test_learning_is_deterministic(name, history) -> None:
 run_times = st.floats(0.01, 1e5)
 
 
-@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
+@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "boinc-dcf", "last-3"])
 @settings(max_examples=30, deadline=None)
 @given(st.lists(run_times, min_size=11, max_size=40), run_times)
 def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:

@@ -19,6 +19,7 @@ def test_all_promised_names_are_known() -> None:
     assert sorted(ESTIMATORS) == [
         "boinc",
         "boinc-2010",
+        "boinc-dcf",
         "declared",
         "last-3",
         "launchpad",
@@ -54,6 +55,7 @@ def test_meaningless_options_are_refused(wrong: dict[str, object]) -> None:
         ("launchpad", 300.0, 150.0),
         ("boinc", 80.0, 40.0),
         ("boinc-2010", 80.0, 40.0),
+        ("boinc-dcf", 80.0, 40.0),
     ],
 )
 def test_without_a_history(name: str, waiting: float, dispatched: float) -> None:
@@ -63,7 +65,7 @@ def test_without_a_history(name: str, waiting: float, dispatched: float) -> None
     assert estimator.estimate(JOB, FAST) == pytest.approx(dispatched)
 
 
-@pytest.mark.parametrize("name", ["declared", "last-3", "boinc", "boinc-2010"])
+@pytest.mark.parametrize("name", ["declared", "last-3", "boinc", "boinc-dcf"])
 def test_a_job_without_any_information_gets_the_default(name: str) -> None:
     """Nothing declared and no history is no reason to fail."""
     estimator = make_estimator(name, EstimatorOptions(default_time=33.0))
