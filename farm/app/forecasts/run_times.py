@@ -203,23 +203,27 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             size=job.size,
             declared_s=job.declared_time,
             **more,
-            **self._client_side(job, builder),
+            **self._client_side(job, builder, more.get("remaining_s")),
         )
 
-    def _client_side(self, job: Job, builder: Builder | None) -> dict[str, Any]:
-        """Return when the builder would be done with a job sent to it now, and end it."""
+    def _client_side(self, job: Job, builder: Builder | None, rest: float | None) -> dict[str, Any]:
+        """Return when the builder would be done with a job sent to it now, and end it.
+
+        ``rest``: of a job that runs there already.
+        """
         told = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
-        queued = self._queue_delay(builder)
-        found: dict[str, Any] = {"back_in_s": queued + time}
+        queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
+        found: dict[str, Any] = {"back_in_s": queued + left}
         if told.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
             found["limit_s"] = time_limit(told.size_bound, job.size / (time * share))
         if told.deadline is not None:
-            found["late_s"] = max(0.0, queued + time - told.deadline)
-            found["sent"] = check_deadline(queued, time, told.deadline).ok
+            found["late_s"] = max(0.0, queued + left - told.deadline)
+            if rest is None:
+                found["sent"] = check_deadline(queued, time, told.deadline).ok
         return found
 
     def _queue_delay(self, builder: Builder) -> float:

@@ -205,6 +205,7 @@ def test_a_running_job_of_a_run_is_asked_about_at_an_instant(run: Path, estimato
     estimate = {"boinc": 60.0, "last-3": 20.0}[estimator]
     rest = {"boinc": 0.25 * 20.0 + 0.75 * 60.0 - 5.0, "last-3": 15.0}[estimator]
     assert (row["estimate_s"], row["remaining_s"]) == (estimate, pytest.approx(rest))
+    assert (row["back_in_s"], row["sent"]) == (row["remaining_s"], None)
     told = ["runtime-estimate", str(run), "--job", "x-000003", "--at", "125s"]
     assert "25 % done" in CliRunner().invoke(app, told).stdout
 
