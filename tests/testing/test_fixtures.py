@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from farm.core.commands import EndJob
@@ -11,7 +13,7 @@ from farm.core.model import Job
 from farm.live.wire.messages import UNSTAMPED
 from farm.testing import VirtualFarm, simulated
 
-SCENARIO = {
+SCENARIO: dict[str, Any] = {
     "pools": [
         {
             "name": "linux",
@@ -58,7 +60,7 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
 
 
 @pytest.mark.parametrize("pool", [{}, {"contention": {"slowdown": [1, 1]}}])
-def test_a_simulated_job_shows_its_progress(pool: dict[str, object]) -> None:
+def test_a_simulated_job_shows_its_progress(pool: dict[str, Any]) -> None:
     """Of every kind of emulated builder: it was declared four times as long as it is."""
     farm = VirtualFarm(SCENARIO | {"pools": [SCENARIO["pools"][0] | {"boot_time": "0s"} | pool]})
     farm.submit(Job(id="a", service_time=60.0, declared_time=240.0))

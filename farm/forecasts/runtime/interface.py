@@ -86,7 +86,7 @@ def said_basis(job: Job) -> Basis:
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What a running job reported: the part done (0 to 1), after so many seconds of running."""
+    """What a running job reported: the part done (0 to 1), and how long it had run then (s)."""
 
     done: float
     elapsed: float
