@@ -60,6 +60,10 @@ class PlayedBuilder(EmulatedBuilder):
             self._stop_burning(job)
         super().vanish()
 
+    def fraction_done(self, job: str) -> float | None:
+        """Return which part of an attempt is done; None of a burning one: the machine decides."""
+        return None if job in self._burning else super().fraction_done(job)
+
     def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass, or burn it."""
         mode = command.job.mode

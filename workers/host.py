@@ -201,13 +201,15 @@ class BuilderHost:
 
     def _tell_beat(self) -> None:
         played = self._builders.values()
+        attempts = [
+            (builder, job, start.attempt)
+            for builder in played
+            for job, start in builder.attempts.items()
+        ]
         self._reporter.put(
             Beat(
-                held=tuple(
-                    (job, start.attempt)
-                    for builder in played
-                    for job, start in builder.attempts.items()
-                ),
+                held=tuple((job, attempt) for _, job, attempt in attempts),
+                done=tuple(_rounded(builder.fraction_done(job)) for builder, job, _ in attempts),
                 builders=tuple(self._builders),
                 retiring=tuple(builder.id for builder in played if builder.retiring),
                 leaving=self._leaving,
@@ -245,3 +247,8 @@ class BuilderHost:
         """Whether there are some; a host without one of its threads ends none, or tells no one."""
         works = self._agenda.is_alive and self._reporter.is_alive
         return works and any(builder.attempts for builder in self._builders.values())
+
+
+def _rounded(part: float | None) -> float | None:
+    """Return a fraction as it is reported: four digits are enough, and few bytes."""
+    return None if part is None else round(part, 4)

@@ -24,6 +24,8 @@ class StartJob(_Command, frozen=True, tag="job-dispatched"):
     attempt: int
     builder: str
     slot: int
+    #: for a builder that estimates by itself: the job's size (s at speed 1), scaled for it
+    size: float | None = None
 
 
 class CancelJob(_Command, frozen=True, tag="job-cancel-sent"):

@@ -38,6 +38,8 @@ class JobStarted(_Event, frozen=True):
     job: str
     attempt: int
     builder: str
+    #: how long it will take by the builder's own estimate (s), if the builder was sent a size
+    expected_time: float | None = None
 
 
 class JobFinished(_Event, frozen=True):

@@ -18,7 +18,10 @@ from farm.core.state.working_state import BuilderState
 
 
 class Estimator(Protocol):
-    """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it."""
+    """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it.
+
+    One with a method ``size_sent(job, builder)`` says which size a builder with labels is sent.
+    """
 
     #: False: ``learn`` does nothing and need not be called
     learns: bool

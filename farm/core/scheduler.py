@@ -64,6 +64,7 @@ class Scheduler:
         self._idle = IdleTimers(specs, self.builders, self._alarms)
         self._losses = PlannedLosses(specs, self.builders, self._alarms)
         self.dispatcher = _make_dispatcher(rules, estimator)
+        self.dispatcher.size_sent = getattr(estimator, "size_sent", None)
         self.dispatcher.on_idle = self._idle.watch
         self.dispatcher.ask_alarm = self._alarms.ask
         self.book = JobBook(rules, estimator, self.dispatcher)

@@ -29,6 +29,7 @@ from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
+from farm.emulation.client import own_estimate
 from farm.emulation.own_loop import LoopDriver, OwnLoop
 
 BuilderEvent = (
@@ -84,6 +85,8 @@ class EmulatedBuilder:
             self._progress = Progress(spec.law, self.speed)
         self._agenda = agenda
         self._report = report
+        #: when attempts end that slow each other down by nothing, by job
+        self._due: dict[str, float] = {}
         #: the next finish under contention
         self._next: Entry | None = None
         #: it reports its load, by these limits
@@ -107,7 +110,7 @@ class EmulatedBuilder:
         if (earlier := self.attempts.get(name)) is not None:
             self.cancel(CancelJob(name, earlier.attempt, self.id, "another attempt began"))
         self.attempts[name] = command
-        self._report(JobStarted(self._agenda.now, name, command.attempt, self.id))
+        self._report(self.started(command))
         try:
             job = self._behaviour.run(command.job)
         except FarmError as error:
@@ -119,6 +122,12 @@ class EmulatedBuilder:
             self._loop.received(command)
         else:
             self.work_on(command)
+
+    def started(self, command: StartJob) -> JobStarted:
+        """Return the report that an attempt begins now, with its own estimate if sent a size."""
+        size, builder = command.size, self.builder
+        expected = None if size is None else own_estimate(size, builder)
+        return JobStarted(self._agenda.now, command.job.id, command.attempt, self.id, expected)
 
     def cancel(self, command: CancelJob) -> None:
         """Stop an attempt at this instant, if it still runs."""
@@ -140,7 +149,22 @@ class EmulatedBuilder:
         else:
             self._finish_at(self._agenda.now + command.job.service_time / self.speed, command)
 
+    def fraction_done(self, job: str) -> float | None:
+        """Return which part of an attempt's work is done now, 0 to 1; None: that is not known."""
+        start = self.attempts.get(job)
+        if start is None:
+            return None
+        now = self._agenda.now
+        if self._progress is not None and job in self._progress:
+            left = self._progress.remaining(now, job)
+        elif (due := self._due.get(job)) is not None:
+            left = (due - now) * self.speed
+        else:
+            return None
+        return part_done(left, start.job.service_time)
+
     def _finish_at(self, at: float, command: StartJob) -> None:
+        self._due[command.job.id] = at
         action = partial(self._finish, command)
         self._agenda.put(at, FINISH, self.place + command.slot, action)
 
@@ -156,6 +180,7 @@ class EmulatedBuilder:
         if rest_time is None:  # said before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
+        self._due.pop(job, None)
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         if self._limits is not None:
             self._report_load(self._limits)
@@ -268,6 +293,7 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
+        self._due.clear()
         if self._next is not None:
             self._next.action = None
 
@@ -298,3 +324,8 @@ class EmulatedBuilder:
 
     def _after(self, span: float, action: Action, slot: int = 0) -> None:
         self._agenda.put(self._agenda.now + span, LIFE, self.place + slot, action)
+
+
+def part_done(left: float, work: float) -> float:
+    """Return which part of an amount of work is done if so much is left of it, 0 to 1."""
+    return min(max(1.0 - left / work, 0.0), 1.0) if work > 0 else 1.0

@@ -19,6 +19,7 @@ from pydantic import (
 
 from farm.core.contention import laws
 from farm.core.model import Platform
+from farm.emulation.client import flaw_of_labels
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Count,
@@ -262,7 +263,8 @@ class Pool(Section):
     behaviour: Text | None = None
     """`module:name` of your own behaviour, a class or a function; absent: as described here."""
     labels: dict[Text, Text] = Field(default_factory=dict)
-    """Labels of the builders."""
+    """Labels of the builders; `availability`, `anonymous` and `claimed_speed` have a meaning for
+    run-time estimates by `boinc`."""
 
     @field_validator("slots", "builders", mode="before")
     @classmethod
@@ -270,6 +272,13 @@ class Pool(Section):
         if value == 0 and value is not False:
             raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
         return value
+
+    @field_validator("labels")
+    @classmethod
+    def _known_labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        if (flaw := flaw_of_labels(labels)) is not None:
+            raise ValueError(flaw)
+        return labels
 
     @field_validator("boot_delay")
     @classmethod

@@ -36,7 +36,7 @@ from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Entry
 from farm.emulation.behaviour import spec_of
-from farm.emulation.builder import EmulatedBuilder
+from farm.emulation.builder import EmulatedBuilder, part_done
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import LivesAtOneInstant
@@ -110,6 +110,17 @@ class SimulatedWorld:
         """The present instant, farm time."""
         return self._agenda.now
 
+    def fraction_done(self, job: str) -> float | None:
+        """Return which part of a running attempt's work is done now, 0 to 1; None: none runs."""
+        played = (one for one in self._played.values() if job in one.attempts)
+        if (builder := next(played, None)) is None:
+            return None
+        start = builder.attempts[job]
+        for finish_at, *_, what in self._agenda.heap:  # of a simple builder it is known only there
+            if what is start:
+                return part_done((finish_at - self.now) * builder.speed, start.job.service_time)
+        return builder.fraction_done(job)
+
     # --- the World protocol -----------------------------------------------------------------
 
     def next_event(self) -> Event | None:
@@ -169,7 +180,7 @@ class SimulatedWorld:
             builder = self._played.get(command.builder)
             if builder is None:
                 return  # it was lost at this instant: the scheduler learns of it next
-            if not builder.simple:
+            if not builder.simple or command.size is not None:
                 builder.start(command)
                 return
             # the effect of EmulatedBuilder.start, without its calls
@@ -210,14 +221,17 @@ class SimulatedWorld:
         builder, at = record.builder.id, self.now
         played = self._emulate(record.builder)
         running = [
-            (StartJob(one.job, one.attempts, builder, one.slot or 0), max(at, end_of(one)))
+            (
+                StartJob(one.job, one.attempts, builder, one.slot or 0, one.sent_size),
+                max(at, end_of(one)),
+            )
             for one in attempts
         ]
         played.resume(record.joined_at, running, record.cleaning)
         for one in attempts:
             job, number = one.job.id, one.attempts
             if one.status is JobStatus.DISPATCHED:
-                self._at_once.append(JobStarted(at, job, number, builder))
+                self._at_once.append(played.started(played.attempts[job]))
             elif one.status is JobStatus.CANCELLING:
                 played.cancel(CancelJob(job, number, builder, one.reason))
         if record.retired:

@@ -19,6 +19,8 @@ from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
+from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.interface import Progress
 from farm.live.farm_status import status_of
 from farm.live.operating.answers import Answer, Questions
 from farm.live.operating.client import FarmClient
@@ -117,6 +119,7 @@ class VirtualFarm:
             self.scheduler.keeper.specs,
             lambda: self.at,
             lambda _, answer: answers.append(answer),
+            self._progress,
         )
         questions.ask(Ask("job", job, ""))
         while questions.step():
@@ -124,6 +127,10 @@ class VirtualFarm:
         return answers[0]
 
     # --- how ----------------------------------------------------------------------------------
+
+    def _progress(self, state: JobState) -> Progress | None:
+        done = self._world.fraction_done(state.job.id)
+        return None if done is None else Progress(done, self.at - (state.started_at or 0.0))
 
     def _take(self, report: Report) -> None:
         if not isinstance(report, Event):

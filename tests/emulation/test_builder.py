@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from farm.core.contention.laws import ContentionLaw, LoadLimits, SlowdownTable
 from farm.core.events import (
     BuilderJoined,
@@ -207,3 +209,19 @@ def test_a_vanished_builder_reports_nothing_more(stage):
     s.builder.vanish()
     s.until(100.0)
     assert s.kinds() == ["BuilderJoined", "JobStarted"]
+
+
+def test_progress_is_the_part_of_the_work_that_is_done(stage):
+    """By time ÷ service time alone, and by work where neighbours slow each other down."""
+    s = stage(speed=2.0)
+    s.start("a", 40.0)
+    s.until(5.0)
+    assert s.builder.fraction_done("a") == 0.25
+    s.cancel("a")
+    assert s.builder.fraction_done("a") is None
+    s = stage(law=LAW)
+    s.start("a", 10.0, heavy=True)
+    s.until(4.0)
+    s.start("b", 10.0, slot=1, heavy=True)
+    s.until(8.0)
+    assert [s.builder.fraction_done(job) for job in "ab"] == pytest.approx([0.6, 0.2])

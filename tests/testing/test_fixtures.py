@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from farm.core.commands import EndJob
@@ -11,7 +13,7 @@ from farm.core.model import Job
 from farm.live.wire.messages import UNSTAMPED
 from farm.testing import VirtualFarm, simulated
 
-SCENARIO = {
+SCENARIO: dict[str, Any] = {
     "pools": [
         {
             "name": "linux",
@@ -55,6 +57,17 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
     farm.advance_until_idle()
     assert farm.state("other") == "succeeded"
     assert farm.operator.builders()["linux-1"].draining
+
+
+@pytest.mark.parametrize("pool", [{}, {"contention": {"slowdown": [1, 1]}}])
+def test_a_simulated_job_shows_its_progress(pool: dict[str, Any]) -> None:
+    """Of every kind of emulated builder: it was declared four times as long as it is."""
+    farm = VirtualFarm(SCENARIO | {"pools": [SCENARIO["pools"][0] | {"boot_time": "0s"} | pool]})
+    farm.submit(Job(id="a", service_time=60.0, declared_time=240.0))
+    farm.advance("45s")
+    told = farm.explain("a").job
+    assert told is not None
+    assert (told.elapsed_time, told.done, told.remaining_time) == (45.0, 0.75, 15.0)
 
 
 def test_its_status_is_counted_as_a_live_farm_s() -> None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from farm.app.forecasts.recorded_farm import RecordedFarm
 from farm.app.long_running.snapshots import image_from
-from farm.app.runs.estimates import seed_estimator
+from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
-from farm.core.events import BuilderJoined, JobsSubmitted
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import JobRecord
-from farm.forecasts.runtime.boinc import Boinc, available, is_anonymous
-from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.emulation.client import available, is_anonymous, own_estimate
+from farm.forecasts.runtime.boinc import Boinc
+from farm.forecasts.runtime.boinc_history import previous_version
+from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
+from farm.forecasts.runtime.launchpad import Launchpad
+from farm.forecasts.runtime.oracle import Oracle
+from farm.forecasts.runtime.training import Learner
 from farm.live.operating.farm_image import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.run_directory import load_run
 from farm.scenario import load_scenario
+from farm.units import format_roughly
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
 
@@ -35,11 +42,16 @@ class RunTime(msgspec.Struct, frozen=True):
     builder: str | None = None
     pool: str | None = None
     speed: float = 1.0
-    #: of a job that runs there: how long it has run, and its rest
+    #: what the estimate is of, as far as the job or its kind says
+    size: float | None = None
+    declared_s: float | None = None
+    #: of a job that runs there: how long it has run, which part it reports as done, and its rest
     elapsed_s: float | None = None
+    done: float | None = None
     remaining_s: float | None = None
-    #: anonymous builders receive sizes times this, so that they estimate the same time
+    #: anonymous builders receive sizes times this, so that they estimate the same time: theirs
     size_scale: float | None = None
+    own_estimate_s: float | None = None
     #: the builder's client ends the job after this time, by the bound on its size
     limit_s: float | None = None
     #: until the builder has it done, behind what it runs already
@@ -58,14 +70,23 @@ class ClientSide(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
 
 
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A running attempt: where, for how many seconds, what was reported of it, what size sent."""
+
+    builder: str
+    elapsed: float
+    progress: Progress | None = None
+    sent_size: float | None = None
+
+
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """An estimator with what it has learned, and the farm that it may be asked about."""
 
     estimator: RuntimeEstimator
     builders: dict[str, Builder]
     jobs: dict[str, Job]
-    #: of jobs that run: builder and seconds since the start
-    running: dict[str, tuple[str, float]] = {}
+    #: by job
+    running: dict[str, Attempt] = {}
     client: ClientSide = ClientSide()
 
     def job(self, job_id: str) -> Job:
@@ -73,6 +94,65 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
         if job_id not in self.jobs:
             raise InputError(f"--job: job {job_id!r:.300} is not known there")
         return self.jobs[job_id]
+
+    def hypothetical(
+        self, kind: str, platform: Platform, size: float | None, declared: float | None
+    ) -> tuple[Job, str]:
+        """Return a job of a kind, and what of it is assumed.
+
+        Where neither its size nor its declared time is given, both are the means of the kind's jobs
+        that are known. Raises InputError for a size where no job has any, and for a kind without
+        jobs where true times alone are known.
+        """
+        if size is not None:
+            self._check_size(size)
+        known = sorted({job.kind for job in self.jobs.values()})
+        like, kinds = kind, ", ".join(known[:10])
+        if kind not in known:
+            like = previous_version(known, kind) or kind
+        alike = [job for job in self.jobs.values() if job.kind == like]
+        whose = f"its {len(alike):,} jobs" if like == kind else f"{len(alike):,} jobs of {like}"
+        if not alike and isinstance(self.estimator, Oracle):
+            raise InputError(
+                f"--kind: found {kind!r:.100}; the estimator oracle knows true times alone; "
+                f"allowed: {kinds or 'none, there are no jobs'}"
+            )
+        said = ""
+        if isinstance(self.estimator, Oracle):
+            said = f"true time: the mean of {whose} there"
+        elif size is None and declared is None:
+            declared = _mean(job.declared_time for job in alike)
+            size = _mean(job.size for job in alike)
+            means = {"declared": None if declared is None else format_roughly(declared)}
+            means["size"] = None if size is None else f"{size:.4g}"
+            told = ", ".join(f"{name} {text}" for name, text in means.items() if text is not None)
+            said = f"{told}: the mean of {whose} there"
+            if not told:
+                default = format_roughly(self.estimator.options.default_time)
+                none = "" if alike or not kinds else f"; kinds there: {kinds}"
+                said = f"no size or declared time: {default} is assumed{none}"
+        time = _mean(job.service_time for job in alike)
+        made = Job(
+            id="",
+            service_time=time or 0.0,
+            kind=kind,
+            size=size,
+            declared_time=declared,
+            platform=platform,
+        )
+        return made, said
+
+    def _check_size(self, size: float) -> None:
+        if not 0 < size < math.inf:
+            raise InputError(f"--size: found {size:g}; allowed: a finite number above 0")
+        estimator = self.estimator
+        rated = isinstance(estimator, Boinc) and estimator.known_size_rate is not None
+        if rated or isinstance(estimator, Launchpad) or any(j.size for j in self.jobs.values()):
+            return
+        raise InputError(
+            f"--size: found {size:g}; no job there has a size, so what a unit of it takes is not "
+            "known; allowed: --declared (or a farm with scheduling.runtime_options.size_rate)"
+        )
 
     def run_times(self, job: Job, builder: str | None = None) -> list[RunTime]:
         """Return the job's estimate while it waits, and on each builder that may run it.
@@ -82,7 +162,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
         """
         place = self.running.get(job.id)
         if builder is None and place is not None:
-            return [self._on(job, self.builders[place[0]], place[1])]
+            return [self._on(job, self.builders[place.builder], place)]
         if builder is not None:
             return [self._on(job, self._named(job, builder))]
         able = [one for one in self.builders.values() if one.can_run(job.platform)]
@@ -98,15 +178,21 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             )
         return found
 
-    def _on(self, job: Job, builder: Builder | None, elapsed: float | None = None) -> RunTime:
+    def _on(self, job: Job, builder: Builder | None, attempt: Attempt | None = None) -> RunTime:
         estimator = self.estimator
         basis = estimator.basis(job, builder)
-        scale = None
+        more: dict[str, Any] = {}
+        sent = None
         if isinstance(estimator, Boinc) and builder is not None and is_anonymous(builder):
-            scale = estimator.anonymous(job, builder).size_scale
-        rest = None
-        if builder is not None and elapsed is not None:
-            rest = estimator.remaining(job, builder, elapsed)
+            more["size_scale"] = estimator.anonymous(job, builder).size_scale
+            sent = estimator.size_sent(job, builder)
+        if builder is not None and attempt is not None:
+            sent, progress = attempt.sent_size, attempt.progress
+            more["elapsed_s"] = attempt.elapsed
+            more["done"] = None if progress is None else progress.done
+            more["remaining_s"] = estimator.remaining(job, builder, attempt.elapsed, progress)
+        if builder is not None and sent is not None:
+            more["own_estimate_s"] = own_estimate(sent, builder)
         return RunTime(
             estimate_s=estimator.estimate(job, builder),
             rung=basis.rung,
@@ -114,36 +200,45 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             builder=None if builder is None else builder.id,
             pool=None if builder is None else builder.pool,
             speed=1.0 if builder is None else builder.speed,
-            elapsed_s=elapsed,
-            remaining_s=rest,
-            size_scale=scale,
-            **self._client_side(job, builder),
+            size=job.size,
+            declared_s=job.declared_time,
+            **more,
+            **self._client_side(job, builder, more.get("remaining_s")),
         )
 
-    def _client_side(self, job: Job, builder: Builder | None) -> dict[str, Any]:
-        """Return when the builder would be done with a job sent to it now, and end it."""
+    def _client_side(self, job: Job, builder: Builder | None, rest: float | None) -> dict[str, Any]:
+        """Return when the builder would be done with a job sent to it now, and end it.
+
+        ``rest``: of a job that runs there already.
+        """
         told = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
-        queued = self._queue_delay(builder)
-        found: dict[str, Any] = {"back_in_s": queued + time}
+        queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
+        found: dict[str, Any] = {"back_in_s": queued + left}
         if told.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
             found["limit_s"] = time_limit(told.size_bound, job.size / (time * share))
         if told.deadline is not None:
-            found["late_s"] = max(0.0, queued + time - told.deadline)
-            found["sent"] = check_deadline(queued, time, told.deadline).ok
+            found["late_s"] = max(0.0, queued + left - told.deadline)
+            if rest is None:
+                found["sent"] = check_deadline(queued, time, told.deadline).ok
         return found
 
     def _queue_delay(self, builder: Builder) -> float:
         """Return the time until a slot of the builder is free."""
         rests = [
-            self.estimator.remaining(self.jobs[name], builder, elapsed)
-            for name, (where, elapsed) in self.running.items()
-            if where == builder.id
+            self.estimator.remaining(self.jobs[name], builder, one.elapsed, one.progress)
+            for name, one in self.running.items()
+            if one.builder == builder.id
         ]
         return min(rests) if len(rests) >= builder.slots else 0.0
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
 def quorum(rows: Iterable[RunTime], replicas: int) -> tuple[float, list[str]]:
@@ -161,29 +256,56 @@ def quorum(rows: Iterable[RunTime], replicas: int) -> tuple[float, list[str]]:
 
 
 def learned_from(
-    source: Path | None, redis: str | None, folder: Path, name: str | None = None
+    source: Path | None,
+    redis: str | None,
+    folder: Path,
+    name: str | None = None,
+    at: float | None = None,
 ) -> Learned:
     """Return the estimator of a run directory, a snapshot or state file, or a live farm (None).
 
-    ``name``: another estimator than the farm's own, which learns from a run directory.
+    ``name``: another estimator than the farm's own, which learns from a run directory. ``at``: the
+    instant of such a run at which is asked; None: its end.
     """
     if source is not None and source.is_dir():
-        return _of_run(source, name)
+        return _of_run(source, name, at)
+    if at is not None:
+        raise InputError(f"--at: found {format_roughly(at)}; allowed: with a run directory")
     return _of_image(image_from(source, redis, folder), name)
 
 
-def _of_run(path: Path, name: str | None) -> Learned:
+def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
     run = load_run(path, unfinished=True)
-    estimator = estimator_named(name or run.scenario.scheduling.runtime_estimates, run.scenario)
-    seed_estimator(estimator, path)
-    builders: dict[str, Builder] = {}
-    jobs: dict[str, Job] = {}
+    scenario = run.scenario
+    own = name is None or name == scenario.scheduling.runtime_estimates
+    estimator = seeded_estimator(scenario) if own else estimator_named(str(name), scenario)
+    farm, learner, last = (
+        RecordedFarm(scenario, live=run.meta.world == "live"),
+        Learner(estimator),
+        0.0,
+    )
     for entry in run.entries():
-        if isinstance(entry.event, BuilderJoined):
-            builders[entry.event.builder.id] = entry.event.builder
-        elif isinstance(entry.event, JobsSubmitted):
-            jobs.update((job.id, job) for job in entry.event.jobs)
-    return Learned(estimator=estimator, builders=builders, jobs=jobs)
+        if at is not None and entry.event.at > at:
+            break
+        last = entry.event.at
+        farm.take(entry)
+        if not entry.ignored:
+            learner.take(entry.event)
+    asked_at = last if at is None else at
+    return Learned(
+        estimator=estimator,
+        builders=farm.builders,
+        jobs=farm.jobs,
+        running={
+            job: Attempt(
+                builder=start.builder,
+                elapsed=max(0.0, asked_at - since),
+                progress=farm.progress(job, asked_at),
+                sent_size=start.size,
+            )
+            for job, (start, since) in farm.running.items()
+        },
+    )
 
 
 def _of_image(image: FarmImage, name: str | None) -> Learned:
@@ -207,7 +329,12 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
         builders={one.builder.id: one.builder for one in snapshot.builders},
         jobs={record.job.id: record.job for record in records},
         running={
-            record.job.id: (record.builder, _elapsed(record, snapshot.at))
+            record.job.id: Attempt(
+                builder=record.builder,
+                elapsed=_elapsed(record, snapshot.at),
+                progress=image.progress.get(record.job.id),
+                sent_size=record.sent_size,
+            )
             for record in snapshot.running
             if record.builder is not None
         },

@@ -60,9 +60,11 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
             "estimated_dispatch_in_s": now.dispatch_in_time,
-            "estimated_completion_in_s": None
+            "estimated_completion_in_s": now.remaining_time
             if now.dispatch_in_time is None
             else now.dispatch_in_time + now.estimated_time,
+            "running_for_s": now.elapsed_time,
+            "part_done": now.done,
             "builders_that_could": now.builders,
             "of_them_taking_jobs": now.accepting,
             "of_them_free": now.free,

@@ -11,7 +11,7 @@ import typer
 
 from farm.app.forecasts.run_times import ClientSide, RunTime, alike, learned_from, quorum
 from farm.app.jobs.json_lines import parse_platform
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Platform
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
 from farm.terminal.output import note, print_json, progress
@@ -38,6 +38,7 @@ def runtime_estimate(
     deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None,
     replicas: Annotated[int | None, typer.Option(min=1)] = None,
     estimator: str | None = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -45,8 +46,9 @@ def runtime_estimate(
     """Show how long a job will run, and the rung and number of samples behind the estimate.
 
     Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
-    it; for a running job, for its builder, with the remaining time. Builders of a pool with equal
-    estimates share a row; with --json each has its own, and --replicas a last one.
+    it; for a running job, for its builder, with the remaining time by its progress. A hypothetical
+    job without --size and --declared has the means of its kind's jobs. Builders of a pool with
+    equal estimates share a row; with --json each has its own, and --replicas a last one.
 
     Args:
         source: A run directory, snapshot or state file. Default: the live farm.
@@ -60,23 +62,20 @@ def runtime_estimate(
         deadline: Check whether each builder would finish it within this time.
         replicas: Estimate when this many replicas sent now are all finished.
         estimator: Use another runtime estimator, trained on the run directory.
+        at: Ask at this time of the run, with what was known then. Default: its end.
     """
     bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
     client = ClientSide(size_bound=size_bound, deadline=bound)
     with progress("learning", silent=as_json):
-        learned = learned_from(source, redis, folder, estimator)
+        asked_at = None if at is None else seconds_of(at, "--at", least=0)
+        learned = learned_from(source, redis, folder, estimator, asked_at)
     learned = msgspec.structs.replace(learned, client=client)
     if job is not None:
-        wanted = learned.job(job)
+        wanted, assumed = learned.job(job), ""
     else:
-        wanted = Job(
-            id="",
-            service_time=0.0,
-            kind=kind,
-            size=size,
-            declared_time=None if declared is None else seconds_of(declared, "--declared", least=0),
-            platform=_platform(platform, learned.builders.values()),
-        )
+        time = None if declared is None else seconds_of(declared, "--declared", least=0)
+        place = _platform(platform, learned.builders.values())
+        wanted, assumed = learned.hypothetical(kind, place, size, time)
     rows = learned.run_times(wanted, builder)
     done = None if replicas is None else quorum(rows, replicas)
     if as_json:
@@ -86,6 +85,8 @@ def runtime_estimate(
         return
     what = wanted.id or f"a job of the kind {wanted.kind}"
     note(plain(f"{what} ({wanted.platform}), by {learned.estimator.name}", 1000))
+    if assumed:
+        note(plain(f"({assumed})", 1000))
     cells = [_cells(row, count) for row, count in alike(rows)]
     note(Listing(_COLUMNS, cells, first_to_go=("rest", "speed", "pool")))
     if done is not None:
@@ -108,6 +109,10 @@ def _cells(row: RunTime, count: int) -> tuple[str, ...]:
     notes = [row.rung]
     if row.size_scale is not None:
         notes.append(f"told size * {row.size_scale:g}")
+    if row.own_estimate_s is not None:
+        notes.append(f"it estimates {format_roughly(row.own_estimate_s)}")
+    if row.done is not None:
+        notes.append(f"{100 * row.done:.0f} % done")
     if row.limit_s is not None:
         notes.append(f"ended after {format_roughly(row.limit_s)}")
     if row.late_s is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from farm.core.commands import Command, RetireBuilder, StartJob
 from farm.core.dispatching.decisions import Decision, DecisionLog
 from farm.core.dispatching.matching import Lane, Matching
-from farm.core.model import Job
+from farm.core.model import Builder, Job
 from farm.core.queues.fair_share.invocation import score
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
@@ -33,6 +33,8 @@ class Dispatcher:
     on_idle: Callable[[BuilderState, list[Command]], None]
     #: sets an alarm (likewise); ``alarm_rang`` is called whenever any alarm rings
     ask_alarm: Callable[[float, list[Command]], None]
+    #: returns the size to send to a builder with labels (likewise); None: none is sent to any
+    size_sent: Callable[[Job, Builder], float | None] | None = None
 
     def __init__(self, rules: SchedulingRules) -> None:
         self.rules = rules
@@ -150,7 +152,12 @@ class Dispatcher:
             builder.group.free.offer(builder)
         else:
             builder.rank = None
-        commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number))
+        size = None
+        if self.size_sent is not None and builder.builder.labels:
+            size = self.size_sent(state.job, builder.builder)
+        if state.sent_size != size:
+            state.sent_size = size
+        commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
 
     def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
         """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""

@@ -51,6 +51,8 @@ class JobLife(msgspec.Struct, eq=False):
     attempts: int = 0
     dispatched_at: float | None = None
     started_at: float | None = None
+    #: the size that its builder was sent, if that estimates by itself (StartJob)
+    sent_size: float | None = None
     #: cancelled itself, but its execution continues for its followers
     abandoned: bool = False
     #: why it is being cancelled, if it is: for people, and for programs

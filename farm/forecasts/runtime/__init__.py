@@ -15,6 +15,7 @@ from collections.abc import Callable
 from farm.core.errors import InputError, not_among
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
+from farm.forecasts.runtime.boinc_dcf import BoincDcf
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.last_three import LastThree
@@ -24,6 +25,7 @@ from farm.forecasts.runtime.oracle import Oracle
 ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
     "boinc": Boinc,
     "boinc-2010": Boinc2010,
+    "boinc-dcf": BoincDcf,
     "declared": Declared,
     "last-3": LastThree,
     "launchpad": Launchpad,

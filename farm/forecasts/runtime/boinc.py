@@ -13,7 +13,8 @@ peak flops         the builder's speed
 plan class figure  size ÷ declared time x speed
 valid result       a success; failures move quota and streak only, cancellations nothing
 on/active share    the builder's label ``availability``, from 0.1 to 1
-anonymous          a builder labelled ``anonymous: true``: its speed is its own claim
+anonymous          a builder labelled ``anonymous: true``: its speed is what it claims by its label
+                   ``claimed_speed``, else its benchmark, which is the builder's speed
 resource           the job's attribute ``resource``: cpu (default) or gpu
 =================  ==========================================================================
 """
@@ -23,11 +24,13 @@ from __future__ import annotations
 import math
 
 from farm.core.model import Builder, Job, Outcome
+from farm.emulation.client import available, claimed_speed, is_anonymous
 from farm.forecasts.runtime.boinc_history import DAILY_QUOTA, History
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
     JsonValues,
+    Progress,
     RuntimeEstimator,
     check_owner,
     is_time,
@@ -36,11 +39,7 @@ from farm.forecasts.runtime.interface import (
     speed_of,
 )
 from farm.upstream.boinc.claims import Result
-from farm.upstream.boinc.durations import (
-    clamped_fraction,
-    running_total,
-    wall_time,
-)
+from farm.upstream.boinc.durations import running_total, wall_time
 from farm.upstream.boinc.flops import (
     AnonymousSpeed,
     Candidate,
@@ -56,7 +55,8 @@ from farm.upstream.boinc.reliability import is_reliable
 SMALLEST, LARGEST = 1e-3, 1e12
 
 
-def _bounded(value: float) -> float:
+def bounded(value: float) -> float:
+    """Return a size or time within the range of the arithmetic."""
     return min(max(value, SMALLEST), LARGEST)
 
 
@@ -77,12 +77,17 @@ class Boinc(RuntimeEstimator):
         """Return the host to whose history a builder's jobs belong."""
         return builder.pool if self.options.host == "pool" else builder.id
 
+    @property
+    def known_size_rate(self) -> float | None:
+        """Size units per second at speed 1; None: not known yet."""
+        return self.options.size_rate or self.history.size_rate
+
     def size(self, job: Job) -> float:
         """Return the job's size in nominal seconds on a builder of speed 1."""
-        rate = self.options.size_rate or self.history.size_rate
+        rate = self.known_size_rate
         if rate is not None and (units := usable_size(job)) is not None:
-            return _bounded(units / rate)
-        return _bounded(said_time(job, self.options.default_time))
+            return bounded(units / rate)
+        return bounded(said_time(job, self.options.default_time))
 
     @staticmethod
     def peak(builder: Builder) -> float:
@@ -92,10 +97,10 @@ class Boinc(RuntimeEstimator):
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected wall-clock time in seconds."""
         size = self.size(job)
-        plan = size / _bounded(said_time(job, size))  # nominal speed: 1 unless both are given
+        plan = size / bounded(said_time(job, size))  # nominal speed: 1 unless both are given
         share = 1.0 if builder is None else available(builder)
         time = wall_time(size, self._believed(job, builder, plan).flops, share)
-        return time if is_time(time) else _bounded(said_time(job, size))
+        return time if is_time(time) else bounded(said_time(job, size))
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the rung of the ladder from which the estimate is taken."""
@@ -103,8 +108,7 @@ class Boinc(RuntimeEstimator):
         if speed.source == "none":
             said = said_basis(job)
             sized = usable_size(job) is not None and not is_time(job.declared_time)
-            known = self.options.size_rate or self.history.size_rate
-            return Basis("size") if sized and known else said
+            return Basis("size") if sized and self.known_size_rate else said
         kind = job.kind
         version = self.history.version(kind)
         if speed.source == "app_version":
@@ -132,14 +136,20 @@ class Boinc(RuntimeEstimator):
         return Speed(plan * peak, "none") if chosen is None else chosen[1]
 
     def anonymous(self, job: Job, builder: Builder) -> AnonymousSpeed:
-        """Return the speed of a builder that reports its own, and the scale of sizes for it.
-
-        It is sent ``size_scale`` x the job's size, so that its estimate equals the server's.
-        """
+        """Return the speed of a builder that reports its own, and the scale of sizes for it."""
         record = self.history.host_record(self.host(builder), generalised(job))
         et = None if record is None else record.et
         peak = self.peak(builder)
-        return anonymous_speed(peak, peak, et, self.options.host_samples)
+        return anonymous_speed(claimed_speed(builder), peak, et, self.options.host_samples)
+
+    def size_sent(self, job: Job, builder: Builder) -> float | None:
+        """Return the size that an anonymous builder is sent, in seconds at speed 1; None: others.
+
+        It is scaled so that the builder, which keeps its own speed, estimates as the server does.
+        """
+        if not is_anonymous(builder):
+            return None
+        return self.size(job) * self.anonymous(job, builder).size_scale
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Add a success to the averages, a failure to quota and streak."""
@@ -165,10 +175,10 @@ class Boinc(RuntimeEstimator):
     def _settle_size_rate(self, job: Job, work: float) -> None:
         """Derive the unit of sizes from the first success with a size."""
         if self.history.size_rate is None and (units := usable_size(job)) is not None:
-            self.history.size_rate = min(max(units / _bounded(work), 1e-300), 1e300)
+            self.history.size_rate = min(max(units / bounded(work), 1e-300), 1e300)
 
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
     ) -> float:
         """Return the expected remaining time of a running job as BOINC's client does.
 
@@ -177,8 +187,10 @@ class Boinc(RuntimeEstimator):
         """
         if not is_time(elapsed):
             elapsed = 0.0
-        told = fraction_done if fraction_done is not None and 0 <= fraction_done <= 1 else 0.0
-        rest = running_total(elapsed, self.estimate(job, builder), told) - elapsed
+        if progress is None or not 0 <= progress.done <= 1:
+            progress = Progress(0.0, elapsed)
+        static = self.estimate(job, builder)
+        rest = running_total(elapsed, static, progress.done, progress.elapsed) - elapsed
         return max(rest, 0.0) if rest < math.inf else self.options.overdue_time
 
     def reliable(self, job: Job, builder: Builder, turnaround_limit: float) -> bool:
@@ -199,21 +211,6 @@ class Boinc(RuntimeEstimator):
 def usable_size(job: Job) -> float | None:
     """Return the job's size in its own unit; None if it is not a finite number above 0."""
     return job.size if job.size is not None and 0.0 < job.size < math.inf else None
-
-
-def available(builder: Builder) -> float:
-    """Return the share of the time in which the builder computes, by its label."""
-    said = builder.labels.get("availability", "1") if builder.labels else "1"
-    try:
-        share = float(said)
-    except ValueError:
-        return 1.0
-    return clamped_fraction(share) if math.isfinite(share) else 1.0
-
-
-def is_anonymous(builder: Builder) -> bool:
-    """Return whether the builder reports its own speed."""
-    return bool(builder.labels) and builder.labels.get("anonymous") == "true"
 
 
 def generalised(job: Job) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.boinc import Boinc, generalised, is_anonymous
+from farm.emulation.client import is_anonymous
+from farm.forecasts.runtime.boinc import Boinc, generalised
 from farm.upstream.boinc.averages import Variance, ratio
 from farm.upstream.boinc.claims import MIN_HOST_SAMPLES
 from farm.upstream.boinc.flops import Speed

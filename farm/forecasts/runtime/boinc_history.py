@@ -9,6 +9,7 @@ whose versions are normalised together; the kinds without ``@`` form one app.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -90,7 +91,7 @@ class History:
             return None
         record = held.get(kind)
         if record is None:
-            before = _predecessor(held, kind)
+            before = previous_version(held, kind)
             record = None if before is None else held[before]
         return record
 
@@ -104,7 +105,7 @@ class History:
         self._hosts[host] = held  # moves the host to the end: it learned last
         record = held.pop(kind, None)
         if record is None:
-            before = _predecessor(held, kind)
+            before = previous_version(held, kind)
             record = HostAppVersion(max_jobs_per_day=DAILY_QUOTA)
             if before is not None:
                 record = held.pop(before)
@@ -167,12 +168,13 @@ class History:
             self._kinds.setdefault(app_of(kind), []).append(kind)
 
 
-def _predecessor(held: HostRecords, kind: str) -> str | None:
+def previous_version(kinds: Iterable[str], kind: str) -> str | None:
+    """Return the kind among these whose records a kind takes over; None: it has none to take."""
     if "@" not in kind:
         return None
-    kinds = {version_key(other): other for other in held}
-    before = predecessor({key: held[other] for key, other in kinds.items()}, version_key(kind))
-    return None if before is None else kinds[before]
+    by_key = {version_key(other): other for other in kinds}
+    before = predecessor(by_key, version_key(kind))
+    return None if before is None else by_key[before]
 
 
 def _check_numbers(value: object, where: str) -> None:

@@ -85,18 +85,25 @@ def said_basis(job: Job) -> Basis:
     return Basis("declared time" if is_time(job.declared_time) else "default: nothing is known")
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """What a running job reported: the part done (0 to 1), and how long it had run then (s)."""
+
+    done: float
+    elapsed: float
+
+
 def remaining_after(
-    total: float, elapsed: float, fraction_done: float | None, overdue: float
+    total: float, elapsed: float, progress: Progress | None, overdue: float
 ) -> float:
     """Return the remaining time of a running job, by its reported progress or by the estimate.
 
     Once it has outrun the estimate it gets ``overdue`` seconds more, however long it has run.
     """
     elapsed = elapsed if is_time(elapsed) else 0.0
-    if fraction_done is not None and 0.0 < fraction_done <= 1.0:
-        rest = elapsed * (1.0 - fraction_done) / fraction_done
+    if progress is not None and 0.0 < progress.done <= 1.0:
+        rest = progress.elapsed / progress.done - elapsed
         if rest < math.inf:
-            return rest
+            return max(rest, 0.0)
     return total - elapsed if total > elapsed else overdue
 
 
@@ -120,18 +127,22 @@ class RuntimeEstimator:
         """Return the basis of ``estimate`` for the same arguments: by default the declared time."""
         return said_basis(job)
 
+    def size_sent(self, job: Job, builder: Builder) -> float | None:  # noqa: ARG002
+        """Return the size that a builder is sent to estimate by (s at speed 1); None: none is."""
+        return None
+
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Do nothing."""
 
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
     ) -> float:
         """Return the expected remaining time of a running job in seconds, even if it is overdue.
 
-        ``fraction_done`` (0 to 1) is the progress that the job reports; None if it does not.
+        ``progress`` is what it reported last; None: nothing.
         """
         total = self.estimate(job, builder)
-        return remaining_after(total, elapsed, fraction_done, self.options.overdue_time)
+        return remaining_after(total, elapsed, progress, self.options.overdue_time)
 
     def dump(self) -> JsonValues:
         """Return all statistics as plain JSON values, for ``load``: here none but the name."""

@@ -23,6 +23,7 @@ from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import (
     Basis,
     JsonValues,
+    Progress,
     RuntimeEstimator,
     check_owner,
     converted,
@@ -188,11 +189,15 @@ class RuntimeDistribution(RuntimeEstimator):
         """Return the basis of the wrapped estimate."""
         return self.estimator.basis(job, builder)
 
+    def size_sent(self, job: Job, builder: Builder) -> float | None:
+        """Return the size that the wrapped estimator lets a builder be sent."""
+        return self.estimator.size_sent(job, builder)
+
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, fraction_done: float | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
     ) -> float:
         """Return the wrapped estimate of a running job's remaining time in seconds."""
-        return self.estimator.remaining(job, builder, elapsed, fraction_done)
+        return self.estimator.remaining(job, builder, elapsed, progress)
 
     def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
         """Return a time and the factors to draw from; None: the estimate is certain."""

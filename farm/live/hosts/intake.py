@@ -222,6 +222,7 @@ class Intake:
         """Resend what is missing from a heartbeat, and declare lost attempts lost."""
         if host.lost:
             return
+        self._roster.hear_progress(host, beat, at)
         again, lost, stuck = self._roster.check(host, beat, self._at_real, queued)
         for command in again:
             self._send(host, command)

@@ -51,6 +51,8 @@ class Dispatch(msgspec.Struct):
     missed: int = 0
     cancel: CancelJob | None = None
     cancel_sent_at: float = 0.0
+    #: which part of it was done (0 to 1) by its builder's last report, and when that came
+    done: tuple[float, float] | None = None
 
 
 class HostState(HostLife, kw_only=True):
@@ -120,7 +122,7 @@ class Roster:
             attempt, builder, slot = record.attempts, record.builder, record.slot
             if builder is None or slot is None or (holder := self.host_of.get(builder)) is None:
                 continue
-            command = StartJob(record.job, attempt, builder, slot)
+            command = StartJob(record.job, attempt, builder, slot, record.sent_size)
             dispatch = Dispatch(command, now, confirmed=record.started_at is not None)
             holder.dispatches[name, attempt] = dispatch
             if record.status is JobStatus.CANCELLING:
@@ -204,6 +206,23 @@ class Roster:
     def hear_beat(self, host: HostState) -> None:
         """Handle a heartbeat: it covers everything reported before it."""
         host.begun_since_beat.clear()
+
+    def hear_progress(self, host: HostState, beat: Beat, at: float) -> None:
+        """Remember the progress that a heartbeat reports, read at this farm time."""
+        for token, done in zip(beat.held, beat.done, strict=False):
+            if done is not None and (dispatch := host.dispatches.get(token)) is not None:
+                dispatch.done = done, at
+
+    def progress_of(self, token: Token, builder: str) -> tuple[float, float] | None:
+        """Return which part of an attempt was done, and when (farm time); None: none reported."""
+        host = self.host_of.get(builder)
+        dispatch = None if host is None else host.dispatches.get(token)
+        return None if dispatch is None else dispatch.done
+
+    def attempts(self) -> Iterator[Token]:
+        """Yield the attempts that were sent to hosts and are not over."""
+        for host in self.hosts.values():
+            yield from host.dispatches
 
     def over(self, host: HostState, token: Token) -> None:
         """The attempt is over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,10 @@ from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
 from farm.live.wire.messages import Ask
+
+ProgressOf = Callable[[JobState], Progress | None]
 
 #: questions that wait for an answer; with a million waiting jobs one takes about two seconds
 MAX_QUESTIONS = 100
@@ -39,6 +43,11 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
+    #: while it runs: for how long, which part is done by its builder's last report (0 to 1), and
+    #: the expected rest
+    elapsed_time: float | None = None
+    done: float | None = None
+    remaining_time: float | None = None
     #: whose execution serves it too
     leader: str | None = None
     path: tuple[str, ...] = ()
@@ -67,7 +76,8 @@ BUSY = Refusal("too many questions wait for the scheduler: ask again later")
 class Questions:
     """Questions about jobs, answered one after the other in small steps.
 
-    ``clock``: farm time; ``reply``: given an answer, and the question that it is to.
+    ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
+    what a running attempt reported last.
     """
 
     def __init__(
@@ -76,11 +86,13 @@ class Questions:
         pools: Mapping[str, PoolSpec],
         clock: Callable[[], float],
         reply: Callable[[Ask, Answer], None],
+        progress: ProgressOf = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
         self._pools = pools
         self._clock = clock
         self._reply = reply
+        self._progress = progress
         self._waiting: deque[Ask] = deque()
         self._work: Generator[None, None, Answer] | None = None
 
@@ -97,7 +109,7 @@ class Questions:
             return False
         question = self._waiting[0]
         if self._work is None:
-            self._work = answering(question, self._scheduler, self._pools, self._clock())
+            self._work = self._answering(question, self._clock())
         try:
             next(self._work)
         except StopIteration as done:
@@ -105,26 +117,32 @@ class Questions:
             self._reply(self._waiting.popleft(), done.value)
         return bool(self._waiting)
 
-
-def answering(
-    question: Ask, scheduler: Scheduler, pools: Mapping[str, PoolSpec], at: float
-) -> Generator[None, None, Answer]:
-    """Return what the scheduler knows now, after steps between which it may do other work."""
-    state = scheduler.jobs.get(question.job) if question.about == "job" else None
-    decision = scheduler.dispatcher.decisions.get(question.job)
-    if state is None:
-        return Answer(at=at, decision=decision)
-    found, has_pool = _known_at_once(state, scheduler, pools)
-    executing = state.leader or state
-    if executing.slot is None:
-        ahead, dispatch_in_time = yield from _place(executing, scheduler, at)
-        queue = executing.lane.queue
-        turns = queue.turns(executing) if isinstance(queue, FairShareQueue) else ()
-        found = msgspec.structs.replace(
-            found, ahead=ahead, dispatch_in_time=dispatch_in_time, turns=turns
-        )
-    found = msgspec.structs.replace(found, why=_why(found, has_pool=has_pool))
-    return Answer(at=at, job=found, decision=decision)
+    def _answering(self, question: Ask, at: float) -> Generator[None, None, Answer]:
+        """Return what is known now, after steps between which the scheduler may do other work."""
+        scheduler = self._scheduler
+        state = scheduler.jobs.get(question.job) if question.about == "job" else None
+        decision = scheduler.dispatcher.decisions.get(question.job)
+        if state is None:
+            return Answer(at=at, decision=decision)
+        found, has_pool = _known_at_once(state, scheduler, self._pools)
+        executing = state.leader or state
+        more: dict[str, Any] = {}
+        if executing.slot is None:
+            more["ahead"], more["dispatch_in_time"] = yield from _place(executing, scheduler, at)
+            queue = executing.lane.queue
+            if isinstance(queue, FairShareQueue):
+                more["turns"] = queue.turns(executing)
+        elif executing.started_at is not None:
+            builder, elapsed = executing.slot.builder.builder, at - executing.started_at
+            reported = self._progress(executing)
+            more |= {"elapsed_time": elapsed, "done": None if reported is None else reported.done}
+            estimator = scheduler.estimator
+            if isinstance(estimator, RuntimeEstimator):
+                rest = estimator.remaining(executing.job, builder, elapsed, reported)
+                more["remaining_time"] = rest
+        found = msgspec.structs.replace(found, **more)
+        found = msgspec.structs.replace(found, why=_why(found, has_pool=has_pool))
+        return Answer(at=at, job=found, decision=decision)
 
 
 def _known_at_once(

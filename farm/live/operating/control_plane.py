@@ -21,6 +21,9 @@ from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
+from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.interface import Progress
+from farm.live.hosts.roster import Roster
 from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.saved import Learned
@@ -166,7 +169,7 @@ class Desk:
         """Send images of the whole farm; answer other questions in steps."""
         for_farm = [question.reply_to for question in asked if question.about == "farm"]
         if for_farm:
-            image = self._whole_farm(world.clock.now())
+            image = self._whole_farm(world)
             world.notices.reply(image, *for_farm[:MAX_IMAGES])
         refused = for_farm[MAX_IMAGES:]
         for question in asked:
@@ -182,26 +185,35 @@ class Desk:
                 self._pools,
                 world.clock.now,
                 lambda asked, found: world.notices.reply(found, asked.reply_to),
+                lambda state: _reported(state, world.roster),
             )
             world.background.add(self._questions.step)
         return self._questions.ask(question)
 
-    def _whole_farm(self, at: float) -> msgspec.Raw:
+    def _whole_farm(self, world: LiveWorld) -> msgspec.Raw:
         """Return the farm's encoded image; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
             plain = self._scenario.model_dump(mode="json", exclude_none=True)
             plain["scheduling"] |= msgspec.to_builtins(self._scheduler.rules.choices)
             image = FarmImage(
-                snapshot=snapshot_of(self._scheduler, at),
+                snapshot=snapshot_of(self._scheduler, world.clock.now()),
                 scenario=plain,
                 statistics=self._statistics(),
+                progress=self._progress(world.roster),
                 lost=self._lost_lately(began),
             )
             self._image = msgspec.Raw(msgspec.json.encode(image))
             ended = time.monotonic()
             self._image_until = ended + SHARE * (ended - began)
         return self._image
+
+    def _progress(self, roster: Roster) -> dict[str, Progress]:
+        """Return what running attempts reported last, by job."""
+        names = dict.fromkeys(job for job, _ in roster.attempts())
+        states = filter(None, map(self._scheduler.jobs.get, names))
+        found = ((state.job.id, _reported(state, roster)) for state in states)
+        return {job: progress for job, progress in found if progress is not None}
 
     def _statistics(self) -> dict[str, Any] | None:
         estimator: Any = self._scheduler.estimator
@@ -287,3 +299,12 @@ class Desk:
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,
         )
+
+
+def _reported(state: JobState, roster: Roster) -> Progress | None:
+    """Return the progress of a running attempt that its builder reported last, if any."""
+    if state.slot is None or state.started_at is None:
+        return None
+    builder = state.slot.builder.builder.id
+    found = roster.progress_of((state.job.id, state.attempts), builder)
+    return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from farm.core.state.snapshot import FarmSnapshot
+from farm.forecasts.runtime.interface import Progress
 from farm.live.wire.pool_report import LostBuilder
 
 FORMAT = 1
@@ -24,5 +25,7 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     scenario: dict[str, Any]
     #: the dump of the runtime estimator; None: a user's own estimator
     statistics: dict[str, Any] | None = None
+    #: by job: the progress that its builder reported last
+    progress: dict[str, Progress] = {}
     #: recently lost builders, newest last
     lost: tuple[LostBuilder, ...] = ()

@@ -92,6 +92,8 @@ class Beat(_Report, frozen=True, tag="beat"):
     retiring: tuple[str, ...] = ()
     #: it was asked to leave: it finishes its attempts and takes no more commands
     leaving: bool = False
+    #: which part of each attempt in ``held`` is done, 0 to 1, in that order; None: not known
+    done: tuple[float | None, ...] = ()
     after: str = ""
     #: None: to the last one
     until: str | None = None
@@ -110,9 +112,11 @@ class Beat(_Report, frozen=True, tag="beat"):
 
     def _part(self, after: str, until: str | None) -> Beat:
         part = Beat(leaving=self.leaving, after=after, until=until)
+        kept = [place for place, (job, _) in enumerate(self.held) if part.covers(job)]
         return msgspec.structs.replace(
             part,
-            held=tuple(token for token in self.held if part.covers(token[0])),
+            held=tuple(self.held[place] for place in kept),
+            done=tuple(self.done[place] for place in kept) if self.done else (),
             builders=tuple(filter(part.covers, self.builders)),
             retiring=tuple(filter(part.covers, self.retiring)),
         )

@@ -172,6 +172,11 @@ def _unlimited(_: str, __: object) -> None:
     """Accept what people read: it is made ``readable`` where it is shown."""
 
 
+def _part(name: str, part: float | None) -> None:
+    if part is not None:
+        _within("from 0 to 1", lambda share: 0 <= share <= 1)(name, part)
+
+
 _items = _at_most(MAX_ITEMS, _value)
 _number = _within("a finite number", math.isfinite)
 _span = _within("a finite number, 0 or more", lambda span: 0 <= span < math.inf)
@@ -186,10 +191,11 @@ _BY_TYPE: dict[type, Check] = {
 LIMITS: dict[str, Check] = {
     **dict.fromkeys(("id", "sender", "life", "pattern", "reply_to"), _id),
     **dict.fromkeys(("job", "builder"), _id_or_struct),
-    **dict.fromkeys(("boot_delay", "boot_time", "lifetime"), _span),
+    **dict.fromkeys(("boot_delay", "boot_time", "lifetime", "expected_time"), _span),
     **dict.fromkeys(("attempt", "Builder.cores"), _whole(1, MAX_LEVEL)),
     **dict.fromkeys(("desired", "start", "stop", "booting", "joined"), _whole(0, MAX_BUILDERS)),
     **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
+    "Beat.done": _at_most(MAX_HELD, _part),
     "Watch.token": _id,
     "Ask.job": _text,
     "room": _whole(0, MAX_BUILDERS),

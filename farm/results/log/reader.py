@@ -248,7 +248,7 @@ class _LogReader:
         return BuilderJoined(line.at, builder)
 
     def _dispatch(self, line: Any, number: int) -> StartJob:
-        return StartJob(self._job(line, number), line.attempt, line.builder, line.slot)
+        return StartJob(self._job(line, number), line.attempt, line.builder, line.slot, line.size)
 
     def _end(self, values: Callable[[Any], Iterable[Any]], line: Any, number: int) -> EndJob:
         job = self._job(line, number)

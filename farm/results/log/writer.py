@@ -148,7 +148,14 @@ class EventLogLines:
         now = None if known is job or known == job else JobDetail(*job_values(job))
         self._lines.append(
             DispatchedLine(
-                at, _DISPATCHED, job.id, command.attempt, command.builder, command.slot, now
+                at,
+                _DISPATCHED,
+                job.id,
+                command.attempt,
+                command.builder,
+                command.slot,
+                command.size,
+                now,
             )
         )
 

@@ -75,14 +75,16 @@ def estimated_pfc(size: float, app: App) -> float:
     return size * (app.min_avg_pfc or 1.0)
 
 
-def _is_known(host: HostAppVersion) -> bool:
+def _may_scale(host: HostAppVersion, scale_check: bool) -> bool:
+    """Return whether the host's average is one to scale by: known, and not on probation."""
+    if scale_check and host.consecutive_valid < CONSECUTIVE_VALID_TO_SCALE:
+        return False
     return host.pfc.n >= MIN_HOST_SAMPLES and host.pfc.avg > 0
 
 
 def host_scale(host: HostAppVersion, version: AppVersion, *, scale_check: bool = False) -> float:
     """Return how much the host differs from the version's mean host, 10 at most; 0: unknown."""
-    on_probation = scale_check and host.consecutive_valid < CONSECUTIVE_VALID_TO_SCALE
-    if on_probation or not _is_known(host) or version.pfc.n < MIN_VERSION_SAMPLES:
+    if not _may_scale(host, scale_check) or version.pfc.n < MIN_VERSION_SAMPLES:
         return 0.0
     return min(HOST_SCALE_CAP, version.pfc.avg / host.pfc.avg)
 
@@ -95,8 +97,10 @@ def _scaled(
     return pfc, scale, "normal" if version.pfc_scale and scale else "approx"
 
 
-def _anonymous_pfc(result: Result, raw: float, host: HostAppVersion, app: App) -> float:
-    if _is_known(host):
+def _anonymous_pfc(
+    result: Result, raw: float, host: HostAppVersion, app: App, scale_check: bool
+) -> float:
+    if _may_scale(host, scale_check):
         return raw * (app.min_avg_pfc / host.pfc.avg)
     return estimated_pfc(result.size, app)
 
@@ -112,7 +116,8 @@ def claim(
     """Return what a valid result claims, given the records before it.
 
     Without a host record the claim is the estimate and nothing is learned. A speed of 0 or less,
-    or exactly that of a failed benchmark, is replaced and makes the result an outlier.
+    or exactly that of a failed benchmark, is replaced and makes the result an outlier. With
+    ``scale_check`` no host is scaled before a streak of ten valid results, an anonymous one either.
     """
     elapsed = result.elapsed if result.elapsed >= 1e-6 else result.cpu_time
     flops, outlier = result.flops, result.outlier
@@ -126,7 +131,7 @@ def claim(
         pfc, mode = estimated_pfc(result.size, app), "estimate"
         outlier = True
     elif result.anonymous:
-        pfc = _anonymous_pfc(result, raw, host, app)
+        pfc = _anonymous_pfc(result, raw, host, app, scale_check)
     else:
         pfc, scale, mode = _scaled(raw, host, version, scale_check)
     return Claim(

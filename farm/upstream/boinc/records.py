@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -58,7 +58,7 @@ class VersionKey(msgspec.Struct, frozen=True, order=True):
     number: tuple[int, ...] = ()
 
 
-def predecessor(held: Mapping[VersionKey, HostAppVersion], wanted: VersionKey) -> VersionKey | None:
+def predecessor(held: Collection[VersionKey], wanted: VersionKey) -> VersionKey | None:
     """Return the version whose record the wanted version takes over (then removed), or None.
 
     It is the highest number of the same app, platform and plan class. Nothing is taken over when

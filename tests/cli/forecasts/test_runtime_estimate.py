@@ -91,14 +91,16 @@ def test_a_job_of_a_snapshot_has_run_since_its_start(tmp_path: Path, started_at:
     assert row["elapsed_s"] == 90.0
 
 
-def test_how_a_client_treats_it(run: Path):
+def test_how_a_client_treats_it(tmp_path: Path):
     """Bounded by its size, due back by a deadline; an idle builder is sent one anyhow."""
-    asked = ("--kind", "unit", "--declared", "1m", "--size", "10", "--platform", "amd64/virtual")
-    waiting, slow = rows(run, *asked, "--size-bound", "100", "--deadline", "15s")
+    sized = SCENARIO["scheduling"] | {"runtime_options": {"kind_samples": 11, "size_rate": 1}}
+    run = farm.simulate(SCENARIO | {"scheduling": sized}).save(tmp_path / "run")
+    asked = ("--kind", "unit", "--declared", "1m", "--size", "60", "--platform", "amd64/virtual")
+    waiting, slow = rows(run, *asked, "--size-bound", "600", "--deadline", "15s")
     assert waiting["limit_s"] is None
     assert (slow["limit_s"], slow["back_in_s"]) == (pytest.approx(200.0), pytest.approx(20.0))
     assert (slow["late_s"], slow["sent"]) == (pytest.approx(5.0), True)
-    (short,) = rows(run, *asked, "--size-bound", "20", "--builder", "slow-1")
+    (short,) = rows(run, *asked, "--size-bound", "120", "--builder", "slow-1")
     assert short["limit_s"] == 43200.0  # less than two minutes count as a mistake
 
 
@@ -147,6 +149,7 @@ def test_rungs_have_no_plot(run: Path, tmp_path: Path):
         ("declared", "declared time", 0),
         ("oracle", "the truth", 0),
         ("boinc-2010", "declared time", 0),
+        ("boinc-dcf", "declared time", 0),
     ],
 )
 def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, samples: int):
@@ -163,9 +166,68 @@ def test_the_table(run: Path):
     assert "the kind on this builder" in text
 
 
+def test_a_hypothetical_job_is_like_its_kind(run: Path):
+    """The kind was declared 60 s and takes 20 s: a job of it is not one of 300 s."""
+    waiting, slow = rows(run, "--kind", "unit", "--platform", "amd64/virtual")
+    assert (waiting["declared_s"], waiting["estimate_s"]) == (60.0, pytest.approx(20.0))
+    assert slow["estimate_s"] == pytest.approx(20.0)
+    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--kind", "unit"]).stdout
+    assert "(declared 1m: the mean of its 12 jobs there)" in text
+    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--kind", "odd"]).stdout
+    assert "(no size or declared time: 5m is assumed; kinds there: unit)" in text
+
+
+def test_a_newer_version_of_a_kind_takes_its_records_over(tmp_path: Path):
+    """What a builder learned with unit@1 holds for unit@2, which has not run yet."""
+    load = SCENARIO["workload"][0]["arrivals"] | {"kind": "unit@1"}
+    run = farm.simulate(SCENARIO | {"workload": [{"arrivals": load}]}).save(tmp_path / "run")
+    asked = ("--kind", "unit@2", "--platform", "amd64/virtual")
+    waiting, slow = rows(run, *asked)
+    assert (waiting["rung"], waiting["estimate_s"]) == ("declared time", 60.0)
+    assert (slow["rung"], slow["samples"]) == ("the kind on this builder", 12)
+    assert slow["estimate_s"] == pytest.approx(20.0)
+    text = CliRunner().invoke(app, ["runtime-estimate", str(run), *asked]).stdout
+    assert "(declared 1m: the mean of 12 jobs of unit@1 there)" in text
+
+
+def test_the_truth_of_a_hypothetical_job_is_its_kinds_mean(run: Path):
+    """It has none of its own, and 0 s would be the truth of no job."""
+    asked = ("--kind", "unit", "--platform", "amd64/virtual", "--estimator", "oracle")
+    waiting, _ = rows(run, *asked)
+    assert waiting["estimate_s"] == 20.0
+
+
+@pytest.mark.parametrize("estimator", ["boinc", "last-3"])
+def test_a_running_job_of_a_run_is_asked_about_at_an_instant(run: Path, estimator: str):
+    """With what had been learned by then, and the progress that its emulated builder had made."""
+    (row,) = rows(run, "--job", "x-000003", "--at", "125s", "--estimator", estimator)
+    assert (row["builder"], row["elapsed_s"], row["done"]) == ("slow-1", 5.0, 0.25)
+    estimate = {"boinc": 60.0, "last-3": 20.0}[estimator]
+    rest = {"boinc": 0.25 * 20.0 + 0.75 * 60.0 - 5.0, "last-3": 15.0}[estimator]
+    assert (row["estimate_s"], row["remaining_s"]) == (estimate, pytest.approx(rest))
+    assert (row["back_in_s"], row["sent"]) == (row["remaining_s"], None)
+    told = ["runtime-estimate", str(run), "--job", "x-000003", "--at", "125s"]
+    assert "25 % done" in CliRunner().invoke(app, told).stdout
+
+
+def test_progress_under_contention_is_that_of_the_work(tmp_path: Path):
+    """Two heavy jobs on one builder advance at half speed while both run."""
+    heavy = {"every": "4s", "count": 2, "heavy": {"probability": 1}}
+    load = SCENARIO["workload"][0]["arrivals"] | heavy
+    pool = SCENARIO["pools"][0] | {"slots": 2, "contention": {"slowdown": [1, 1, 2]}}
+    made = SCENARIO | {"pools": [pool], "workload": [{"arrivals": load}]}
+    run = farm.simulate(made).save(tmp_path / "run")
+    (row,) = rows(run, "--job", "x-000001", "--at", "8s")
+    assert row["done"] == pytest.approx((4.0 + 4.0 / 2) / 20.0)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--size", "10"), "--size: found 10; no job there has a size"),
+        (("--size", "nan"), "--size: found nan; allowed: a finite number above 0"),
+        (("--kind", "odd", "--estimator", "oracle"), "allowed: unit"),
+        (("--job", "x-000003", "--at", "1m"), "job 'x-000003' is not known there"),
         (("--job", "unknown"), "job 'unknown' is not known there"),
         (("--builder", "fast-1", "--platform", "amd64/virtual"), "allowed: one that runs amd64"),
         (("--estimator", "tea"), "allowed: boinc"),

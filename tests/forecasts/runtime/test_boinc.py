@@ -8,8 +8,9 @@ import pytest
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_2010 import Boinc2010
+from farm.forecasts.runtime.boinc_dcf import BoincDcf
 from farm.forecasts.runtime.boinc_history import app_of, version_key
-from farm.forecasts.runtime.interface import EstimatorOptions
+from farm.forecasts.runtime.interface import EstimatorOptions, Progress
 
 ONE = Builder(id="one", pool="p", index=0)
 TWO = Builder(id="two", pool="p", index=1, speed=2.0)
@@ -178,10 +179,16 @@ def test_a_running_job_without_progress() -> None:
 def test_a_running_job_with_progress() -> None:
     """Its report counts by the part done; alone once the estimate is exceeded."""
     estimator = Boinc()
-    assert estimator.remaining(job(), ONE, 50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
-    assert estimator.remaining(job(), ONE, 150.0, 0.5) == pytest.approx(150.0)
-    assert estimator.remaining(job(), ONE, 150.0, 1.0) == 0.0
-    assert estimator.remaining(job(), ONE, 50.0, 7.0) == estimator.remaining(job(), ONE, 50.0)
+
+    def rest(elapsed: float, done: float, reported: float | None = None) -> float:
+        after = elapsed if reported is None else reported
+        return estimator.remaining(job(), ONE, elapsed, Progress(done, after))
+
+    assert rest(50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
+    assert rest(60.0, 0.25, reported=50.0) == pytest.approx(0.25 * 200 + 75 - 60)
+    assert rest(150.0, 0.5) == pytest.approx(150.0)
+    assert rest(150.0, 1.0) == 0.0
+    assert rest(50.0, 7.0) == estimator.remaining(job(), ONE, 50.0)
 
 
 def test_kinds_are_normalised_and_the_rule_of_2010_uses_it() -> None:
@@ -216,3 +223,20 @@ def test_statistics_survive_a_restart() -> None:
     for each in (estimator, restarted):
         taught(each, TWO, 70.0, 7, kind="link")
     assert restarted.dump() == estimator.dump()
+
+
+def test_the_old_system_has_one_factor_for_all_kinds() -> None:
+    """It rises at once and falls by a tenth; what one kind teaches spoils another's estimate."""
+    estimator = BoincDcf()
+    assert (estimator.estimate(job(), ONE), estimator.estimate(job(), TWO)) == (100.0, 50.0)
+    taught(estimator, ONE, 300.0, 1, kind="long")
+    assert estimator.estimate(job("short"), ONE) == pytest.approx(300.0)
+    taught(estimator, ONE, 100.0, 1, kind="short")
+    assert estimator.estimate(job("long"), ONE) == pytest.approx((0.9 * 3 + 0.1) * 100.0)
+    assert (estimator.estimate(job()), estimator.estimate(job(), TWO)) == (100.0, 50.0)
+    estimator.learn(job(), ONE, 1e6, "failed")
+    again = BoincDcf()
+    again.load(json.loads(json.dumps(estimator.dump())))
+    assert again.estimate(job("long"), ONE) == estimator.estimate(job("long"), ONE)
+    basis = again.basis(job("long"), ONE)
+    assert (basis.rung, basis.samples) == ("corrected by 2.8", 2)

@@ -159,7 +159,9 @@ def test_anonymous_claims() -> None:
     assert claims.claim(given, host(9, 2.0), AppVersion(), app).pfc == pytest.approx(120.0)
     assert claims.claim(given, host(9, 2.0), AppVersion(), App()).pfc == pytest.approx(40.0)
     on_probation = claims.claim(given, host(10, 2.0), AppVersion(), app, scale_check=True)
-    assert on_probation.pfc == pytest.approx(60.0)  # which is of the host's scale only
+    assert on_probation.pfc == pytest.approx(120.0)
+    passed = host(10, 2.0, consecutive_valid=10)
+    assert claims.claim(given, passed, AppVersion(), app, scale_check=True).pfc == 60.0
     record, version = claims.learned(
         given, claims.claim(given, host(), AppVersion(), app), host(), AppVersion()
     )

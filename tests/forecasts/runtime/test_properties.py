@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime import ESTIMATORS, make_estimator
+from farm.forecasts.runtime.interface import Progress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
@@ -62,7 +63,8 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     elapsed = 0.0 if elapsed is None else elapsed
     assert usable(estimator.estimate(job))
     assert usable(estimator.estimate(job, builder))
-    assert usable(estimator.remaining(job, builder, elapsed, fraction))
+    progress = None if fraction is None else Progress(fraction, elapsed)
+    assert usable(estimator.remaining(job, builder, elapsed, progress))
     time, factors = estimator.spread(job)
     assert all(map(usable, (time, *(factors or ()))))
     assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, 0.0)))
@@ -96,7 +98,7 @@ def test_learning_is_deterministic(name, history) -> None:
 run_times = st.floats(0.01, 1e5)
 
 
-@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
+@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "boinc-dcf", "last-3"])
 @settings(max_examples=30, deadline=None)
 @given(st.lists(run_times, min_size=11, max_size=40), run_times)
 def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:

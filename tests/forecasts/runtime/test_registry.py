@@ -7,7 +7,7 @@ import pytest
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime import ESTIMATORS, make_estimator
-from farm.forecasts.runtime.interface import EstimatorOptions
+from farm.forecasts.runtime.interface import EstimatorOptions, Progress
 from farm.scenario import load_scenario
 
 FAST = Builder(id="b-1", pool="linux", index=0, speed=2.0)
@@ -19,6 +19,7 @@ def test_all_promised_names_are_known() -> None:
     assert sorted(ESTIMATORS) == [
         "boinc",
         "boinc-2010",
+        "boinc-dcf",
         "declared",
         "last-3",
         "launchpad",
@@ -54,6 +55,7 @@ def test_meaningless_options_are_refused(wrong: dict[str, object]) -> None:
         ("launchpad", 300.0, 150.0),
         ("boinc", 80.0, 40.0),
         ("boinc-2010", 80.0, 40.0),
+        ("boinc-dcf", 80.0, 40.0),
     ],
 )
 def test_without_a_history(name: str, waiting: float, dispatched: float) -> None:
@@ -63,7 +65,7 @@ def test_without_a_history(name: str, waiting: float, dispatched: float) -> None
     assert estimator.estimate(JOB, FAST) == pytest.approx(dispatched)
 
 
-@pytest.mark.parametrize("name", ["declared", "last-3", "boinc", "boinc-2010"])
+@pytest.mark.parametrize("name", ["declared", "last-3", "boinc", "boinc-dcf"])
 def test_a_job_without_any_information_gets_the_default(name: str) -> None:
     """Nothing declared and no history is no reason to fail."""
     estimator = make_estimator(name, EstimatorOptions(default_time=33.0))
@@ -80,7 +82,9 @@ def test_a_running_job_has_the_rest_of_its_estimate(name: str) -> None:
     assert estimator.remaining(JOB, FAST, 10.0) == pytest.approx(total - 10.0)
     assert estimator.remaining(JOB, FAST, total) == 120.0
     assert estimator.remaining(JOB, FAST, 1e6) == 120.0
-    assert estimator.remaining(JOB, FAST, 30.0, fraction_done=0.25) == pytest.approx(90.0)
+    assert estimator.remaining(JOB, FAST, 30.0, Progress(0.25, 30.0)) == pytest.approx(90.0)
+    assert estimator.remaining(JOB, FAST, 40.0, Progress(0.25, 30.0)) == pytest.approx(80.0)
+    assert estimator.remaining(JOB, FAST, 500.0, Progress(0.25, 30.0)) == 0.0
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))

@@ -46,7 +46,12 @@ def start(door: Door, job: str) -> None:
 def parts_of(door: Door, *missing: str, builders: tuple[str, ...] | None = None) -> list[Beat]:
     """Return the messages that say what the host has, without these jobs."""
     played = tuple(door.plays["host"]) if builders is None else builders
-    beat = Beat(held=tuple((job, 1) for job in JOBS if job not in missing), builders=played)
+    held = [job for job in JOBS if job not in missing]
+    beat = Beat(
+        held=tuple((job, 1) for job in held),
+        builders=played,
+        done=tuple(JOBS.index(job) / 100 for job in held),
+    )
     found = [
         wire.decode_envelope(data, "reports") for data in EnvelopeMaker("host").envelopes(beat)
     ]
@@ -122,3 +127,12 @@ def test_a_leaving_host_keeps_the_builders_that_another_part_names(door: Door):
     for part in parts_of(door):
         door.hear("host", msgspec.structs.replace(part, leaving=True))
     assert door.plays == {"host": [f"linux-{number}" for number in (1, 2, 3, 4)], "other": []}
+
+
+def test_each_part_has_the_progress_of_its_attempts(door: Door):
+    """A fraction stays with its job, however the heartbeat is cut."""
+    for part in parts_of(door):
+        door.hear("host", part)
+    compared(door)
+    known = [door.roster.progress_of((job, 1), "linux-1") for job in JOBS]
+    assert [found and found[0] for found in known] == [n / 100 for n in range(len(JOBS))]

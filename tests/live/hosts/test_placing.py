@@ -9,6 +9,8 @@ from farm.core import events
 from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import BuilderRetired
 from farm.core.model import Builder, Job
+from farm.core.state.snapshot import JobRecord
+from farm.core.state.working_state import JobStatus
 from farm.live.hosts.roster import Patience, Roster
 from farm.live.hosts.successor_state import write_hosts
 from farm.live.store.batch import Batch
@@ -166,6 +168,32 @@ def test_a_successor_knows_rooms_and_leaving_hosts(door):
     assert (a.room, a.pool, a.leaving, list(a.plays)) == (1, "linux", True, ["linux-1"])
     assert (old.room, old.pool, old.leaving) == (0, "", False)
     assert following.host_for("linux") is old
+
+
+def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
+    """An anonymous builder must not estimate by nothing because the scheduler was restarted."""
+    door.hear("a", HostUp())
+    door.want("linux")
+    door.joins("a")
+    batch = Batch()
+    write_hosts(door.roster, batch)
+    record = JobRecord(
+        job=Job(id="j", service_time=1.0),
+        serial=1,
+        key=(0,),
+        submitted_at=0.0,
+        estimated_time=1.0,
+        status=JobStatus.DISPATCHED,
+        attempts=1,
+        builder="linux-1",
+        slot=0,
+        sent_size=20.0,
+    )
+    text = msgspec.json.encode(record)
+    jobs = {"j": msgspec.json.decode(text, type=JobRecord)}
+    following = Roster(Patience())
+    following.go_on(msgspec.structs.replace(_saved(batch.lives), jobs=jobs), 0.0)
+    assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
 
 
 def _saved(lives: dict[str, HostLife]) -> SavedFarm:

@@ -54,6 +54,18 @@ def test_a_start_that_is_in_transit_is_not_resent(roster: Roster, host: HostStat
         assert roster.check(host, beat(), float(second), queued=1) == ([], [], False)
 
 
+def test_progress_is_that_of_the_last_heartbeat(roster: Roster, host: HostState):
+    """One that does not say it (a burning job) leaves what was known; another attempt has none."""
+    roster.dispatch(host, START, 10.0)
+    assert roster.progress_of(("job", 1), "b") is None
+    for done, at in (((0.25,), 11.0), ((0.5,), 12.0), ((None,), 13.0), ((), 14.0)):
+        told = Beat(held=(("job", 1), ("gone", 1)), builders=PLAYING, done=done)
+        roster.hear_progress(host, told, at)
+    assert roster.progress_of(("job", 1), "b") == (0.5, 12.0)
+    assert roster.progress_of(("job", 2), "b") is None
+    assert roster.progress_of(("job", 1), "other") is None
+
+
 def test_a_host_that_reads_no_commands_is_stuck(roster: Roster, host: HostState):
     """Its heartbeats arrive, but its Celery side is dead."""
     roster.dispatch(host, START, 10.0)

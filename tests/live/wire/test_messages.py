@@ -195,6 +195,8 @@ def test_unacceptable_jobs_are_named(change, said: str):
         (CancelRequested(0.0, invocation=("x",) * 65), "65 invocation: up to 64"),
         (SchedulingChanged(0.0, weights={"a": 0.0}), "weight a 0.0; allowed: above 0"),
         (SchedulingChanged(0.0, aging_factor=-1.0), "aging_factor -1.0; allowed: from 0"),
+        (JobStarted(0.0, "a", 1, "b", -1.0), "JobStarted: expected_time -1.0"),
+        (wire.Beat(held=(("a", 1),), done=(1.5,)), "Beat: done 1.5; allowed: from 0 to 1"),
         (wire.HostUp(room=-1), "HostUp: room -1"),
         (wire.HostUp(incarnation="x" * 2000), "HostUp: incarnation of 2000 characters"),
         (wire.Watch("p", ""), "Watch: token of 0 characters"),

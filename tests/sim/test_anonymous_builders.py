@@ -1,0 +1,89 @@
+"""Builders that keep their own figure of their speed are sent sizes that make up for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farm
+from farm.app.recorded.replays import audit_run
+from farm.core.commands import StartJob
+from farm.core.errors import FarmError
+from farm.core.events import JobStarted
+from farm.results.run_directory import load_run
+
+SCENARIO: dict[str, Any] = {
+    "name": "anonymous",
+    "pools": [
+        {
+            "name": "mine",
+            "platform": {"processor": "amd64"},
+            "builders": 1,
+            "speed": 2,
+            "labels": {"anonymous": "true"},
+        }
+    ],
+    "workload": [
+        {
+            "arrivals": {
+                "name": "x",
+                "every": "1m",
+                "count": 13,
+                "service_time": "20s",
+                "declared": {"factor": 3},
+                "platform": {"processor": "amd64"},
+                "kind": "unit",
+            }
+        }
+    ],
+    "scheduling": {"runtime_estimates": "boinc"},
+}
+
+
+def told(tmp_path: Path, **labels: str) -> list[tuple[float | None, float | None]]:
+    """Return what size the builder was sent with each job, and what it then expected."""
+    pool = SCENARIO["pools"][0]
+    pool = pool | {"labels": {**pool["labels"], **labels}}
+    run = farm.simulate(SCENARIO | {"pools": [pool]}).save(tmp_path / "run")
+    audit = audit_run(run)
+    assert (audit.wrong, audit.not_replayed) == ("", "")
+    entries = list(load_run(run).entries())
+    sent = [c.size for entry in entries for c in entry.commands if isinstance(c, StartJob)]
+    expected = [e.event.expected_time for e in entries if isinstance(e.event, JobStarted)]
+    return list(zip(sent, expected, strict=True))
+
+
+def test_a_builder_estimates_by_the_size_that_it_is_sent(tmp_path: Path):
+    """By its benchmark, until eleven successes say that jobs are a third as long as declared."""
+    first, *_, last = told(tmp_path)
+    assert first == (60.0, 30.0)
+    assert last == pytest.approx((20.0, 10.0))
+
+
+def test_a_claimed_speed_comes_before_the_benchmark(tmp_path: Path):
+    """It is believed at first; then sizes are scaled by it, and the builder's estimate is right."""
+    first, *_, last = told(tmp_path, claimed_speed="8")
+    assert first == (60.0, 7.5)
+    assert last == pytest.approx((80.0, 10.0))
+
+
+def test_a_builder_that_is_not_anonymous_is_sent_no_size(tmp_path: Path):
+    """The server estimates for it."""
+    assert set(told(tmp_path, anonymous="false")) == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"anonymous": "yes"}, "anonymous: found 'yes'; allowed: 'true' or 'false'"),
+        ({"claimed_speed": "0"}, "claimed_speed: found '0'; allowed: a number above 0"),
+        ({"availability": "often"}, "availability: found 'often'; allowed: a number above 0"),
+    ],
+)
+def test_a_label_with_a_meaning_is_checked(tmp_path: Path, labels: dict[str, str], said: str):
+    """Otherwise it would silently count as absent."""
+    with pytest.raises(FarmError, match="labels") as caught:
+        told(tmp_path, **labels)
+    assert said in str(caught.value)
