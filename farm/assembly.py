@@ -184,22 +184,24 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
     rule = scenario.scheduling.heavy_light
     reports = scenario.scheduling.balancer == "heavy-light" and rule.load == "reported"
     limits = rule.limits if reports else None
-    return [_pool_spec(pool, scenario.seed, limits) for pool in scenario.pools]
+    starts = scenario.starts
+    return [_pool_spec(pool, scenario.seed, limits, starts) for pool in scenario.pools]
 
 
-def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
+def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) -> PoolSpec:
     rate, losses = pool.failure_rate, pool.losses or Losses()
     behaviour = pool.behaviour or ""
     own = OwnBehaviours(behaviour, f"pools.{pool.name}.behaviour") if behaviour else None
-    initial = pool.provisioner.min if pool.provisioner is not None else pool.builders or 0
+    sizing = pool.provisioner
     return PoolSpec(
         name=pool.name,
         processors=pool.platform.processors,
         virtualized=pool.platform.virtualized,
         slots=pool.slots,
         cores=pool.cores,
-        builders=initial,
-        max=None if pool.provisioner is None else pool.provisioner.max,
+        builders=pool.builders or 0 if sizing is None else sizing.min_at_start(starts),
+        max=None if sizing is None else sizing.highest_max,
+        starts=starts,
         boot_time=pool.boot_time,
         idle_timeout=pool.idle_timeout,
         inter_job_time=pool.inter_job_time,
@@ -215,7 +217,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None) -> PoolSpec:
         load_limits=limits,
         behaviour=behaviour,
         claims=own is not None and own.claims,
-        provisioned=pool.provisioner is not None,
+        provisioned=sizing is not None,
         labels=dict(pool.labels),
     )
 

@@ -10,10 +10,11 @@ from farm.core.pools.algorithm import Algorithm, PoolSnapshot, ScalingPlan
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
-from farm.scenario.pools import ProvisionerSettings
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Sizing
+from provisioner.by_time import ByTime
 from provisioner.faulty_observations import WithFaultyObservations
 
 
@@ -62,13 +63,12 @@ def _algorithm(pool: Pool, own: Any) -> Algorithm[Any]:
         raise LookupError(pool.name)
     where = f"pools.{pool.name}.provisioner"
     if own is None and words.algorithm in ALGORITHMS:
-        return _with_options(words.algorithm, words, where)
+        return _over_time(words, where, _made_by(words.algorithm))
     kind: Any = own or named(words.algorithm, ALGORITHMS, f"{where}.algorithm", "farm.algorithms")
-    if own is None and words.options and not isinstance(kind, type):
-        raise InputError(
-            f"{where}.{min(words.options)}: {words.algorithm} is a function, without options"
-        )
     name = words.algorithm if own is None else getattr(kind, "__name__", type(kind).__name__)
+    if own is not None and not isinstance(kind, type):
+        # the options are those of the algorithm that it replaces
+        words = ProvisionerSettings.model_validate({**words.limits(), "algorithm": name})
     return GuardedAlgorithm(_own(kind, name, words, where), name, f"{where}.algorithm")
 
 
@@ -80,19 +80,45 @@ def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> Algori
                 f"{where}.algorithm: found the class {name}; allowed: a function from a "
                 "PoolSnapshot to the builders wanted, or a class derived from Memoryless or Sizing"
             )
-        return _with_options(kind, words, where)
+        return _over_time(words, where, _made_by(kind))
     if hasattr(kind, "plan"):
         return kind  # type: ignore[no-any-return]
     checked_arguments(kind, 1, f"{where}.algorithm", f"{name}(snapshot)")
-    return _ByFunction(function=kind, min=words.min, max=words.max, interval=words.interval)
+
+    def make(options: dict[str, Any], where: str) -> Algorithm[Any]:
+        if more := options.keys() - {"min", "max", "interval"}:
+            raise InputError(f"{where}.{min(more)}: {name} is a function, without options")
+        return _ByFunction(function=kind, **{"interval": 1.0, **options})
+
+    return _over_time(words, where, make)
 
 
-def _with_options(
-    kind: str | type[Sizing[Any]], words: ProvisionerSettings, where: str
-) -> Algorithm[Any]:
+#: how often an algorithm plans, and which of a kind it is
+_SAME_AT_ALL_TIMES = frozenset({"interval", "compatibility"})
+Make = Callable[[dict[str, Any], str], Algorithm[Any]]
+"""Makes an algorithm with these options; the text says where they are written."""
+
+
+def _made_by(kind: str | type[Sizing[Any]]) -> Make:
+    def make(options: dict[str, Any], where: str) -> Algorithm[Any]:
+        made: Any = make_algorithm(kind, options, where=where, parse_time=parse_time)
+        algorithm: Algorithm[Any] = made
+        return algorithm
+
+    return make
+
+
+def _over_time(words: ProvisionerSettings, where: str, make: Make) -> Algorithm[Any]:
+    """Return the algorithm with its options, which may be others at some times."""
     options: dict[str, Any] = {**words.options, "min": words.min, "max": words.max}
-    if "interval" in words.model_fields_set:
+    if words.interval is not None:
         options["interval"] = words.interval
-    made: Any = make_algorithm(kind, options, where=where, parse_time=parse_time)
-    algorithm: Algorithm[Any] = made
-    return algorithm
+    usual = make(options, where)
+    changes = []
+    for number, one in enumerate(words.by_time):
+        place = f"{where}.by_time.{number}"
+        for key in sorted(_SAME_AT_ALL_TIMES & one.options.keys()):
+            raise InputError(f"{place}.{key}: it is the same at all times; give it outside by_time")
+        then = make({**options, **one.options}, place)
+        changes.append((one.period, then))
+    return ByTime(usual, changes) if changes else usual

@@ -17,6 +17,7 @@ from farm.scenario.quantities import (
     PositiveDuration,
     PositiveNumber,
     RunName,
+    TimeOfWeek,
     Whole,
 )
 from farm.scenario.scheduling import Estimates, Scheduling
@@ -89,6 +90,8 @@ class Scenario(Section):
     """For people."""
     seed: Whole = 1
     """Seed of all random draws."""
+    starts: TimeOfWeek = 0.0
+    """Weekday and time of day at farm time 0, such as `wed 14:30`."""
     phases: Phases | None = None
     """Absent: the run lasts until the last job ends, and everything counts."""
     pools: tuple[Pool, ...]

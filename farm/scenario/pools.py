@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -12,8 +12,10 @@ from pydantic import (
     Discriminator,
     Field,
     ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -21,6 +23,8 @@ from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.emulation.client import flaw_of_labels
 from farm.scenario.distributions import Distribution
+from farm.scenario.presets import PRESETS, with_preset
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.scenario.quantities import (
     Count,
     Duration,
@@ -30,7 +34,6 @@ from farm.scenario.quantities import (
     NonNegative,
     Number,
     Positive,
-    PositiveDuration,
     PositiveNumber,
     Rate,
     Share,
@@ -76,34 +79,6 @@ class PoolPlatform(Section):
     def __str__(self) -> str:
         kind = "virtual" if self.virtualized else "native"
         return f"{'+'.join(self.processors) or 'any'}/{kind}"
-
-
-class ProvisionerSettings(Section):
-    """A provisioning algorithm, which sizes the pool, and its options."""
-
-    model_config = ConfigDict(extra="allow")
-    takes_free_keys: ClassVar[bool] = True
-
-    algorithm: Text
-    """Name of a provisioning algorithm, or `module:function` of your own. All keys that are not
-    listed here are the algorithm's options, checked by it."""
-    min: Count = 0
-    """Minimum number of builders."""
-    max: Positive
-    """Maximum number of builders."""
-    interval: PositiveDuration = 1.0
-    """Time between plans."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ProvisionerSettings:
-        if self.max < self.min:
-            raise ValueError(f"found max {self.max} below min {self.min}; allowed: max >= min")
-        return self
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The algorithm's own options, as written."""
-        return dict(self.model_extra or {})
 
 
 class LinearSlowdown(Section):
@@ -265,6 +240,19 @@ class Pool(Section):
     labels: dict[Text, Text] = Field(default_factory=dict)
     """Labels of the builders; `availability`, `anonymous` and `claimed_speed` have a meaning for
     run-time estimates by `boinc`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, data: Any) -> Any:
+        return with_preset(data) if isinstance(data, dict) else data
+
+    @model_serializer(mode="wrap")
+    def _with_what_is_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the keys, and of those that a preset would fill in again also the absent ones."""
+        preset = self.provisioner and self.provisioner.preset
+        dumped: dict[str, Any] = dump(self)
+        filled = PRESETS[preset].pool if preset else ()
+        return {**dumped, **{key: None for key in filled if key not in dumped}}
 
     @field_validator("slots", "builders", mode="before")
     @classmethod

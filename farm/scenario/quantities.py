@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from farm.core.model import JOB_FIELDS
+from farm.scenario.times_of_week import format_time_of_week, parse_time_of_week
 from farm.units import (
     RATE_PATTERN,
     TIME_PATTERN,
@@ -55,6 +56,14 @@ Rate = Annotated[
     *_written(parse_rate, format_rate, RATE_PATTERN, "exclusiveMinimum"),
 ]
 """Per second, more than 0; written ``0.5/s 30/m 2/h`` or as a number."""
+
+TimeOfWeek = Annotated[
+    float,
+    BeforeValidator(parse_time_of_week),
+    PlainSerializer(format_time_of_week, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string"}),
+]
+"""Seconds since Monday 00:00; written ``wed 14:30``."""
 
 Whole = Annotated[int, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=0, le=10**15)]

@@ -86,8 +86,9 @@ class Releases(Traits):
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None
     """24 factors by which the rate is multiplied, one for each hour of the day."""
-    cycle_start: Duration = 0.0
-    """Time of day at farm time 0 (9h is nine in the morning)."""
+    cycle_start: Duration | None = None
+    """Time of day at farm time 0 (9h is nine in the morning). Absent: that of the scenario's
+    `starts`."""
     service_time: Distribution
     """Distribution of the jobs' service times."""
     platform: Platforms | None = None

@@ -23,12 +23,12 @@ def refuse_too_large(scenario: Scenario) -> None:
     """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends."""
     horizon = scenario.ends_at
     for pool in scenario.pools:
-        _check_pool(pool, horizon)
+        _check_pool(pool, horizon, scenario.starts)
     for index, source in enumerate(scenario.workload):
         _check(_jobs_made(source, horizon), "jobs", f"workload.{index}.{source.sort}")
 
 
-def _check_pool(pool: Pool, horizon: float) -> None:
+def _check_pool(pool: Pool, horizon: float, starts: float) -> None:
     where = f"pools.{pool.name}"
     lives = (pool.idle_timeout, pool.boot_time, pool.shutdown_time)
     if pool.builders is not None and lives == (0.0, 0.0, 0.0):
@@ -37,9 +37,11 @@ def _check_pool(pool: Pool, horizon: float) -> None:
             "builders would be replaced forever at one instant; allowed: a longer one, or none"
         )
     rule = pool.provisioner
-    _check((pool.builders or (rule.min if rule else 0)) * pool.slots, "slots", where)
+    initial = pool.builders or (rule.min_at_start(starts) if rule else 0)
+    _check(initial * pool.slots, "slots", where)
     if rule is not None:
-        _check(horizon / rule.interval, "plans", f"{where}.provisioner.interval", MOST_PLANS)
+        plans = horizon / (rule.interval or 1.0)
+        _check(plans, "plans", f"{where}.provisioner.interval", MOST_PLANS)
 
 
 def _check(found: float, what: str, where: str, most: int = MOST) -> None:

@@ -52,7 +52,7 @@ def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
     returned must be called with ascending numbers; it remembers its current hour.
     """
     factors = releases.daily_cycle or ()
-    day_offset = releases.cycle_start
+    day_offset = releases.cycle_start or 0.0
     at, done = releases.start, 0.0
 
     def instant_of(expected: float) -> float:

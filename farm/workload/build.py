@@ -129,6 +129,8 @@ def _source_jobs(
         remarks += [f"{path}: {remark}" for remark in records.remarks]
         return _recorded(scenario, options, records, prefix, where, streams)
     platform = default_platform(scenario, where) if options.platform is None else None
+    if options.cycle_start is None:
+        options = options.model_copy(update={"cycle_start": scenario.starts})
     if isinstance(options, Arrivals):
         return generators.arrivals(options, prefix, platform, streams, horizon)
     return generators.matrices(options, prefix, platform, streams, horizon)

@@ -41,6 +41,9 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
     when all its builders exist (booting included) and it did not grow for ``settle_time``; till
     then it does not shrink for being unavailable.
 
+    With ``disable_scale_in`` agents end by themselves (the pool's idle_timeout), each with a place
+    of the group: the group is then no larger than what is present or required for the jobs.
+
     Jobs that wait for other jobs (``waiting`` in the original) do not exist here: a job is
     submitted when it can run. Factors and cooldowns default to immediate, full steps.
     """
@@ -63,6 +66,8 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
     ) -> tuple[ScalingPlan, BuildkiteMemory]:
         """Take one step towards the wanted size, unless a cooldown forbids it."""
         group = memory.desired if memory.desired is not None else snapshot.present
+        if self.disable_scale_in:
+            group = min(group, max(snapshot.present, self._for_jobs(snapshot)))
         group = limited(group, self.min, self.max)
         wanted = limited(self._wanted(snapshot, group, memory), self.min, self.max)
         step, memory = self._step(snapshot.at, wanted - group, memory)
@@ -79,6 +84,10 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
         ends = [change + span for change in changes for span in spans]
         return min((end - EARLY for end in ends if end + EARLY >= at), default=FOREVER)
 
+    def _for_jobs(self, snapshot: PoolSnapshot) -> int:
+        instances = builders_for(snapshot.waiting_jobs + snapshot.running_jobs, snapshot)
+        return instances + min(instances, self.instance_buffer)
+
     def _wanted(self, snapshot: PoolSnapshot, group: int, memory: BuildkiteMemory) -> int:
         required = snapshot.waiting_jobs + snapshot.running_jobs
         instances = builders_for(required, snapshot)
@@ -87,7 +96,7 @@ class Buildkite(Sizing[BuildkiteMemory], frozen=True, kw_only=True):
             settled = grew_at is None or snapshot.at - grew_at >= self.settle_time
             converged = settled and snapshot.present >= group
             return max(instances, group + converged) + min(instances, self.instance_buffer)
-        return instances + min(instances, self.instance_buffer)
+        return self._for_jobs(snapshot)
 
     def _step(self, at: float, change: int, memory: BuildkiteMemory) -> tuple[int, BuildkiteMemory]:
         """Return the size after this step, and the memory of it."""

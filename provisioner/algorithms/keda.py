@@ -1,4 +1,4 @@
-"""Builders in proportion to queued jobs, as an autoscaler does (KEDA redis scaler and HPA)."""
+"""Builders in proportion to queued jobs, as an autoscaler does (KEDA scalers and the HPA)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import msgspec
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
 from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing
+
+#: the triggers' own values of ``list_length`` and ``length``
+_TARGETS = {"redis": 5.0, "github-runner": 1.0}
+_LENGTHS = {"redis": "waiting", "github-runner": "waiting+running"}
 
 Dated = tuple[tuple[float, int], ...]
 """(instant, number of builders), oldest first."""
@@ -29,7 +33,7 @@ class KedaMemory(Memory, frozen=True):
 
 
 class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
-    """KEDA's redis list scaler with the Kubernetes HPA behind it, both with their defaults.
+    """A scaler of KEDA's with the Kubernetes HPA behind it, both with their defaults.
 
     Every ``polling_interval`` KEDA looks whether the queue is active (length >
     activation_length): an active queue brings a pool from none to max(1, min); one that was
@@ -41,15 +45,21 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     ``scale_up_builders`` per ``scale_up_period``; shrinking goes to the highest recommendation of
     the last ``stabilization_window``.
 
-    The length is that of the waiting list: running jobs are invisible, as in KEDA, so a pool may be
-    asked to shrink while all its builders work. ``length: waiting+running`` counts them too.
+    With the trigger ``redis`` the length is that of the waiting list: running jobs are invisible,
+    as in KEDA, so a pool may be asked to shrink while all its builders work. ``length:
+    waiting+running`` counts them too. The trigger ``github-runner`` does so by itself: it counts
+    jobs queued and in progress, with a ``list_length`` (targetWorkflowQueueLength) of 1 instead of
+    5, and is active from list_length jobs on; it knows no activation_length.
     """
 
     remembers = KedaMemory
     max: Count = 100
-    list_length: Annotated[float, msgspec.Meta(gt=0)] = 5.0
+    trigger: Literal["redis", "github-runner"] = "redis"
+    #: None: the trigger's own
+    list_length: Annotated[float, msgspec.Meta(gt=0)] | None = None
     activation_length: Count = 0
-    length: Literal["waiting", "waiting+running"] = "waiting"
+    #: None: the trigger's own
+    length: Literal["waiting", "waiting+running"] | None = None
     polling_interval: Seconds = 30.0
     cooldown: Seconds = 300.0
     tolerance: Share = 0.1
@@ -59,27 +69,47 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     scale_up_period: Seconds = 15.0
     interval: Seconds = 15.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.activation_length and self.trigger == "github-runner":
+            raise ValueError(
+                f"activation_length: found {self.activation_length}; the trigger github-runner has "
+                "none, it is active from list_length jobs on"
+            )
+
     def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
         """Poll and sync, each if it is due, and plan for the resulting number."""
         at = snapshot.at
         if memory.replicas is None:
             found = limited(snapshot.present, self.min, self.max)
             memory = KedaMemory(replicas=found, active_at=at, recommended=((at, found),))
-        length = snapshot.waiting_jobs
-        if self.length == "waiting+running":
-            length += snapshot.running_jobs
+        length = snapshot.waiting_jobs + (snapshot.running_jobs if self._counts_running else 0)
         if _due(at, memory.polled_at, self.polling_interval):
             memory = self._poll(at, length, memory)
         if memory.replicas and _due(at, memory.synced_at, self.interval):
             memory = self._sync(at, length, memory)
         replicas = memory.replicas or 0
-        return self.towards(snapshot, replicas, f"{length} jobs, {self.list_length:g} each"), memory
+        return self.towards(snapshot, replicas, f"{length} jobs, {self._target:g} each"), memory
+
+    @property
+    def _counts_running(self) -> bool:
+        return (self.length or _LENGTHS[self.trigger]) == "waiting+running"
+
+    @property
+    def _target(self) -> float:
+        return self.list_length or _TARGETS[self.trigger]
+
+    def _is_active(self, length: int) -> bool:
+        if self.trigger == "github-runner":
+            return length >= self._target
+        return length > self.activation_length
 
     def _poll(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
         """Switch the pool between none and some."""
         replicas = memory.replicas or 0
-        active_at = at if length > self.activation_length else memory.active_at
-        if active_at == at and length > self.activation_length:
+        active = self._is_active(length)
+        active_at = at if active else memory.active_at
+        if active:
             replicas = replicas or limited(max(1, self.min), self.min, self.max)
         elif self.min == 0 and at - active_at >= self.cooldown:
             replicas = 0
@@ -103,9 +133,9 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
         )
 
     def _recommendation(self, length: int, now: int) -> int:
-        if abs(length / (self.list_length * now) - 1) <= self.tolerance:
+        if abs(length / (self._target * now) - 1) <= self.tolerance:
             return now
-        return math.ceil(length / self.list_length)
+        return math.ceil(length / self._target)
 
     def _most_after(self, before: int) -> int:
         """Return how far a pool may grow in one period from the size at its beginning."""

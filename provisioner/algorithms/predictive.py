@@ -71,7 +71,10 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
         return math.floor(at % self.period / self.step)
 
     def _learned(self, memory: Curve, part: int, demand: int) -> Curve:
-        learned = memory.learned or (None,) * math.ceil(self.period / self.step)
+        parts = math.ceil(self.period / self.step)
+        if len(memory.learned) != parts:  # other parts than those of a memory that was restored
+            memory = Curve((None,) * parts)
+        learned = memory.learned
         if part == memory.part:
             return Curve(learned, part, memory.total + demand, memory.looks + 1)
         if memory.looks:

@@ -44,6 +44,7 @@ BUSY: dict[str, Any] = {
 #: builders are requested, time out and are lost; arrivals of identical jobs
 GROWING: dict[str, Any] = {
     "name": "growing",
+    "starts": "mon 23:58",
     "phases": {"ramp_up": "1m", "run": "20m"},
     "pools": [
         {
@@ -57,7 +58,14 @@ GROWING: dict[str, Any] = {
         {
             "name": "more",
             "platform": {"processor": "amd64"},
-            "provisioner": {"algorithm": "buildkite", "max": 2},
+            "provisioner": {
+                "algorithm": "buildkite",
+                "max": 2,
+                "by_time": [
+                    {"when": "mon 23:00 - tue 00:05", "min": 2},
+                    {"when": "* * * * tue", "start": "12m", "max": 5, "instance_buffer": 3},
+                ],
+            },
         },
         {  # more than one plan may start
             "name": "crowd",

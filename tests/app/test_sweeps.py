@@ -23,7 +23,9 @@ from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.sim.fast import engine_choice
+from provisioner.from_scenario import algorithms_of
 
 SMALL = {"workload__0__count": 60}
 
@@ -103,6 +105,46 @@ def test_another_algorithm_keeps_the_limits_and_not_the_options() -> None:
         (4, {"scaling_ratio": 0.5}),
         (4, {}),
     ]
+
+
+def test_limits_by_time_stay_with_another_algorithm() -> None:
+    """The least and most builders of a time are limits, other options of it are not."""
+    times = [{"when": "sun", "min": 2, "scaling_ratio": 0.1}, {"when": "sat", "scaling_ratio": 1}]
+    axis = parse_axis("pools.cloud.provisioner.algorithm=taskcluster,arc")
+    grid = Grid(farm.load_scenario(provisioned(by_time=times)), [axis])
+    same, other = (s.pools[1].provisioner for s in grid.scenarios.values())
+    assert same
+    assert [one.options for one in same.by_time] == [
+        {"min": 2, "scaling_ratio": 0.1},
+        {"scaling_ratio": 1},
+    ]
+    assert other
+    assert [(one.when, one.options) for one in other.by_time] == [(("sun",), {"min": 2})]
+
+
+def test_without_the_preset_nothing_of_it_is_left() -> None:
+    """A preset's values are those of the resolved scenario: another one must not keep them."""
+    preset = {"algorithm": "buildkite", "preset": "elastic-ci-stack", "in_factor": 0.5}
+    given = provisioned()
+    given["pools"][1] |= {"provisioner": {**preset, "max": 7}, "idle_timeout": "10m"}
+    axis = axis_of("pools.cloud.provisioner.preset", ["elastic-ci-stack", None])
+    grid = Grid(farm.load_scenario(given), [axis])
+    stack, none = (s.pools[1] for s in grid.scenarios.values())
+    assert stack.provisioner
+    assert stack.provisioner.options["disable_scale_in"] is True
+    assert none.provisioner == ProvisionerSettings.model_validate(
+        {"algorithm": "buildkite", "in_factor": 0.5, "max": 7}
+    )
+    assert none.idle_timeout is None
+
+
+def test_a_setting_keeps_the_algorithms_own_interval() -> None:
+    """KEDA plans every 15 s: a scenario that is resolved, and changed, must not say otherwise."""
+    given = provisioned(algorithm="keda")
+    del given["pools"][1]["provisioner"]["scaling_ratio"]
+    grid = Grid(farm.load_scenario(given), [axis_of("pools.cloud.provisioner.max", [3])])
+    [changed] = grid.scenarios.values()
+    assert algorithms_of(changed)["cloud"].interval == 15.0
 
 
 def test_a_section_comes_from_a_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,21 @@ pools:
     idle_timeout: 60s
 workload:
   - arrivals: {poisson: {rate: 0.1/s}, count: 120, service_time: {exponential: {mean: 60s}}}
+live: {speed: 60}
+"""
+
+OFFICE_HOURS = """
+name: office-hours
+starts: mon 07:58
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    provisioner:
+      algorithm: arc
+      max: 9
+      by_time: [{when: "08:00-08:03", min: 2}]
+workload:
+  - arrivals: {every: 1s, count: 1, service_time: 8m}
 live: {speed: 60}
 """
 
@@ -81,3 +97,15 @@ def test_judged_failures_end_alike_in_both_worlds(tmp_path):
     assert live["jobs"]["failed"] > 0
     assert live["attempts"] == simulated["attempts"]
     assert simulated["attempts"] > 12
+
+
+@pytest.mark.live
+def test_the_time_of_the_week_is_the_same_in_both_worlds(tmp_path):
+    """One job keeps a builder; two more are idle for the three minutes of the period."""
+    for command in ("run", "simulate"):
+        run(command, tmp_path, OFFICE_HOURS, "--out", command)
+        log = (tmp_path / command / "events.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in log]
+        sizes = [e["desired"] for e in events if e["event"] == "pool-planned"]
+        # none before the job has arrived, which live may be after the first plan
+        assert [size for size, _ in groupby(filter(None, sizes))] == [1, 3, 1]

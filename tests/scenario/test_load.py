@@ -21,7 +21,7 @@ def test_the_meaning_of_a_file(write: Write) -> None:
     assert (linux.slots, linux.builders, linux.boot_time) == (2, 4, 30.0)
     assert old.provisioner is not None
     assert old.provisioner.options == {"list_length": 5}
-    assert old.provisioner.interval == 1.0
+    assert old.provisioner.interval is None
     assert scenario.scheduling.policy == "sjf"
     assert scenario.scheduling.retries == 2
     assert scenario.workload[0].arrivals is not None

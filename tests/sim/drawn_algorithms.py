@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from farm.scenario.times_of_week import Period
 from provisioner.algorithms.registry import make_algorithm
-from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.by_time import ByTime
 
 few = st.integers(0, 4)
 spans = st.sampled_from([0.0, 0.3, 1.0, 2.0, 7.5, 60.0, 400.0])
@@ -27,8 +28,9 @@ OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "compatibility": st.sampled_from([None, "taskcluster", "taskcluster-2020"]),
     },
     "keda": {
-        "list_length": st.sampled_from([0.5, 2.0]),
-        "length": st.sampled_from(["waiting", "waiting+running"]),
+        "trigger": st.sampled_from(["redis", "github-runner"]),
+        "list_length": st.sampled_from([None, 0.5, 2.0]),
+        "length": st.sampled_from([None, "waiting", "waiting+running"]),
         "polling_interval": spans,
         "cooldown": spans,
         "stabilization_window": spans,
@@ -54,9 +56,11 @@ OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "idle_count": few,
         "idle_time": spans,
         "scale_factor": shares,
-        "preemptive_mode": st.booleans(),
+        "idle_unit": st.sampled_from(["jobs", "machines"]),
+        "preemptive_mode": st.sampled_from([None, False, True]),
         "throttle_limit": st.sampled_from([0.0, 0.01, 0.5]),
         "throttle_burst": few,
+        "max_booting": few,
     },
     "buildbarn": {"quantile": shares, "window": st.sampled_from([2.0, 20.0])},
     "predictive": {
@@ -71,20 +75,32 @@ OPTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 SPARED = ("fixed", "manual", "taskcluster", "target-wait", "arc", "buildkite", "gitlab")
 
 
+#: minutes of Monday, the first ones of a run
+minutes = st.none() | st.frozensets(st.integers(0, 5), min_size=1)
+instants = st.sampled_from([0.0, 7.0, 20.5, 60.0, 90.0])
+
+
 @st.composite
 def algorithms_named(
     draw: st.DrawFn,
     name: str,
     least: int | None = None,
     intervals: Sequence[float] = (0.1, 1.0, 1.5, 7.0, 10.0),
-) -> AnyAlgorithm:
-    """Draw an algorithm of a kind with any options."""
-    least = draw(few) if least is None else least
-    options: dict[str, Any] = {
-        "min": least,
-        "max": least + draw(st.integers(1, 6)),
-        "interval": draw(st.sampled_from(intervals)),
-    }
-    for key, values in OPTIONS.get(name, {}).items():
-        options[key] = draw(values)
-    return make_algorithm(name, options)
+) -> Any:
+    """Draw an algorithm of a kind with any options, or with others at some times."""
+    fixed: dict[str, Any] = {"interval": draw(st.sampled_from(intervals))}
+    if "compatibility" in OPTIONS[name]:
+        fixed["compatibility"] = draw(OPTIONS[name]["compatibility"])
+
+    def made() -> Any:
+        low = draw(few) if least is None else least
+        options = {"min": low, "max": low + draw(st.integers(1, 6))}
+        options |= {key: draw(values) for key, values in OPTIONS[name].items()}
+        return make_algorithm(name, options | fixed)
+
+    usual, changes = made(), []
+    for _ in range(draw(st.integers(0, 2))):
+        start = draw(instants)
+        end = start + draw(st.sampled_from([13.0, 60.0, 1000.0]))
+        changes.append((Period(draw(minutes), start, end), made()))
+    return ByTime(usual, changes) if changes else usual

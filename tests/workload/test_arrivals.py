@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.scenario.load import load_scenario
 from farm.scenario.workload import Arrivals
 from farm.workload.arrivals import instants
+from farm.workload.build import build_jobs
 from farm.workload.streams import stream
 
 HOUR = 3600.0
@@ -84,3 +86,18 @@ def test_instants_ascend(factors: list[float], start: float, cycle_start: float)
     assert len(times) == 50
     assert times[0] >= start
     assert times == sorted(times)
+
+
+def test_the_cycle_follows_the_start_of_the_scenario() -> None:
+    """One clock for arrivals and provisioners: without a time of its own the cycle has that one."""
+    factors = [0] * 9 + [1] + [0] * 14
+    arrivals = {"every": "20m", "count": 3, "service_time": "1s", "daily_cycle": factors}
+    for cycle, first in (({}, 1800.0), ({"cycle_start": 0}, 32400.0)):
+        scenario = load_scenario(
+            {
+                "starts": "wed 08:30",
+                "pools": [{"name": "p", "builders": 1}],
+                "workload": [{"arrivals": {**arrivals, **cycle}}],
+            }
+        )
+        assert next(iter(build_jobs(scenario))).arrived_at == first

@@ -17,8 +17,9 @@ from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
 from farm.scenario.load import load_scenario
+from farm.scenario.presets import without_preset
 
-ALGORITHM = ".provisioner.algorithm"
+ALGORITHM, PRESET = ".provisioner.algorithm", ".provisioner.preset"
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
 
@@ -134,7 +135,7 @@ class Grid:
         # an algorithm first: its options may be an axis, too
         chosen = sorted(
             zip(self._axes, settings, strict=True),
-            key=lambda one: not one[0].key.endswith(ALGORITHM),
+            key=lambda one: not one[0].key.endswith((ALGORITHM, PRESET)),
         )
         for axis, name in chosen:
             for place in self._places[axis.key]:
@@ -142,14 +143,24 @@ class Grid:
         return load_scenario(self.base, changes=changes) if changes else self.base
 
     def _change(self, place: str, value: Any) -> Mapping[str, Any]:
-        """Return the change; another algorithm takes over the limits, not the other's options."""
-        pool = place.removeprefix("pools.").removesuffix(ALGORITHM)
-        old = next((p.provisioner for p in self.base.pools if p.name == pool), None)
-        if not place.endswith(ALGORITHM) or old is None or value == old.algorithm:
+        """Return the change; another algorithm takes over the limits, not the other's options.
+
+        Another preset takes over all but what the old one gave.
+        """
+        if not place.endswith((ALGORITHM, PRESET)):
             return {place: value}
-        limits = {key: getattr(old, key) for key in ("min", "max", "interval")}
-        kept = {key: limit for key, limit in limits.items() if key in old.model_fields_set}
-        return {place.removesuffix(".algorithm"): {"algorithm": value, **kept}}
+        name = place.removeprefix("pools.").removesuffix(ALGORITHM).removesuffix(PRESET)
+        pool = next((p for n, p in enumerate(self.base.pools) if name in (p.name, str(n))), None)
+        old = None if pool is None else pool.provisioner
+        if pool is None or old is None or value == getattr(old, place.rpartition(".")[2]):
+            return {place: value}
+        if place.endswith(ALGORITHM):
+            return {place.removesuffix(".algorithm"): {**old.limits(), "algorithm": value}}
+        if old.preset is None:
+            return {place: value}
+        kept = without_preset(pool.model_dump(mode="json", exclude_none=True))
+        kept["provisioner"]["preset"] = value
+        return {f"pools.{name}": kept}
 
     def baseline(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return by axis the value that others are compared with; default: its first value."""

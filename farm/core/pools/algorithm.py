@@ -29,6 +29,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     pool: str
     at: float
+    #: seconds from Monday 00:00 to farm time 0
+    starts: float = 0.0
     #: slots per builder
     slots: int = 1
 
@@ -81,8 +83,8 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def hour(self) -> float:
-        """Hour of the day, from 0 up to but not including 24: the farm begins at midnight."""
-        return self.at / HOUR % 24
+        """Hour of the day, from 0 up to but not including 24."""
+        return (self.starts + self.at) / HOUR % 24
 
 
 class ScalingPlan(msgspec.Struct, frozen=True):

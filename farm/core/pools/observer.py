@@ -49,6 +49,7 @@ class PoolObserver:
         snapshot = PoolSnapshot(
             pool=spec.name,
             at=at,
+            starts=spec.starts,
             slots=spec.slots,
             idle=pool.idle_builders + never_taking,
             busy=pool.accepting - pool.idle_builders,

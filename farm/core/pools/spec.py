@@ -43,6 +43,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     builders: int = 0
     #: the most builders that a provisioned pool may have, in any state; None: any number
     max: int | None = None
+    #: seconds from Monday 00:00 to farm time 0, for its provisioner
+    starts: float = 0.0
     #: None: an idle builder stays
     idle_timeout: float | None = None
     #: service time = the job's ÷ speed

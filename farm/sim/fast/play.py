@@ -316,7 +316,10 @@ class Asking:
         seen, row = farm.looks[number], farm.pools[number]
         at = float(farm.instants["now"][0])
         counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
-        snapshot = PoolSnapshot(pool=self._pool.name, at=at, slots=self._pool.slots, **counts)
+        pool = self._pool
+        snapshot = PoolSnapshot(
+            pool=pool.name, at=at, starts=pool.starts, slots=pool.slots, **counts
+        )
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
         row["desired"], row["start"], row["stop"] = plan.desired, plan.start, plan.stop
         row["stays_until"] = at

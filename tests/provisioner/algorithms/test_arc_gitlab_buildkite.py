@@ -37,18 +37,58 @@ def test_arc(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]) 
         (200, {"scale_factor": 0.2, "scale_factor_limit": 3, "idle_count": 5}, 5),
         (10, {"idle_count": 5}, 5),
         (0, {"scale_factor": 0.5}, 0),
+        (70, {"scale_factor": 0.1}, 7),
+        (11, {"scale_factor": 0.25}, 3),
+        (11, {"scale_factor": 0.25, "idle_unit": "machines"}, 2),
     ],
 )
-def test_gitlab_idle_builders(in_use: int, options: dict[str, Any], idle: int) -> None:
+def test_gitlab_idle_share(in_use: int, options: dict[str, Any], idle: int) -> None:
     """Protects the idle share: a factor, its limit, and a floor that no limit goes below."""
     assert Gitlab(max=500, **options).idle_wanted(in_use) == idle
 
 
-def test_gitlab_plan(plan: Any) -> None:
-    """Protects the sum of used and idle builders, with and without the queue."""
-    work = {"busy": 4, "running_jobs": 4, "waiting_jobs": 6}
-    assert plan(Gitlab(max=50, idle_count=2), **work) == (12, 8, 0)
-    assert plan(Gitlab(max=50, idle_count=2, preemptive_mode=True), **work) == (6, 2, 0)
+@pytest.mark.parametrize(
+    ("running", "waiting", "options", "wanted"),
+    [
+        # capacity_per_instance 5 and idle scale 5: one idle instance, as documented
+        (0, 0, {"idle_count": 5}, 1),
+        (3, 0, {"idle_count": 5}, 2),
+        (20, 0, {"idle_count": 5}, 5),
+        (20, 1, {"idle_count": 5, "preemptive_mode": False}, 6),
+        (0, 0, {"idle_count": 6}, 2),
+        # without idle jobs wanted, and so not preemptive: what is running and waiting
+        (3, 0, {}, 1),
+        (3, 2, {}, 1),
+        (3, 3, {}, 2),
+        (3, 3, {"preemptive_mode": True}, 1),
+        # preemptive unless given, with any idle count: no builder for what waits
+        (4, 6, {"idle_count": 2}, 2),
+        (4, 6, {"idle_count": 2, "preemptive_mode": False}, 3),
+        # a factor of the capacity in use, in jobs, with floor and ceiling
+        (40, 0, {"scale_factor": 0.5}, 12),
+        (40, 0, {"scale_factor": 0.5, "scale_factor_limit": 10}, 10),
+        (2, 0, {"scale_factor": 0.5, "idle_count": 4}, 2),
+        (0, 0, {"scale_factor": 0.5, "idle_count": 4, "scale_factor_limit": 1}, 1),
+        # the older executor counts machines
+        (0, 0, {"idle_count": 5, "idle_unit": "machines"}, 5),
+        (3, 0, {"idle_count": 5, "idle_unit": "machines"}, 6),
+        (20, 0, {"idle_count": 5, "idle_unit": "machines"}, 9),
+        (20, 0, {"scale_factor": 0.5, "idle_unit": "machines"}, 6),
+    ],
+)
+def test_gitlab_counts_idle_jobs_not_builders(
+    plan: Any, running: int, waiting: int, options: dict[str, Any], wanted: int
+) -> None:
+    """Protects builders of five slots from being multiplied: the idle share is in jobs."""
+    counts = {"slots": 5, "running_jobs": running, "waiting_jobs": waiting}
+    assert plan(Gitlab(max=500, **options), busy=-(-running // 5), **counts)[0] == wanted
+
+
+def test_gitlab_machines_created_in_parallel(plans: Any) -> None:
+    """Protects MaxGrowthRate: how many boot at one time, not how many a second."""
+    slow = Gitlab(max=50, max_booting=3)
+    boots = [{"waiting_jobs": 9, "booting": n, "idle": m} for n, m in ((0, 0), (3, 0), (1, 2))]
+    assert [plan.start for plan in plans(slow, *boots)] == [3, 0, 2]
 
 
 def test_gitlab_throttle(plans: Any) -> None:

@@ -89,3 +89,35 @@ def test_running_jobs_are_invisible_unless_asked_for(plans: Any) -> None:
     blind = Keda(min=1, list_length=1.0)
     assert desired(plans, seen, *pools)[-1] == 10
     assert plans(blind, *pools)[-1].stop == 9
+
+
+@pytest.mark.parametrize(
+    ("waiting", "running", "options", "wanted"),
+    [
+        (0, 0, {}, 0),
+        (1, 0, {}, 1),
+        (0, 1, {}, 1),
+        (6, 4, {}, 10),
+        (6, 4, {"list_length": 5}, 2),
+        (2, 0, {"list_length": 3}, 0),
+        (2, 1, {"list_length": 3}, 1),
+        (0, 4, {"length": "waiting"}, 0),
+    ],
+)
+def test_github_runner(
+    plans: Any, waiting: int, running: int, options: dict[str, Any], wanted: int
+) -> None:
+    """Protects the trigger's numbers: queued and in progress, active at the target already."""
+    keda = Keda(trigger="github-runner", scale_up_builders=99, **options)
+    pool = {"waiting_jobs": waiting, "busy": running, "running_jobs": running}
+    cold = [{**pool, "busy": 0}, {"at": 15.0, **pool, "busy": 0}]
+    assert desired(plans, keda, *cold)[-1] == wanted
+
+
+def test_github_runner_is_woken_at_the_target_only(plans: Any) -> None:
+    """Protects the difference to a list: there a length above the activation length wakes."""
+    pool = {"waiting_jobs": 4}
+    assert desired(plans, Keda(list_length=5), pool) == [1]
+    assert desired(plans, Keda(list_length=5, trigger="github-runner"), pool) == [0]
+    with pytest.raises(ValueError, match=r"^activation_length: found 2; the trigger github-runner"):
+        Keda(trigger="github-runner", activation_length=2)
