@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.core.commands import (
@@ -99,6 +100,12 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "takes no jobs": (
         (BuilderJoined(0.0, Builder(id="one", pool="p", index=0, takes_jobs=False)), NO_COMMANDS),
         DISPATCHED,
+    ),
+    r"whose uses \(1\) are all taken": (
+        (BuilderJoined(0.0, msgspec.structs.replace(ONE, uses=1)), NO_COMMANDS),
+        DISPATCHED,
+        (DONE_A, [END_A]),
+        (JobsSubmitted(11.0, (B,)), [StartJob(B, 1, "one", 0)]),
     ),
     "is not present": (DISPATCHED,),
     "is draining": (JOINED, (DrainRequested(0.0, "o*"), NO_COMMANDS), DISPATCHED),
