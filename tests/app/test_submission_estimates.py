@@ -29,6 +29,9 @@ ELASTIC: dict[str, Any] = {
 }
 
 
+ALGORITHMS = ["taskcluster", "keda", "gitlab", "arc"]
+
+
 class Asked:
     """An client of this farm."""
 
@@ -39,12 +42,15 @@ class Asked:
         self.status = built.operator.status
 
 
-@pytest.mark.parametrize("algorithm", ["taskcluster", "keda", "gitlab", "arc"])
-def test_the_estimate_equals_the_actual_dispatch(algorithm: str):
-    """Builders that boot, and those that the provisioner will request, are counted."""
+SIZED = [{"provisioner": {"algorithm": name, "max": 3}} for name in ALGORITHMS]
+USED_UP = [{"builders": 2, "provisioner": None, "idle_timeout": None}, SIZED[0], SIZED[-1]]
+
+
+@pytest.mark.parametrize("kind", [*SIZED, *(kind | {"uses": 1} for kind in USED_UP)])
+def test_the_estimate_equals_the_actual_dispatch(kind: dict[str, Any]):
+    """Builders that boot, those that the provisioner will request, and successors are counted."""
     [pool] = ELASTIC["pools"]
-    sized = pool | {"provisioner": {"algorithm": algorithm, "max": 3}}
-    scenario = ELASTIC | {"pools": [sized]}
+    scenario = ELASTIC | {"pools": [pool | kind]}
     built = farm.testing.VirtualFarm(scenario)
     client: Any = Asked(built, scenario)
     built.submit(*(Job(id=f"early-{n}", service_time=200.0) for n in range(2)))
