@@ -59,6 +59,15 @@ GROWING: dict[str, Any] = {
             "platform": {"processor": "amd64"},
             "provisioner": {"algorithm": "buildkite", "max": 2},
         },
+        {
+            "name": "runners",
+            "platform": {"processor": "amd64"},
+            "slots": 3,
+            "uses": 2,
+            "boot_time": "40s",
+            "shutdown_time": "1s",
+            "provisioner": {"algorithm": "arc", "max": 3},
+        },
         {  # more than one plan may start
             "name": "crowd",
             "platform": {"processor": "arm64"},

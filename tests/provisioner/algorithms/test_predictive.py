@@ -28,7 +28,7 @@ def test_on_the_second_day_builders_precede_the_jobs() -> None:
 
 
 def test_jobs_on_builders_that_are_used_up_are_learned() -> None:
-    """They are demand like others, but need no further builder: 20 learned, 15 running, 5 wanted."""
+    """They are demand, but need no further builder: of 20 learned 15 run, so 5 are wanted."""
     algorithm = Predictive(max=50, step=3600, ahead=0, interval=3600)
     memory = algorithm.start()
     for hour, jobs in [(9, 20), (10, 0), (33, 15)]:
