@@ -124,7 +124,7 @@ def test_an_idle_builder_with_uses_left_times_out(ledger):
     assert farm.ring(60.0) == ["retire p-2"]
 
 
-def test_a_provisioner_sees_no_capacity_in_a_used_builder(ledger):
+def test_a_used_builder_is_draining_to_a_provisioner(ledger):
     """It is draining, its job will free no slot, and it is one of those that ``max`` counts."""
     spec = ephemeral(builders=0, provisioned=True, max=2)
     farm = ledger(pools=[spec])

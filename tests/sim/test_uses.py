@@ -46,7 +46,7 @@ def test_thousands_of_builders_may_be_used_up_at_one_instant(story, pool, jobs):
 
 @pytest.mark.parametrize(("slots", "uses", "most"), [(4, 1, 1), (4, 3, 3), (2, 3, 2)])
 def test_a_builder_has_no_more_slots_than_uses(slots, uses, most):
-    """A slot that could never be used would count as capacity for algorithms and estimates."""
+    """A slot that could never be used would count as free for algorithms and estimates."""
     pool = {"name": "p", "builders": 1, "slots": slots, "uses": uses}
     load = [{"arrivals": {"every": "1s", "count": 6, "service_time": "1m"}}]
     run = farm.simulate({"pools": [pool], "workload": load})
