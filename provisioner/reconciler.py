@@ -14,7 +14,7 @@ and adopts what exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -156,7 +156,7 @@ def reconcile(
         keeping = msgspec.structs.replace(keeping, failures=0, not_before=0.0, trouble="")
     late = sorted(requested.intersection(_too_late(report, patience)))
     requested.difference_update(late)
-    look = _Look(keeping, requested, joined, now)
+    look = _Look(keeping, requested, joined, now, late)
     if late:
         reason = f"did not join within {_allowed(report, patience):g}s"
         look.actions.extend(GiveUpBuilder(builder, reason) for builder in late)
@@ -226,8 +226,17 @@ def _too_late(report: PoolReport, patience: Patience) -> list[str]:
 class _Look:
     """One comparison of requested and joined builders with the existing instances."""
 
-    def __init__(self, keeping: Keeping, requested: set[str], joined: set[str], now: float) -> None:
+    def __init__(
+        self,
+        keeping: Keeping,
+        requested: set[str],
+        joined: set[str],
+        now: float,
+        late: Collection[str],
+    ) -> None:
         self.keeping = keeping
+        #: builders that are given up now
+        self.late = late
         self.requested = requested
         self.joined = joined
         self.now = now
@@ -257,10 +266,11 @@ class _Look:
         since = self.keeping.unknown_since.get(instance.name, self.now)
         if not instance.running:
             self.actions.append(Remove(instance, "exited"))
-        elif instance.builder in self.keeping.observed:
-            self.actions.append(Remove(instance, "retired"))
-        elif instance.builder in self.keeping.requested:
+        elif instance.builder in self.late:
             self.actions.append(Remove(instance, "boot time-out"))
+        elif instance.builder in (*self.keeping.observed, *self.keeping.requested):
+            # one that was only requested may have come and gone since then
+            self.actions.append(Remove(instance, "retired"))
         elif self.now - since >= patience.orphan_time:
             self.actions.append(Remove(instance, "orphan"))
         else:

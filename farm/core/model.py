@@ -186,6 +186,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     takes_jobs: bool = True
     #: how much longer it boots than the others of its pool, farm seconds
     boot_delay: float = 0.0
+    #: how many attempts it takes in its life, then it is retired; None: any number
+    uses: int | None = None
     #: truth: how long after joining it is lost, farm seconds; None: it is not
     lifetime: float | None = None
     #: True: after each job the slot is cleaned and becomes free only at SlotCleaned

@@ -212,11 +212,14 @@ class Pool(Section):
     provisioner: ProvisionerSettings | None = None
     """An algorithm that sizes the pool."""
     boot_time: Duration = 0.0
-    """Time from request to joining (provisioned pools)."""
+    """Time from request to joining."""
     boot_delay: Distribution | None = None
     """Distribution of an addition to the boot time, drawn for each builder."""
     idle_timeout: Duration | None = None
     """A builder that is idle for this long is retired (provisioned pools); absent: never."""
+    uses: Annotated[Positive, Field(le=10**9)] | None = None
+    """Attempts that a builder takes in its life, failed ones included; then it is retired. 1: a new
+    builder for each job, as ephemeral runners; absent: any number."""
     inter_job_time: Duration = 0.0
     """Cleaning time of a slot after each job."""
     shutdown_time: Duration = 0.0

@@ -66,15 +66,18 @@ def _jobs_made(source: Source, horizon: float) -> float:
 
 
 class LivesAtOneInstant:
-    """Counts builders that come and go at one instant, to ensure that farm time advances."""
+    """Counts builders that come and go at one instant, to ensure that a run advances."""
 
     def __init__(self) -> None:
-        self._at, self._gone, self._most = -1.0, 0, 0
+        self._now, self._gone, self._most = (-1.0, 0), 0, 0
 
-    def gone(self, at: float, there: int) -> None:
-        """Count a builder that has gone; RunError when there were too many at this instant."""
-        if at != self._at:
-            self._at, self._gone = at, 0
+    def gone(self, at: float, there: int, jobs: int) -> None:
+        """Count a builder that has gone; RunError when there were too many at this instant.
+
+        ``jobs``: those that have not ended. While they become fewer, the run advances.
+        """
+        if (at, jobs) != self._now:
+            self._now, self._gone = (at, jobs), 0
         self._gone += 1
         self._most = max(self._most, there)
         if self._gone > LIVES_ALLOWED + LIVES_AT_ONCE * self._most:

@@ -259,7 +259,7 @@ class SimulatedWorld:
         """Receive an event from a builder, of this instant."""
         self._at_once.append(event)
         if type(event) is BuilderLost or type(event) is BuilderRetired:
-            self._lives.gone(event.at, len(self._played))
+            self._lives.gone(event.at, len(self._played), len(self._open_jobs))
             del self._played[event.builder]
 
     def _ring(self, at: float) -> None:

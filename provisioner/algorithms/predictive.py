@@ -39,7 +39,9 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
         learned = learned + rate * (mean - learned)        (the first time: mean)
         wanted  = max(running + waiting, headroom * the most learned from now until ahead)
 
-    A part without history requires no builders, so the first period is scaled by demand alone.
+    Jobs on draining builders, such as those that run the last jobs of their ``uses``, are learned
+    too; they have their builders, so what is learned requires that many fewer. A part without
+    history requires no builders, so the first period is scaled by demand alone.
     ``ahead`` should be the boot time at least. Only idle builders are stopped. ``min`` stay.
     """
 
@@ -61,9 +63,10 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
     def plan(self, snapshot: PoolSnapshot, memory: Curve) -> tuple[ScalingPlan, Curve]:
         """Learn from the present, and plan for it and what is ahead."""
         demand = snapshot.waiting_jobs + snapshot.running_jobs
-        memory = self._learned(memory, self._part(snapshot.at), demand)
+        draining = snapshot.draining_jobs
+        memory = self._learned(memory, self._part(snapshot.at), demand + draining)
         forecast = self._forecast(memory, snapshot.at)
-        wanted = builders_for(max(float(demand), self.headroom * forecast), snapshot)
+        wanted = builders_for(max(float(demand), self.headroom * forecast - draining), snapshot)
         why = f"{demand} jobs, {forecast:.1f} expected"
         return self.towards(snapshot, wanted, why, stop="idle"), memory
 

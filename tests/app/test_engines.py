@@ -67,6 +67,15 @@ GROWING: dict[str, Any] = {
                 ],
             },
         },
+        {
+            "name": "runners",
+            "platform": {"processor": "amd64"},
+            "slots": 3,
+            "uses": 2,
+            "boot_time": "40s",
+            "shutdown_time": "1s",
+            "provisioner": {"algorithm": "arc", "max": 3},
+        },
         {  # more than one plan may start
             "name": "crowd",
             "platform": {"processor": "arm64"},

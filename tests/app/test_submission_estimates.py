@@ -29,6 +29,9 @@ ELASTIC: dict[str, Any] = {
 }
 
 
+ALGORITHMS = ["taskcluster", "keda", "gitlab", "arc"]
+
+
 class Asked:
     """An client of this farm."""
 
@@ -39,12 +42,21 @@ class Asked:
         self.status = built.operator.status
 
 
-@pytest.mark.parametrize("algorithm", ["taskcluster", "keda", "gitlab", "arc"])
-def test_the_estimate_equals_the_actual_dispatch(algorithm: str):
-    """Builders that boot, and those that the provisioner will request, are counted."""
+SIZED = [{"provisioner": {"algorithm": name, "max": 3}} for name in ALGORITHMS]
+FIXED: dict[str, Any] = {"provisioner": None, "idle_timeout": None}
+USED_UP = [
+    {"uses": 1, "builders": 2, **FIXED},
+    {"uses": 2, "builders": 1, **FIXED},  # one use is left when the others arrive
+    {"uses": 1, **SIZED[0]},
+    {"uses": 1, **SIZED[-1]},
+]
+
+
+@pytest.mark.parametrize("kind", [*SIZED, *USED_UP])
+def test_the_estimate_equals_the_actual_dispatch(kind: dict[str, Any]):
+    """Builders that boot, those that the provisioner will request, and successors are counted."""
     [pool] = ELASTIC["pools"]
-    sized = pool | {"provisioner": {"algorithm": algorithm, "max": 3}}
-    scenario = ELASTIC | {"pools": [sized]}
+    scenario = ELASTIC | {"pools": [pool | kind]}
     built = farm.testing.VirtualFarm(scenario)
     client: Any = Asked(built, scenario)
     built.submit(*(Job(id=f"early-{n}", service_time=200.0) for n in range(2)))

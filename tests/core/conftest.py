@@ -247,6 +247,8 @@ def check(scheduler: Scheduler) -> None:
         assert not any(s.running is not None and s.cleaning for s in slots)
         assert (builder.rank is not None) == _has_room(builder)
         assert not (builder.accepts and (builder.draining or builder.retired))
+        assert builder.used <= (builder.builder.uses or builder.used)
+        assert not builder.used_up or (builder.retiring and builder.busy + builder.retired > 0)
     for state in jobs.values():
         assert state.slot is None or state.slot.running is state
         assert (state.slot is None) == (state.status in (JobStatus.WAITING, JobStatus.ARRIVING))

@@ -90,6 +90,20 @@ def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_li
     assert farm.ends[1].builder != "linux-1"
 
 
+def test_each_job_has_a_builder_of_its_own(farm, jobs_like):
+    """With one use builders retire in order, and others join, boot and take the next jobs."""
+    jobs = jobs_like(12, service_time=10.0)
+    pool = {"uses": 1, "boot_time": 20.0, "shutdown_time": 5.0}
+    farm.run(jobs, builders=3, speed=100.0, pool=pool)
+    farm.assert_each_job_ended_once(jobs)
+    farm.assert_replayable()
+    assert len({end.builder for end in farm.ends}) == len(jobs)
+    assert len(farm.events(events.BuilderRetired)) >= len(jobs) - 3
+    assert not farm.events(events.BuilderLost)
+    # four rounds of boot and work, and three of leaving
+    assert max(end.finished_at for end in farm.ends) >= 4 * (20.0 + 10.0) + 3 * 5.0
+
+
 def test_a_killed_host_loses_no_job(farm, jobs_like):
     """After SIGKILL its jobs run elsewhere and each ends exactly once."""
     jobs = jobs_like(60, service_time=240.0, every=2.0)

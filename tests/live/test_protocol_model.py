@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 import redis
 from hypothesis import HealthCheck, Phase, settings
@@ -36,7 +37,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer
-from tests.fixtures.stepwise_farm import Clock, Host, Leader
+from tests.fixtures.stepwise_farm import POOLS, Clock, Host, Leader
 
 pytestmark = pytest.mark.live
 
@@ -69,12 +70,21 @@ class Protocol(RuleBasedStateMachine):
         self.submitted: list[str] = []
         #: how often each attempt was begun, on any host
         self.begun: Counter[tuple[str, int]] = Counter()
+        #: how many attempts each builder began, and may begin
+        self.used: Counter[str] = Counter()
+        self.pools, self.uses = POOLS, MOST_JOBS * ENOUGH
         self.ends: dict[bytes, bytes] = {}
 
-    @initialize()
-    def comes_up(self) -> None:
-        self.leader = Leader(self.url, self.keys, self.clock)
+    @initialize(uses=st.sampled_from([None, None, 1, 3]))
+    def comes_up(self, uses: int | None = None) -> None:
+        if uses is not None:
+            self.uses = uses
+            self.pools = tuple(msgspec.structs.replace(pool, uses=uses) for pool in POOLS)
+        self.leader = self._new_leader()
         self.host_comes()
+
+    def _new_leader(self) -> Leader:
+        return Leader(self.url, self.keys, self.clock, self.pools)
 
     # --- submitters ---------------------------------------------------------------------------
 
@@ -144,7 +154,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.leader is None)
     @rule()
     def successor_takes_over(self) -> None:
-        self.leader = Leader(self.url, self.keys, self.clock)
+        self.leader = self._new_leader()
 
     @precondition(lambda self: self.leader is None)
     @rule()
@@ -177,7 +187,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: len(self.hosts) < 3)
     @rule()
     def host_comes(self) -> None:
-        self.hosts.append(Host(self.url, self.keys, self.begun))
+        self.hosts.append(Host(self.url, self.keys, self.begun, self.used))
 
     @precondition(lambda self: self.hosts)
     @rule(data=st.data())
@@ -237,6 +247,10 @@ class Protocol(RuleBasedStateMachine):
     def no_attempt_is_begun_twice(self) -> None:
         assert max(self.begun.values(), default=1) == 1
 
+    @invariant()
+    def no_builder_exceeds_its_uses(self) -> None:
+        assert max(self.used.values(), default=0) <= self.uses
+
     def teardown(self) -> None:
         try:
             self._let_it_end()
@@ -248,7 +262,7 @@ class Protocol(RuleBasedStateMachine):
             self.client.close()
 
     def _pass_a_calm_second(self) -> None:
-        self.leader = self.leader or Leader(self.url, self.keys, self.clock)
+        self.leader = self.leader or self._new_leader()
         if not self.hosts:
             self.host_comes()
         self.time_passes(1.0)
@@ -267,6 +281,7 @@ class Protocol(RuleBasedStateMachine):
                 break
             self._pass_a_calm_second()
         self.no_attempt_is_begun_twice()
+        self.no_builder_exceeds_its_uses()
         outcomes = {name.decode(): json.loads(end)["outcome"] for name, end in self.ends.items()}
         assert outcomes == dict.fromkeys(self.submitted, "succeeded")
 

@@ -87,6 +87,23 @@ def test_taskcluster_asks_for_about_the_same_builders_in_both_worlds(tmp_path):
     assert seen == kinds(tmp_path / "simulated/events.jsonl")
 
 
+@pytest.mark.live
+@pytest.mark.timed
+def test_ephemeral_runners_boot_for_each_job_in_both_worlds(tmp_path):
+    """The packaged example: as many builders as jobs, and the boot in every wait."""
+    example = Path(__file__).parents[2] / "examples/ephemeral-runners.yaml"
+    count = ("--set", "workload.0.arrivals.count=40")
+    live, simulated = (
+        run(how, tmp_path, example.read_text(), *count) for how in ("run", "simulate")
+    )
+    for found in (live, simulated):
+        assert found["jobs"]["succeeded"] == found["builders"]["joined"] == 40
+        assert found["builders"]["lost"] == 0
+    assert 45.0 < simulated["waiting_time_s"]["mean"] < 46.0
+    means = [found["response_time_s"]["mean"] for found in (live, simulated)]
+    assert means[0] == pytest.approx(means[1], rel=0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.live
 def test_judged_failures_end_alike_in_both_worlds(tmp_path):

@@ -216,6 +216,14 @@ def test_a_builder_that_joins_ends_the_trouble():
     assert (keeping.failures, keeping.not_before, keeping.trouble) == (0, 0.0, "")
 
 
+def test_a_builder_that_came_and_went_between_two_looks_has_retired():
+    """With one use it may be gone before its joining was seen: that was no failed boot."""
+    keeping = look(Keeping(), report(requested={"a": 0}), [], 0)[0]
+    following, actions = look(keeping, report(), [box("a")], 1)
+    assert actions == ["remove c-a: retired"]
+    assert not following.failures
+
+
 def test_a_retired_builder_s_instance_is_removed_at_once():
     """Removed after use: it existed, and the scheduler released it."""
     keeping, _ = look(Keeping(), report(joined=["a"]), [box("a")], 0)

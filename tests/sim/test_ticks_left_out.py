@@ -88,6 +88,7 @@ def provisioned_pools(draw: st.DrawFn, name: str) -> PoolSpec:
         idle_timeout=draw(st.none() | st.sampled_from([0.0, 3.0, 20.0])),
         shutdown_time=draw(st.sampled_from([0.0, 2.0])),
         inter_job_time=draw(st.sampled_from([0.0, 1.0])),
+        uses=draw(st.sampled_from([None, 1, 2])),
         lifetime=None if lifetime is None else lambda n: lifetime * n,
     )
 

@@ -59,11 +59,11 @@ def test_large_is_not_too_large() -> None:
     """Many builders may go at one instant, if they existed together."""
     lives = LivesAtOneInstant()
     for there in range(50_000, 0, -1):
-        lives.gone(7.0, there)
+        lives.gone(7.0, there, 3)
     for _ in range(LIVES_AT_ONCE * 50_000 + LIVES_ALLOWED - 50_000):
-        lives.gone(7.0, 1)
+        lives.gone(7.0, 1, 3)
     with pytest.raises(RunError, match="time does not advance"):
-        lives.gone(7.0, 1)
+        lives.gone(7.0, 1, 3)
 
 
 def test_a_world_notices_that_time_stands_still() -> None:

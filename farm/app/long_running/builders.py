@@ -65,6 +65,8 @@ def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
         "state": record.condition,
         "busy": record.busy,
         "slots": builder.slots,
+        "used": record.used,
+        "uses": builder.uses,
         "speed": builder.speed,
         "joined_at_s": record.joined_at,
         "failures": record.failures,
@@ -79,7 +81,7 @@ def _remark(record: BuilderRecord) -> str:
     if record.failed:
         return f"taken out after {record.failures} failures in a row (use farm undrain)"
     if record.retiring and not record.retired:
-        return "retires when empty"
+        return "runs its last jobs" if record.used_up else "retires when empty"
     if record.failures:
         return f"{record.failures} failures in a row"
     return ""

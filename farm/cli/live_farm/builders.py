@@ -17,7 +17,7 @@ from farm.units import format_roughly
 
 COLUMNS = (
     *texts("builder", "pool", "state"),
-    *numbers("busy", "slots", "speed", "joined"),
+    *numbers("busy", "slots", "uses", "speed", "joined"),
     *folding("remark"),
 )
 
@@ -50,8 +50,10 @@ def builders(
     if as_json:
         print_json(*page)
         return
-    first_to_go = ("speed", "joined", "pool", "busy", "slots", "remark")
-    note(Listing(COLUMNS, map(_cells, page), first_to_go=first_to_go))
+    first_to_go = ("speed", "joined", "pool", "busy", "slots", "uses", "remark")
+    columns = [c for c in COLUMNS if c.name != "uses" or any(row.get("uses") for row in page)]
+    rows_shown = ([row[column.name] for column in columns] for row in map(_cells, page))
+    note(Listing(columns, rows_shown, first_to_go=first_to_go))
     if len(rows) > offset + len(page):
         options = {"--state": state, "--pool": pool, "--offset": offset + limit, "--limit": limit}
         more = [word for pair in options.items() if pair[1] is not None for word in map(str, pair)]
@@ -59,10 +61,11 @@ def builders(
         typer.echo(plain(f"more: {words}", 1000), err=True)
 
 
-def _cells(row: dict[str, Any]) -> list[Any]:
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the texts of a row, by column."""
     joined = row.get("joined_at_s")
-    numbers = [str(row[name]) if name in row else "" for name in ("busy", "slots", "speed")]
-    return [
-        row["builder"], row["pool"], coloured(row["state"]), *numbers,
-        "" if joined is None else format_roughly(joined), row["remark"],
-    ]  # fmt: skip
+    return {column.name: str(row.get(column.name, "")) for column in COLUMNS} | {
+        "state": coloured(row["state"]),
+        "uses": f"{row['used']}/{row['uses']}" if row.get("uses") else "",
+        "joined": "" if joined is None else format_roughly(joined),
+    }

@@ -148,7 +148,10 @@ class Dispatcher:
         pool.busy_slots += 1
         builder.busy = busy = builder.busy + 1
         builder.active_at = at
-        if busy < len(builder.slots):
+        builder.used = used = builder.used + 1
+        if used == builder.builder.uses:
+            self.drain(builder, at, commands)
+        elif busy < len(builder.slots):
             builder.group.free.offer(builder)
         else:
             builder.rank = None
@@ -222,7 +225,7 @@ class Dispatcher:
     def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
         """Offer the free slots of a builder that now takes jobs."""
         for slot in builder.slots:
-            if slot.running is None and not slot.cleaning:
+            if slot.running is None and not slot.cleaning and builder.accepts:
                 self.open_slot(slot, builder, at, commands)
 
     def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses

@@ -66,6 +66,7 @@ class PoolObserver:
     def _closer(self, snapshot: PoolSnapshot, lanes: list[Lane], at: float) -> PoolSnapshot:
         """Add the estimates: O(waiting + running jobs)."""
         scheduler, sample, ours = self._scheduler, self._sample, frozenset(lanes)
+        pool = scheduler.pool(self._spec.name)
         work, oldest_at = 0.0, at
         next_slot_time: float | None = 0.0 if snapshot.free_slots else None
         for state in scheduler.jobs.values():
@@ -74,7 +75,7 @@ class PoolObserver:
                 if state.leader is None and state.lane in ours:
                     work += scheduler.estimator.estimate(state.job, sample)
                     oldest_at = min(oldest_at, state.submitted_at)
-            elif slot.builder.builder.pool == self._spec.name and next_slot_time != 0.0:
+            elif next_slot_time != 0.0 and slot.builder.accepts and slot.builder.pool is pool:
                 began_at = at if state.began_at is None else state.began_at
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
                 left = max(0.0, began_at + expected - at)

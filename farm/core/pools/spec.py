@@ -47,6 +47,8 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
     starts: float = 0.0
     #: None: an idle builder stays
     idle_timeout: float | None = None
+    #: how many attempts a builder takes in its life, then it is retired; None: any number
+    uses: int | None = None
     #: service time = the job's ÷ speed
     speed: float = 1.0
     #: whether the n-th builder of the pool never takes a job after booting; None: no builder does
@@ -69,8 +71,9 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
 
     @property
     def loses(self) -> bool:
-        """Whether its builders may leave by themselves: idle or lost ones."""
-        return self.idle_timeout is not None or self.lifetime is not None or bool(self.lost_at)
+        """Whether its builders may leave by themselves: idle, used up or lost ones."""
+        leaving = (self.idle_timeout, self.uses, self.lifetime)
+        return bool(self.lost_at) or any(one is not None for one in leaving)
 
     def builder(self, number: int, index: int) -> Builder:
         """Return the pool's n-th builder (from 1), the farm's ``index``-th."""
@@ -84,6 +87,7 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
             slots=self.slots,
             cores=self.cores,
             speed=self.speed,
+            uses=self.uses,
             takes_jobs=not broken,
             boot_delay=0.0 if self.boot_delay is None else self.boot_delay(number),
             lifetime=None if self.lifetime is None else self.lifetime(number),

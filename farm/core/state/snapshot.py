@@ -152,7 +152,7 @@ def condition_of(state: BuilderState) -> BuilderCondition:
         return "stopping"
     if state.failed or not state.builder.takes_jobs:
         return "failed"
-    if state.draining:
+    if state.draining and not state.used_up:  # its last job is one like the others
         return "draining"
     if not state.busy:
         return "idle"

@@ -154,6 +154,8 @@ class BuilderLife(msgspec.Struct, eq=False):
     #: when it last took or finished a job, joined, or was undrained
     active_at: float
     draining: bool = False
+    #: attempts dispatched to it so far
+    used: int = 0
     #: to be retired when empty
     retiring: bool = False
     #: RetireBuilder was sent
@@ -171,6 +173,11 @@ class BuilderLife(msgspec.Struct, eq=False):
     def takes_jobs(self) -> bool:
         """Whether it takes jobs (it may still be full)."""
         return self.builder.takes_jobs and not (self.draining or self.retired or self.failed)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether it has taken as many attempts as it may: it is drained, and then retired."""
+        return self.used == self.builder.uses
 
 
 class BuilderState(BuilderLife, eq=False, kw_only=True):

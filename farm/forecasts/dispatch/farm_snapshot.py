@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from farm.core.model import Platform
-from farm.core.state.snapshot import FarmSnapshot, JobRecord
-from farm.core.state.working_state import BuilderLife, JobLife
+from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.core.state.working_state import BuilderState, JobLife
 from farm.core.state.working_state import JobStatus as Status
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobStatus, JobView
 
@@ -26,8 +26,9 @@ def view_of(snapshot: FarmSnapshot) -> FarmView:
     """Convert a snapshot.
 
     Waiting jobs have the estimate that the policy sorted by, running ones the expected run time on
-    their builder. A draining or failed builder counts as disabled. A follower adds no work; while
-    its leader is running, it is not in the view.
+    their builder. A draining or failed builder counts as disabled, one that runs the last jobs of
+    its ``uses`` does not: another takes its place. A follower adds no work; while its leader is
+    running, it is not in the view.
     """
     leads = [record for record in snapshot.running if record.leader is None]
     queue = list(_dispatch_order(snapshot))
@@ -56,15 +57,15 @@ def _dispatch_order(snapshot: FarmSnapshot) -> Iterator[JobRecord]:
     return chain.from_iterable(executions)
 
 
-def builder_view(life: BuilderLife) -> BuilderView:
+def builder_view(life: BuilderState | BuilderRecord) -> BuilderView:
     """Convert one builder."""
-    builder = life.builder
+    builder, last = life.builder, life.used_up and life.busy > 0
     return BuilderView(
         builder.id,
         builder.processors,
         builder.virtualized,
-        ok=life.takes_jobs,
-        slots=builder.slots,
+        ok=life.takes_jobs or last,
+        slots=life.busy if last else builder.slots,
     )
 
 

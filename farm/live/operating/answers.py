@@ -37,9 +37,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     builders: int = 0
     accepting: int = 0
     free: int = 0
+    #: those that have taken as many attempts as they may
+    used_up: int = 0
     #: requested builders of pools whose builders may run it
     booting: int = 0
-    #: whether a provisioner may ask for more of them; the estimate counts those that are there
+    #: whether a provisioner may ask for more of them, or others take the place of those with
+    #: ``uses``; the estimate counts those that are there
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
@@ -159,8 +162,9 @@ def _known_at_once(
         builders=len(able),
         accepting=sum(b.accepts for b in able),
         free=sum(b.accepts and b.busy < len(b.slots) for b in able),
+        used_up=sum(b.used_up for b in able),
         booting=sum(len(scheduler.pool(name).requested) for name in named),
-        may_grow=any(pools[name].provisioned for name in named),
+        may_grow=any(pools[name].provisioned or pools[name].uses for name in named),
         leader=None if state.leader is None else state.leader.job.id,
         path=state.path,
     )
@@ -197,6 +201,9 @@ def _why(job: Waiting, *, has_pool: bool) -> str:
             return "no pool of the farm has builders that could run it"
         return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
     if not job.accepting:
+        if job.used_up:
+            closed = f"closed, {job.used_up} of them because all their uses are taken"
+            return f"all {job.builders} builders that could run it are {closed}"
         return f"all {job.builders} builders that could run it are drained, failed or leaving"
     ahead = "1 job is ahead" if job.ahead == 1 else f"{job.ahead:,} jobs are ahead"
     first = ahead if job.ahead else "it is the next"

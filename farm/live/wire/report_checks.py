@@ -192,7 +192,7 @@ LIMITS: dict[str, Check] = {
     **dict.fromkeys(("id", "sender", "life", "pattern", "reply_to"), _id),
     **dict.fromkeys(("job", "builder"), _id_or_struct),
     **dict.fromkeys(("boot_delay", "boot_time", "lifetime", "expected_time"), _span),
-    **dict.fromkeys(("attempt", "Builder.cores"), _whole(1, MAX_LEVEL)),
+    **dict.fromkeys(("attempt", "Builder.cores", "Builder.uses"), _whole(1, MAX_LEVEL)),
     **dict.fromkeys(("desired", "start", "stop", "booting", "joined"), _whole(0, MAX_BUILDERS)),
     **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
     "Beat.done": _at_most(MAX_HELD, _part),

@@ -57,6 +57,8 @@ class AuditedBuilder(msgspec.Struct):
     draining: bool = False
     #: it is being retired: draining cannot be undone
     leaving: bool = False
+    #: attempts dispatched to it so far
+    used: int = 0
 
     def is_named(self, pattern: str) -> bool:
         """Return whether the shell pattern matches the builder's id."""
@@ -79,6 +81,8 @@ class AuditedBuilder(msgspec.Struct):
             return "which takes no jobs"
         if self.draining or self.leaving:
             return "which is draining"
+        if (uses := self.builder.uses) is not None and self.used >= uses:
+            return f"whose uses ({uses}) are all taken"
         if not self.builder.can_run(platform):
             return f"which cannot run {platform}"
         if not 0 <= slot < self.builder.slots:

@@ -43,9 +43,10 @@ class Auditor:
     """Observer that raises InvariantError at the first inconsistency, with the job's history.
 
     Slots: never over-filled, never assigned while being cleaned, only on builders that are
-    present, take jobs and can run the platform. Jobs: known, waiting when dispatched, attempts
-    numbered consecutively, ended exactly once, requeued only when an event voided the attempt,
-    never forgotten. Time: never backwards. Stale events (``Ignored``) change nothing.
+    present, take jobs, have uses left and can run the platform. Jobs: known, waiting when
+    dispatched, attempts numbered consecutively, ended exactly once, requeued only when an event
+    voided the attempt, never forgotten. Time: never backwards. Stale events (``Ignored``) change
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -180,6 +181,7 @@ class Auditor:
         if (why := builder.refuses(job.job.platform, command.slot)) is not None:
             self._fail(f"dispatched to {command.builder!r}, {why}", command.job.id)
         builder.slots[command.slot] = Occupant(command.job.id, command.attempt)
+        builder.used += 1
         job.place, job.builder, job.slot = "placed", command.builder, command.slot
         job.attempts = command.attempt
         self.waiting -= 1

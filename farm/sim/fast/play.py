@@ -218,7 +218,7 @@ def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
 def _goes_nowhere(farm: layout.Farm) -> bool:
     """Return whether builders come and go at one instant: the reference reports it, with advice."""
     gone = farm.builders["gone_at"] == farm.instants["now"][0]
-    return int(np.count_nonzero(gone)) > LIVES_ALLOWED
+    return int(np.count_nonzero(gone & (farm.builders["used"] == 0))) > LIVES_ALLOWED
 
 
 # --- the farm as arrays --------------------------------------------------------------------------
@@ -234,6 +234,7 @@ def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds, algorithms: Algorithm
         for name in ("slots", "speed", "boot_time", "inter_job_time", "shutdown_time"):
             row[name] = getattr(pool, name)
         row["provisioned"] = pool.provisioned
+        row["uses"] = pool.uses or 0
         row["kept_at"] = pool.builders
         row["group"] = kinds[pool.processors, pool.virtualized]
         row["law"] = -1 if pool.law is None else laws.index(pool.law)

@@ -202,7 +202,11 @@ class _Plan:
     def _builders_change(self) -> bool:
         """Return whether builders slow down, or come and go in a way that affects waiting jobs."""
         changing = any(
-            spec.law is not None or spec.provisioned or spec.lifetime is not None or spec.lost_at
+            spec.law is not None
+            or spec.provisioned
+            or spec.uses is not None
+            or spec.lifetime is not None
+            or spec.lost_at
             for spec in self.specs
         )
         # a fixed pool that has too few builders after some have gone gets successors
@@ -218,9 +222,10 @@ class _Plan:
                 yield request.builder
 
     def _may_go(self, builder: Builder) -> bool:
-        """Return whether it may be lost, or accepts no jobs and is replaced when it times out."""
+        """Return whether it may be lost or used up, or takes no jobs and is replaced in the end."""
         timed = any(s.name == builder.pool and s.idle_timeout is not None for s in self.specs)
-        return builder.lifetime is not None or (timed and not builder.takes_jobs)
+        ends = builder.lifetime is not None or builder.uses is not None
+        return ends or (timed and not builder.takes_jobs)
 
     def roll_queues(self) -> Floats:
         """Return the dispatch instants of the jobs of interest: a row per rollout."""

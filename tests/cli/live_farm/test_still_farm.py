@@ -150,6 +150,18 @@ def test_the_next_page_of_builders_has_the_same_filters(still: StillFarm):
     assert still.inbox() == []
 
 
+def test_uses_are_listed_where_builders_have_some(still: StillFarm):
+    """Taken and allowed; a farm whose builders stay has no such column."""
+    still.join("linux-1")
+    assert "uses" not in still.says("builders")
+    still.join("linux-2", uses=3, used=1)
+    heading, first, second, _ = (line.split() for line in still.says("builders").splitlines())
+    assert second[heading.index("uses")] == "1/3"
+    assert len(first) == len(second) - 1
+    rows = {row["builder"]: (row.get("used"), row.get("uses")) for row in still.rows("builders")}
+    assert rows == {"linux-1": (0, None), "linux-2": (1, 3), "linux-9": (None, None)}
+
+
 def test_the_priorities_of_several_jobs_are_changed_together(still: StillFarm):
     """Each job that has not ended is named once; with none left there is nothing to send."""
     still.wait("w1", "w2")

@@ -29,8 +29,8 @@ class Told:
     def __init__(self, estimator, **rules: Any) -> None:
         self.scheduler = Scheduler(SchedulingRules(**rules), estimator)
 
-    def join(self, name: str) -> None:
-        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",))
+    def join(self, name: str, uses: int | None = None) -> None:
+        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",), uses=uses)
         self.scheduler.handle(events.BuilderJoined(0.0, builder))
 
     def request(self, pool: str) -> None:
@@ -97,6 +97,16 @@ def test_builders_are_busy_or_accept_no_jobs(told: Told):
     assert told.of("c").why == "all 1 builders that could run it are busy, 1 job is ahead"
     told.scheduler.handle(events.DrainRequested(2.0, "*"))
     assert told.of("c").why == "all 1 builders that could run it are drained, failed or leaving"
+
+
+def test_builders_with_all_their_uses_taken(told: Told):
+    """They are not called drained: others take their place; the estimate expects them."""
+    told.join("linux-1", uses=1)
+    told.submit("a", "b")
+    found = told.of("b")
+    reason = "closed, 1 of them because all their uses are taken"
+    assert found.why == f"all 1 builders that could run it are {reason}"
+    assert found.dispatch_in_time is not None
 
 
 def test_a_job_that_is_served_by_anothers_execution(truth):

@@ -27,6 +27,16 @@ def test_on_the_second_day_builders_precede_the_jobs() -> None:
     assert wanted(algorithm, 2, rush)[7:12] == [0, 20, 20, 20, 0]
 
 
+def test_jobs_on_builders_that_are_used_up_are_learned() -> None:
+    """They are demand, but need no further builder: of 20 learned 15 run, so 5 are wanted."""
+    algorithm = Predictive(max=50, step=3600, ahead=0, interval=3600)
+    memory = algorithm.start()
+    for hour, jobs in [(9, 20), (10, 0), (33, 15)]:
+        snapshot = PoolSnapshot(pool="p", at=hour * 3600.0, draining=jobs, draining_jobs=jobs)
+        plan, memory = algorithm.plan(snapshot, memory)
+    assert plan.desired == 5
+
+
 def test_it_forgets_at_its_rate_and_adds_its_headroom() -> None:
     """After a quiet day half of what was learned is left (rate 0.5), times the headroom."""
     algorithm = Predictive(max=50, step=3600, ahead=0, interval=3600, headroom=1.5)

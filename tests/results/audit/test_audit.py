@@ -105,6 +105,12 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         (BuilderJoined(0.0, replace(ONE, cleans=True, claims=True)), NO_COMMANDS),
         DISPATCHED,
     ),
+    r"whose uses \(1\) are all taken": (
+        (BuilderJoined(0.0, replace(ONE, uses=1)), NO_COMMANDS),
+        DISPATCHED,
+        (DONE_A, [END_A]),
+        (JobsSubmitted(11.0, (B,)), [StartJob(B, 1, "one", 0)]),
+    ),
     "is not present": (DISPATCHED,),
     "is draining": (JOINED, (DrainRequested(0.0, "o*"), NO_COMMANDS), DISPATCHED),
     "which is not present": (JOINED, (BuilderLost(0.0, "one"), NO_COMMANDS), DISPATCHED),

@@ -81,6 +81,7 @@ def pools(draw: st.DrawFn) -> list[PoolSpec]:
                 "shutdown_time": draw(st.sampled_from([0.0, 2.0])),
                 "lifetime": None if lives is None else lifetimes((1000.0, *lives)),
                 "lost_at": draw(st.sampled_from([(), (), (1.0, 7.0), (5.0, 5.0, 9.5)])),
+                "uses": draw(st.sampled_from([None, None, 1, 1, 2, 5])),
             }
             if provisioned and comes_and_goes["idle_timeout"] is None:
                 broken = None  # otherwise it might stay forever in place of one that works

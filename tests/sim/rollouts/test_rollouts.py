@@ -78,6 +78,7 @@ POOLS = st.lists(
             "idle_timeout": st.sampled_from(["5s", "40s"]),
             "boot_time": st.sampled_from(["7s"]),
             "failure_rate": st.sampled_from([0.4]),
+            "uses": st.integers(1, 3),
         },
     ),
     min_size=1,

@@ -115,7 +115,10 @@ def dispatch(farm, lane, builder, slot):
     state.busy += 1
     farm.counts[0].busy += 1
     state.active_at = at
-    if state.busy < pool.slots:
+    state.used += 1
+    if state.used == pool.uses:
+        take_no_more(farm, builder)
+    elif state.busy < pool.slots:
         offer(farm, builder)
     else:
         take_out(farm.free, pool.group, builder)
@@ -129,6 +132,24 @@ def dispatch(farm, lane, builder, slot):
     else:
         ends_at = at + job.work / pool.speed
         put(farm.agenda, 0, slot_thing(farm, builder, slot), ends_at, code(FINISH, builder, slot))
+
+
+@compiled
+def take_no_more(farm, builder):
+    """Drain a builder, which may be empty."""
+    state = farm.builders[builder]
+    pool = farm.pools[state.pool]
+    if state.accepts:
+        take_out(farm.free, pool.group, builder)
+        pool.accepting -= 1
+        pool.idle_builders -= state.busy == 0
+    state.accepts = False
+    state.draining = True
+    running = state.busy - state.cleaning
+    pool.draining += 1
+    pool.running_jobs -= running
+    pool.draining_jobs += running
+    pool.cleaning_slots -= state.cleaning
 
 
 # --- idle time-outs (``farm.core.pools.idleness``) -----------------------------------------------

@@ -72,6 +72,8 @@ POOL = record(
     #: NaN: an idle builder stays
     idle_timeout=np.float64,
     provisioned=np.bool_,
+    #: attempts that a builder takes in its life; 0: any number
+    uses=np.int64,
     #: its fixed size, or its initial one
     kept_at=np.int64,
     # its builders (``farm.core.state.working_state.PoolCounts``)
@@ -140,6 +142,8 @@ BUILDER = record(
     busy=np.int32,
     cleaning=np.int32,
     active_at=np.float64,
+    #: attempts dispatched to it so far
+    used=np.int64,
     lifetime=np.float64,
     # contention: the clock of work done, and the load
     clock_at=np.float64,

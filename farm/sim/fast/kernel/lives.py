@@ -17,6 +17,7 @@ from farm.sim.fast.kernel.dispatching import (
     fill,
     first_timer,
     open_slot,
+    take_no_more,
     wait,
     watch_idleness,
 )
@@ -81,26 +82,15 @@ def joined(farm, builder):
         pool.accepting += 1
         pool.idle_builders += 1
         for slot in range(pool.slots):
-            open_slot(farm, builder, slot)
+            if state.accepts:
+                open_slot(farm, builder, slot)
     watch_idleness(farm, builder)
 
 
 @compiled
 def drain(farm, builder):
     """Drain a builder: it finishes its jobs, accepts no more, and then retires."""
-    state = farm.builders[builder]
-    pool = farm.pools[state.pool]
-    if state.accepts:
-        take_out(farm.free, pool.group, builder)
-        pool.accepting -= 1
-        pool.idle_builders -= state.busy == 0
-    state.accepts = False
-    state.draining = True
-    running = state.busy - state.cleaning
-    pool.draining += 1
-    pool.running_jobs -= running
-    pool.draining_jobs += running
-    pool.cleaning_slots -= state.cleaning
+    take_no_more(farm, builder)
     retire_if_empty(farm, builder)
 
 
