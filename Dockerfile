@@ -35,12 +35,15 @@ RUN find /app -type f -exec sed -i 's/\r$//' {} + \
  && chmod a+x /app/entrypoint.sh /app/bin/*
 
 FROM python:3.11-slim-bookworm
+LABEL org.opencontainers.image.title="Build farm emulator" \
+      org.opencontainers.image.description="Scheduler, provisioner and emulated builders of a build farm" \
+      org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 10001 farm \
  && useradd --uid 10001 --gid farm --create-home --home-dir /home/farm farm
 COPY --from=build /opt/farm /opt/farm
 COPY --from=build /app /app
 # where volumes are mounted that the service setup fills
-RUN mkdir /services /secrets /builder-secrets && chown farm:farm /services /secrets /builder-secrets
+RUN mkdir /services /secrets /builder-secrets /tls && chown farm:farm /services /secrets /builder-secrets /tls
 ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001

@@ -17,7 +17,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean
+.PHONY: help run test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean image
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -102,3 +102,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need …"
 	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $@
+
+# --- publishing ---------------------------------------------------------------------------------
+
+IMAGE ?= build-farm
+
+image: $(VENV)/.installed ## an image to publish (IMAGE=name), labelled and tagged, and its bill of materials in dist/
+	@PATH="$(CURDIR)/$(BIN):$$PATH" deploy/make-image $(IMAGE)

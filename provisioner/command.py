@@ -79,6 +79,11 @@ def provision(
     builder_redis: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_REDIS_URL")] = None,
     cpus: Annotated[float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01)] = 1.0,
     memory: Annotated[str, typer.Option(envvar="FARM_BUILDER_MEMORY")] = "512m",
+    log_driver: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_LOG_DRIVER")] = None,
+    log_options: Annotated[
+        list[str] | None,
+        typer.Option("--log-opt", metavar="KEY=VALUE", envvar="FARM_BUILDER_LOG_OPTIONS"),
+    ] = None,
     name: Annotated[str, typer.Option(envvar="FARM_NAME")] = "farm",
     docker_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_HOST")] = None,
     docker_write_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_WRITE_HOST")] = None,
@@ -109,6 +114,9 @@ def provision(
         builder_redis: process, docker: the server for hosts. Default: the same.
         cpus: docker: processors of a builder.
         memory: docker: memory of a builder, such as 512m.
+        log_driver: docker: the Engine's logging driver for builders, such as journald. Default: 1
+            MB of each, as long as it lives.
+        log_options: docker: an option of the logging driver; repeatable.
         name: docker, prepared: distinguishes the farms of one Engine.
         docker_host: docker, prepared: address of the Engine. Default: DOCKER_HOST.
         docker_write_host: prepared: address of the Engine for starts and stops, if different.
@@ -128,7 +136,15 @@ def provision(
     place = MetricsPlace(metrics_port, metrics_address, metrics_targets)
     theirs = with_password(builder_redis, "FARM_BUILDER_REDIS_PASSWORD")
     settings = _settings_of_hosts(theirs or redis, place)
-    options = ContainerOptions(image=image, network=network, cpus=cpus, memory=memory, farm=name)
+    options = ContainerOptions(
+        image=image,
+        network=network,
+        cpus=cpus,
+        memory=memory,
+        farm=name,
+        log_driver=log_driver,
+        log_options=_pairs(log_options or []),
+    )
     chosen: Backend = DryRun()
     if backend is BackendName.PREPARED:
         for address in (docker_host, docker_write_host):
@@ -166,6 +182,14 @@ def provision(
         )
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         serve(service, lease, stop)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    """Return options of the logging driver by name; raises InputError for one without a value."""
+    for text in texts:
+        if not text.partition("=")[2]:
+            raise InputError(f"--log-opt: found {text!r}; allowed: KEY=VALUE")
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
 
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:

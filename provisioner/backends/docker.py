@@ -22,7 +22,14 @@ from farm.core.model import Builder
 from farm.live.hosts.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
-from provisioner.backends.engine import engine_errors, first_line, is_conflict, is_gone, no_engine
+from provisioner.backends.engine import (
+    check_engine_version,
+    engine_errors,
+    first_line,
+    is_conflict,
+    is_gone,
+    no_engine,
+)
 from provisioner.backends.interface import Backend, BackendError
 from provisioner.reconciler import Instance, Remove
 
@@ -57,6 +64,9 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     pids: int = 256
     #: distinguishes the farms of one Engine
     farm: str = "farm"
+    #: where what they print goes: the Engine's logging driver; None: 1 MB, as long as they live
+    log_driver: str | None = None
+    log_options: dict[str, str] = {}
 
 
 class DockerBackend(Backend):
@@ -78,11 +88,15 @@ class DockerBackend(Backend):
         self._project = f"{options.farm}-builders"
 
     def check(self) -> None:
-        """Check that the Engine answers; raises InputError. The image may be missing for now."""
+        """Check that the Engine answers, and is not too old; raises InputError.
+
+        The image may be missing for now.
+        """
         try:
-            self._client.ping()
+            found = self._client.version()
         except self._errors as error:
             raise InputError(no_engine(error)) from None
+        check_engine_version(found)
         self._project = self._own_project() or self._project
         try:
             self._client.images.get(self._options.image)
@@ -205,8 +219,14 @@ class DockerBackend(Backend):
             "tmpfs": {"/tmp": "size=64m"},  # noqa: S108 - the container's own
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
-            "log_config": {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}},
+            "log_config": self._logging(),
         }
+
+    def _logging(self) -> dict[str, Any]:
+        driver = self._options.log_driver
+        if driver is None:
+            return {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}}
+        return {"type": driver, "config": self._options.log_options}
 
     def _network(self) -> dict[str, Any]:
         network = self._options.network

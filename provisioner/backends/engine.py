@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -9,6 +10,8 @@ from farm.core.errors import InputError
 
 #: real seconds that the Engine has to answer
 TIMEOUT = 30
+#: the oldest one that was tried, and the version of its API: others than Docker's have that, too
+OLDEST, OLDEST_API = "20.10", (1, 41)
 
 
 def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
@@ -35,6 +38,16 @@ def check_engine_address(host: str | None) -> None:
             f"--docker-host: found {host!r} ({first_line(error)}); allowed: tcp://HOST:PORT, "
             "unix:///PATH"
         ) from None
+
+
+def check_engine_version(found: Mapping[str, Any]) -> None:
+    """Raise InputError for an Engine that is too old, by its own account."""
+    api = str(found["ApiVersion"])
+    if tuple(map(int, api.split("."))) < OLDEST_API:
+        raise InputError(
+            f"Docker Engine: found version {found['Version']} (API {api}); needed: {OLDEST} "
+            f"(API {'.'.join(map(str, OLDEST_API))}) or newer"
+        )
 
 
 def _docker() -> Any:

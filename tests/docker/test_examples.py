@@ -39,7 +39,7 @@ class Stage(Composed):
         example = f"examples/{name}.yaml"
         self.environment |= {"FARM_SCENARIO": example, "FARM_LOAD": example}
         speed = ["--set", f"live.speed={SPEEDS[name]}"] if name in SPEEDS else []
-        command = ["farm-scheduler", example, *speed]
+        command = ["farm", "scheduler", example, *speed]
         self.override(scheduler={"command": command}, provisioner=SELINUX)
         self.compose("up", "-d", *SERVICES)
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,45 @@ from provisioner.backends.docker import ALIAS, FARM, ROLE
 ROOT = Path(__file__).parents[2]
 
 
+#: files that are added to docker-compose.yml
+OVERRIDES = ("deploy/remote.yml", "deploy/logs.yml")
+
+
 @pytest.fixture
 def compose() -> dict[str, Any]:
     """The compose file."""
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 
 
+@pytest.fixture
+def services(compose) -> dict[str, Any]:
+    """All services, with those that further files add."""
+    added = {
+        name: service
+        for file in OVERRIDES
+        for name, service in yaml.safe_load((ROOT / file).read_text())["services"].items()
+        if name not in compose["services"]
+    }
+    return compose["services"] | added
+
+
 def test_the_compose_file_is_valid_for_both_generations(compose):
     """docker-compose 1.29 knows no top-level name or include; old keys warn in the new one."""
     assert set(compose) <= {
-        "x-farm", "x-environment", "services", "networks", "volumes",
+        "x-farm", "x-environment", "x-health", "services", "networks", "volumes",
     }  # fmt: skip
     assert not any("develop" in service for service in compose["services"].values())
 
 
-def test_docker_compose_accepts_it():
+@pytest.mark.parametrize("more", [(), *((file,) for file in OVERRIDES), OVERRIDES])
+def test_docker_compose_accepts_it(more):
     """As far as the installed one can check it."""
     old = shutil.which("docker-compose")
     if old is None:
         pytest.skip("needs docker-compose on PATH")
-    run = subprocess.run([old, "config", "--quiet"], cwd=ROOT, capture_output=True, text=True)
+    files = [word for file in ("docker-compose.yml", *more) for word in ("-f", file)]
+    command = [old, *files, "config", "--quiet"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
 
 
@@ -52,10 +70,47 @@ def test_ports_are_published_on_loopback_only(compose):
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
-def test_every_service_is_limited_and_restarted(compose):
-    """A runaway service takes no more than its share; a dead one is restarted."""
+@pytest.mark.parametrize("file", OVERRIDES)
+def test_what_is_added_is_published_on_loopback_too(file):
+    """Unless an address is asked for."""
+    added = yaml.safe_load((ROOT / file).read_text())["services"].values()
+    ports = [port for service in added for port in service.get("ports", ())]
+    assert ports
+    assert all(re.match(r"127\.0\.0\.1:|\$\{\w+:-127\.0\.0\.1\}:", port) for port in ports)
+
+
+def test_no_registry_is_asked_for_the_image_that_is_built(compose):
+    """The first lines of the first `up` would be errors; a published image has to be asked for."""
     for name, service in compose["services"].items():
-        assert service["mem_limit"], name
+        if "build-farm" in service["image"]:
+            assert service["pull_policy"] == "${FARM_PULL_POLICY:-never}", name
+
+
+def test_every_service_that_stays_says_whether_it_is_well(compose):
+    """So `up` waits for what others need, and `ps` shows what is in trouble."""
+    silent = [name for name, one in compose["services"].items() if "healthcheck" not in one]
+    assert silent == ["setup", "ready"]
+
+
+def test_the_closing_word_comes_when_all_pages_can_be_opened(compose):
+    """It names the addresses that are published, and nothing waits for it."""
+    services = compose["services"]
+    ready = services["ready"]
+    published = {name for name, one in services.items() if "ports" in one}
+    assert published < set(ready["depends_on"])
+    assert {one["condition"] for one in ready["depends_on"].values()} == {"service_healthy"}
+    for name in published:
+        (port,) = services[name]["ports"]
+        host, _, inside = port.rpartition(":")
+        assert f"http://{host}" in ready["command"][-1], inside
+    assert not any("ready" in one.get("depends_on", ()) for one in services.values())
+
+
+def test_every_service_is_limited_and_restarted(services):
+    """A runaway service takes no more than its share; a dead one is restarted."""
+    for name, service in services.items():
+        for limit in ("mem_limit", "cpus", "pids_limit"):
+            assert service[limit], name
         # the provisioner restarts prepared ones when needed; setup ends by itself
         once = name in ("prepared", "setup")
         assert service["restart"] == ("no" if once else "unless-stopped"), name
@@ -141,28 +196,6 @@ def test_a_swarms_services_have_their_own_users_and_no_socket():
     assert int(hosts["stop_grace_period"][:-1]) > hosts["environment"]["FARM_DRAIN_TIME"]
 
 
-def test_passwords_are_made_once(tmp_path):
-    """At the first start, and kept at the next; the admin's can be given."""
-    text = (ROOT / "deploy/bin/farm-setup").read_text()
-    for place in ("app/services", "services", "secrets", "builder-secrets"):
-        (tmp_path / place).mkdir(parents=True)
-    places = r"(?<= )/(?=(app|services|secrets|builder-secrets)/)"
-    text = re.sub(places, f"{tmp_path}/", text).replace(" /secrets >", f" {tmp_path}/secrets >")
-
-    def made(**environment: str) -> dict[str, str]:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        subprocess.run(["sh", "-c", text], env={"PATH": path, **environment}, check=True)
-        return {file.name: file.read_text().strip() for file in (tmp_path / "secrets").iterdir()}
-
-    first = made()
-    assert min(map(len, first.values())) >= 24
-    assert made() == first
-    assert (tmp_path / "builder-secrets/farm-builder").read_text().strip() == first["farm-builder"]
-    given = made(FARM_REDIS_PASSWORD="my own")
-    assert {name for name in first if given[name] != first[name]} == {"farm-admin", "users.acl"}
-    assert given["farm-admin"] == "my own"
-
-
 def test_only_the_provisioner_or_a_proxy_has_the_socket(compose):
     """The socket means root on the machine; with the proxy, the provisioner does not have it."""
     holders = {
@@ -210,15 +243,14 @@ def test_the_proxy_starts_and_stops_only_what_the_names_match():
         assert re.search(rule, path) is None, path
 
 
-def test_farm_services_run_without_privileges(compose):
-    """Not root (except with the socket), read-only, no capabilities."""
-    unprivileged = ("scheduler", "provisioner", "builder", "load", "prepared")
-    for name in (*unprivileged, "provisioner-prepared"):
-        service = compose["services"][name]
+def test_all_services_run_without_privileges(services):
+    """Read-only, no capabilities, and not root (except with the socket)."""
+    for name, service in services.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
         assert "no-new-privileges:true" in service["security_opt"], name
-        assert ("user" in service) == (name == "provisioner"), name
+        root = service.get("user") == "0:0"
+        assert root == (name in ("provisioner", "engine-proxy")), name
 
 
 def test_the_image_is_plain_multi_stage_and_not_root():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import runpy
 import subprocess
 from collections.abc import Callable, Iterator
@@ -63,6 +64,22 @@ def test_every_file_belongs_to_a_way():
     assert {file for files in VARIANTS.values() for file in files} == {
         path.name for path in FOLDER.glob("*.yaml")
     }
+
+
+def test_the_page_changes_what_the_manifests_have():
+    """Its kustomization names our files, our image and our Secret: else nothing would change."""
+    page = (FOLDER.parents[1] / "docs/how-to/containers.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(resources:.*?)```", page, re.DOTALL)
+    shown = yaml.safe_load(text)
+    assert tuple(shown["resources"]) == VARIANTS["kubernetes"]
+    written = list(manifests(*shown["resources"]))
+    images = {image.partition(":")[0] for image in re.findall(r"'image': '([^']+)'", str(written))}
+    assert shown["images"][0]["name"] in images
+    secret = yaml.safe_load(shown["patches"][0]["patch"])
+    (ours,) = (one for one in written if one["kind"] == "Secret")
+    assert (secret["metadata"], list(secret["stringData"])) == (
+        ours["metadata"], list(ours["stringData"]),
+    )  # fmt: skip
 
 
 def test_the_cluster_would_accept_them(things):

@@ -17,7 +17,7 @@ from farm.core.commands import EndJob
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.results.run_directory import load_run
 from tests.fixtures.machines import Machine, machines
-from tests.fixtures.tls import TLS_ONLY, certificates
+from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls
 from tests.fixtures.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -44,7 +44,7 @@ class ThreeMachines:
         self.server = f"rediss://{head.address}:6380/0?ssl_ca_certs={head.folder}/ca.crt"
 
     def start(self, redis_server: Path) -> None:
-        """Start everything as docs/how-to/deployment.md says."""
+        """Start everything as docs/how-to/containers.md says."""
         head = self.head
         (head.folder / "farm.yaml").write_text(SCENARIO)
         users = head.run(f"{FARM} acl --quiet --aclfile --passwords secrets")
@@ -99,6 +99,7 @@ def farm(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[ThreeMachines]:
     """A running farm."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
+    needs_tls(server.binary)
     with machines(tmp_path, "head", "rack1", "rack2") as found:
         made = ThreeMachines(*found)
         certificates(tmp_path, tool("openssl"), f"IP:{made.head.address}")

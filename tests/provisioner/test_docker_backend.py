@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -56,13 +57,15 @@ class FakeEngine:
         self.boxes: dict[str, dict[str, Any]] = {}
         self.has_image = True
         self.is_away = False
+        self.number, self.api_version = "20.10.24", "1.41"
         self.closed = False
         self.containers = SimpleNamespace(list=self._list, create=self._create, get=self._get)
         self.images = SimpleNamespace(get=self._image)
         self.api = SimpleNamespace(create_endpoint_config=lambda **named: named)
 
-    def ping(self) -> None:
+    def version(self) -> dict[str, str]:
         self._answer()
+        return {"Version": self.number, "ApiVersion": self.api_version}
 
     def close(self) -> None:
         self.closed = True
@@ -164,6 +167,26 @@ def test_builders_share_a_name_on_a_separate_network(engine, backend):
         ((_, box),) = engine.boxes.items()
         assert "networking_config" not in box["how"]
         assert box["how"]["network"] == network
+
+
+def test_what_builders_print_goes_where_it_is_wanted(engine, backend):
+    """By default the Engine keeps a little of it; a logging driver keeps what its options say."""
+    backend.launch(PLAY)
+    ((_, box),) = engine.boxes.items()
+    assert box["how"]["log_config"]["config"] == {"max-size": "1m", "max-file": "1"}
+    engine.boxes.clear()
+    options = msgspec.structs.replace(OPTIONS, log_driver="journald", log_options={"tag": "t"})
+    DockerBackend(engine, SETTINGS, options).launch(PLAY)
+    ((_, box),) = engine.boxes.items()
+    assert box["how"]["log_config"] == {"type": "journald", "config": {"tag": "t"}}
+
+
+def test_an_engine_that_is_too_old_is_refused(engine, backend):
+    """With the version that was found and the one that is needed, before anything is started."""
+    backend.check()
+    engine.number, engine.api_version = "19.03.15", "1.40"
+    with pytest.raises(InputError, match=r"19\.03\.15 \(API 1\.40\); needed: 20\.10 .* newer"):
+        backend.check()
 
 
 def test_its_own_containers_are_found_again_and_only_those(engine, backend):

@@ -94,8 +94,8 @@ class FarmClient(JobReader):
         if value is None:
             raise NoFarmError(
                 f"no farm is running at {redacted(self.url)} under the prefix "
-                f"{self.keys.prefix!r}: start one with farm up SCENARIO, or name its server with "
-                "--redis URL and its prefix with FARM_PREFIX"
+                f"{self.keys.prefix!r}, or it is still starting: start one with farm up SCENARIO, "
+                "or name its server with --redis URL and its prefix with FARM_PREFIX"
             )
         return self._decoded(value, FarmStatus)
 

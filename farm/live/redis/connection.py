@@ -74,7 +74,9 @@ def check_server(client: Connection, url: str) -> None:
     except redis.exceptions.NoPermissionError as error:
         raise RefusedError(f"Redis at {shown}: this user may not do that ({error})") from None
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise ServerError(f"Redis at {shown} cannot be reached: {_first_line(error)}") from None
+        raise ServerError(
+            f"Redis at {shown} cannot be reached, or it is still starting: {_first_line(error)}"
+        ) from None
     except redis.RedisError as error:
         raise ServerError(f"Redis at {shown} cannot be used: {_first_line(error)}") from None
     version = str(info.get("redis_version", "0"))

@@ -105,7 +105,7 @@ def test_no_farm_and_no_server(says):
     assert "start one with farm up SCENARIO" in heard
     code, heard = says("submit", "--service-time", "1s", "--redis", _nowhere())
     assert code == 2
-    assert "cannot be reached" in heard
+    assert "cannot be reached, or it is still starting" in heard
 
 
 def _nowhere() -> str:
@@ -130,6 +130,7 @@ def test_a_wrong_password_is_reported_without_showing_it(says, tmp_path, locked_
     code, heard = says("status", "--redis", right)
     assert code == 2
     assert "no farm is running" in heard
+    assert "or it is still starting" in heard, "as after docker compose up"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_a_wrong_password_is_reported_without_showing_it(says, tmp_path, locked_
         (["kubernetes", "--deployment", "Builders_{pool}"], "small letters, digits and hyphens"),
         (["kubernetes", "--kubernetes-api", "k8s:6443"], "--kubernetes-api: found 'k8s:6443'"),
         (["prepared", "--docker-host", "ftp://x"], ""),
+        (["docker", "--log-opt", "tag"], "--log-opt: found 'tag'; allowed: KEY=VALUE"),
         (["swarm"], "'swarm' is not one of"),
     ],
 )

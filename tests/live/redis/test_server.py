@@ -69,8 +69,10 @@ def fails(url: str) -> str:
 
 
 def test_unusable_urls():
-    """Nothing there, not a Redis URL, a port that is no number: one clear message each."""
-    assert "cannot be reached" in fails(f"redis://:secret@127.0.0.1:{own_port()}/0")
+    """Nothing there (yet), not a Redis URL, a port that is no number: one clear message each."""
+    assert "cannot be reached, or it is still starting: Error" in fails(
+        f"redis://:secret@127.0.0.1:{own_port()}/0"
+    )
     assert "redis://[user:password@]host:port/db" in fails("http://:secret@127.0.0.1")
     assert "cannot be used" in fails("redis://127.0.0.1:port/0")
 

@@ -18,7 +18,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, choose_server
 from tests.fixtures.farm_up import Up
 from tests.fixtures.ports import own_port
-from tests.fixtures.tls import TLS_ONLY, certificates
+from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls
 from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
@@ -37,6 +37,7 @@ def place(folder: Path) -> Iterator[str]:
     """The URL of a server that speaks only TLS: ``rediss://:PASSWORD@HOST:PORT/0``."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
+    needs_tls(server.binary)
     port = own_port()
     process = subprocess.Popen(
         [str(server.binary), *TLS_ONLY, "--tls-port", str(port), "--bind", "127.0.0.1",
@@ -58,8 +59,7 @@ def place(folder: Path) -> Iterator[str]:
 def _until_up(client, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 30
     while True:
-        if process.poll() is not None:
-            pytest.skip("the server on this machine was built without TLS")
+        assert process.poll() is None
         try:
             client.ping()
         except redis.ConnectionError:
@@ -85,6 +85,15 @@ def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, 
     finally:
         up.farm("down", "--now")
     assert "secret" not in up.logs()
+
+
+def test_a_server_without_tls_is_named_where_a_test_is_skipped(tmp_path: Path):
+    """Some builds have none: that is no failure of the farm, and the reason says whose it is."""
+    server = tmp_path / "redis-server"
+    server.write_text("#!/bin/sh\necho Bad directive or wrong number of arguments; exit 1\n")
+    server.chmod(0o755)
+    with pytest.raises(pytest.skip.Exception, match=f"{server} was built without"):
+        needs_tls(server)
 
 
 def test_a_server_of_another_authority_is_refused(place: str):
