@@ -14,7 +14,7 @@ import pytest
 from tests.docker.conftest import ROOT
 from tests.fixtures.composed_farm import Composed
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FARM = [sys.executable, "-m", "farm.cli.main"]
 FEW = ["--set", "workload.0.arrivals.count=200"]

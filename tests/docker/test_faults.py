@@ -19,7 +19,7 @@ from tests.fixtures.composed_farm import Composed
 from tests.fixtures.docker_engine import Engine
 from tests.fixtures.wire import EngineWire
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: never joins
 SLEEPER = 'FROM {image}\nENTRYPOINT ["sh", "-c", "sleep 9999"]\n'
