@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("farm", "workers", "provisioner")
@@ -97,6 +101,21 @@ def test_dependencies_are_pinned():
     ]
     assert len(pinned) == len(set(pinned))
     assert sorted({normal(name) for name in asked} - set(pinned)) == []
+
+
+def test_pinned_versions_run_on_the_oldest_python():
+    """Python 3.11.2 is Debian 12's: a pin that needs 3.11.5 cannot be installed there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    needs = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        name, _, pinned = line.partition("==")
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found = metadata.metadata(name)
+            if found["Version"] == pinned:
+                needs[name] = found["Requires-Python"] or ""
+    assert needs, "nothing of it is installed"
+    assert {n: text for n, text in needs.items() if oldest not in SpecifierSet(text)} == {}
 
 
 def normal(requirement: str) -> str:

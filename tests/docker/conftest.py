@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,11 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.compose_generations import NEW, OLD, Compose, generations
-from tests.fixtures.composed_farm import Composed
+from tests.fixtures.composed_farm import IMAGE, Composed
 from tests.fixtures.docker_engine import Engine, OwnEngine
 
 ROOT = Path(__file__).parents[2]
 IN_CI = bool(os.environ.get("CI") or os.environ.get("FARM_CI"))
+
+#: farms of tests; the image has them beside the examples
+SCENARIOS = Path(__file__).parent / "scenarios"
+#: stands for the other project's recording, which may not be distributed: six tasks
+RECORDING = "gecko-t-t-linux-large.dat"
+TASKS = b"".join(struct.pack(">II", 1000 * number, 8000) for number in range(6))
 
 Farms = Callable[..., Composed]
 #: no two farms share a name, so that one's leftovers cannot affect the next
@@ -69,8 +76,10 @@ def oldest(composes: dict[int, Compose]) -> Compose:
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project as a clone would have it: only files known to git."""
+    """The project as a clone would have it, only files known to git; and the tests' scenarios."""
     folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(SCENARIOS, folder / "examples")
+    (folder / "examples" / RECORDING).write_bytes(TASKS)
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".venv"))
         return folder
@@ -87,8 +96,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def image(engine: Engine, newest: Compose, source: Path) -> str:
+    """The image of this source: of all farms but those that must build their own."""
+    Composed(engine, newest, source, f"farmimage{os.getpid()}").compose("build", timeout=800)
+    return IMAGE
+
+
 @pytest.fixture
-def farms(engine: Engine, source: Path) -> Iterator[Farms]:
+def farms(engine: Engine, source: Path, image: str) -> Iterator[Farms]:
     """Make farms that are not up yet; they are removed afterwards."""
     made: list[Composed] = []
 

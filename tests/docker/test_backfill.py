@@ -14,7 +14,7 @@ import pytest
 from tests.docker.conftest import ROOT
 from tests.fixtures.composed_farm import Composed
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FARM = [sys.executable, "-m", "farm.cli.main"]
 FEW = ["--set", "workload.0.arrivals.count=200"]
@@ -26,7 +26,7 @@ def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, t
     subprocess.run([*FARM, "simulate", mmc, "--quiet", "--out", run, *FEW], check=True)
     export = [*FARM, "export", run, "--format", "openmetrics", "-o", "-"]
     text = subprocess.run(export, check=True, capture_output=True, text=True).stdout
-    composed.compose("up", "-d", "--build", "prometheus", timeout=800)
+    composed.compose("up", "-d", "prometheus", timeout=800)
     composed.compose("exec", "-T", "prometheus", "sh", "-c", documented(), given=text)
     composed.until(lambda: jobs_of(composed, "piped") == 200, "seeing the run", timeout=180)
 

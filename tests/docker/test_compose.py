@@ -17,23 +17,11 @@ import pytest
 from tests.docker.conftest import Farms
 from tests.fixtures.compose_generations import NEW, OLD, Compose
 from tests.fixtures.composed_farm import Composed, Questions
+from tests.fixtures.docker_engine import Engine
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 JOBS = 60
-SCENARIO = """
-name: composed
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    slots: 2
-    provisioner: {algorithm: target-wait, objective: 30s, hold: 60s, min: 1, max: 3, interval: 10s}
-    contention: {slowdown: thesis}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-scheduling: {fair_share: [team], stickiness: [10s], retries: 3}
-live: {speed: 10}
-"""
 #: the largest mean error of the demo's dispatch estimates, farm seconds
 STATED_ERROR = 15 * 60
 #: words that no log has while all is well
@@ -62,9 +50,8 @@ def slice_of_a_trace() -> str:
     return text.getvalue()
 
 
-def test_a_trace_is_completed_whatever_fails(farms: Farms, newest: Compose, source: Path):
+def test_a_trace_is_completed_whatever_fails(farms: Farms, newest: Compose):
     """Up, a trace, growth, a builder and the scheduler killed, dashboards, shrinking, down."""
-    (source / "examples/composed.yaml").write_text(SCENARIO)
     image = f"build-farm:trace-{os.getpid()}"
     farm = farms(newest, FARM_SCENARIO="examples/composed.yaml", FARM_IMAGE=image)
     farm.compose("up", "-d", timeout=800)
@@ -202,7 +189,7 @@ def test_a_static_set_needs_no_socket(farms: Farms, oldest: Compose):
     """Profile static: builders without the provisioner; they run jobs too."""
     farm = farms(oldest)
     farm.compose(
-        "--profile", "static", "up", "-d", "--build", "--scale", "builder=2",
+        "--profile", "static", "up", "-d", "--scale", "builder=2",
         "redis", "scheduler", "builder", timeout=800,
     )  # fmt: skip
     farm.until(lambda: farm.status()["builders"].get("idle") == 2, "joining")
@@ -212,14 +199,11 @@ def test_a_static_set_needs_no_socket(farms: Farms, oldest: Compose):
     farm.until(lambda: farm.ended() == {"succeeded": 8}, "the end of all jobs")
 
 
-def test_the_image(farms: Farms, newest: Compose):
+def test_the_image(engine: Engine, image: str):
     """Not root, no build tools, a read-only file system is enough."""
-    farm = farms(newest)
-    farm.compose("build", timeout=800)
 
     def told(*command: str) -> str:
-        run = ("run", "--rm", "--read-only", "--network", "none", farm.environment["FARM_IMAGE"])
-        return farm.engine.docker(*run, *command)
+        return engine.docker("run", "--rm", "--read-only", "--network", "none", image, *command)
 
     assert "Usage: farm" in told("farm", "--help")
     assert "uid=10001" in told("id")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from farm.scenario import load_scenario
+from tests.docker.conftest import RECORDING
 from tests.fixtures.compose_generations import Compose
 from tests.fixtures.composed_farm import Composed
 from tests.fixtures.docker_engine import Engine
@@ -22,9 +22,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ELSEWHERE = {"demo", "fair-share-two-teams"}
 #: farm seconds in a real second, where nothing would end for minutes at the example's speed
 SPEEDS = {"taskcluster-manual": 20}
-#: stands for the other project's recording, which may not be distributed: six tasks
-RECORDING = "gecko-t-t-linux-large.dat"
-TASKS = b"".join(struct.pack(">II", 1000 * number, 8000) for number in range(6))
 #: what the page on deployment recommends to users of SELinux, for access to the socket
 SELINUX = {"security_opt": ["label=disable"]}
 SERVICES = ("scheduler", "provisioner", "load")
@@ -60,17 +57,14 @@ class Stage(Composed):
 
 
 @pytest.fixture(scope="module")
-def stage(engine: Engine, newest: Compose, source: Path) -> Iterator[Stage]:
-    """The server, up, and an image that contains the recording beside its examples."""
-    (source / "examples" / RECORDING).write_bytes(TASKS)
+def stage(engine: Engine, newest: Compose, source: Path, image: str) -> Iterator[Stage]:
+    """The server, up."""
     farm = Stage(engine, newest, source, f"farmexamples{os.getpid()}")
     try:
-        farm.compose("build", timeout=800)
         farm.compose("up", "-d", "redis")
         yield farm
     finally:
         farm.end()
-        (source / "examples" / RECORDING).unlink()
 
 
 @pytest.mark.parametrize("name", sorted({one.stem for one in EXAMPLES.glob("*.yaml")} - ELSEWHERE))

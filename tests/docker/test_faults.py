@@ -19,20 +19,8 @@ from tests.fixtures.composed_farm import Composed
 from tests.fixtures.docker_engine import Engine
 from tests.fixtures.wire import EngineWire
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
-SCENARIO = """
-name: faults
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    slots: 2
-    provisioner: {algorithm: target-wait, objective: 30s, hold: 60s, min: 1, max: 3, interval: 10s}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-scheduling: {retries: 0}
-live: {speed: 20}
-"""
 #: never joins
 SLEEPER = 'FROM {image}\nENTRYPOINT ["sh", "-c", "sleep 9999"]\n'
 
@@ -61,32 +49,34 @@ class Faulty(Composed):
 
 @pytest.fixture(scope="module")
 def faulty(
-    engine: Engine, newest: Compose, source: Path, tmp_path_factory: pytest.TempPathFactory
+    engine: Engine,
+    newest: Compose,
+    source: Path,
+    image: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Faulty]:
     """The farm, up."""
-    (source / "examples/faults.yaml").write_text(SCENARIO)
     wire = EngineWire(tmp_path_factory.mktemp("wire"), engine.socket)
     wire.mend()
     name = f"farmfaults{os.getpid()}"
-    image = f"build-farm:{name}"
+    builders_image = f"build-farm:{name}"
     farm = Faulty(
         engine, newest, source, name,
         FARM_SCENARIO="examples/faults.yaml",
-        FARM_BUILDER_IMAGE=image,
+        FARM_BUILDER_IMAGE=builders_image,
         FARM_BOOT_TIMEOUT="10",
         FARM_DOCKER_SOCKET=str(wire.folder),
         FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
     )  # fmt: skip
-    farm.engine_wire, farm.builders_image = wire, image
+    farm.engine_wire, farm.builders_image = wire, builders_image
     try:
-        farm.compose("build", timeout=800)
-        engine.docker("tag", farm.environment["FARM_IMAGE"], image)
+        engine.docker("tag", image, builders_image)
         farm.compose("up", "-d", "redis", "scheduler", "provisioner")
         yield farm
     finally:
         farm.end()
         wire.cut()
-        engine.docker("rmi", image)
+        engine.docker("rmi", builders_image)
 
 
 @pytest.fixture

@@ -13,19 +13,6 @@ from tests.fixtures.composed_farm import Composed
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 JOBS = 24
-SCENARIO = """
-name: prepared
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    slots: 2
-    idle_timeout: 20s
-    provisioner: {algorithm: taskcluster, min: 1, max: 3, interval: 5s}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-scheduling: {retries: 3}
-live: {speed: 10}
-"""
 PROFILE = ("--profile", "prepared")
 #: tries what the provisioner must not do, and what it may do; prints the answers
 ASK = """
@@ -58,11 +45,9 @@ print(json.dumps({{
 
 
 @pytest.fixture
-def farm(farms: Farms, newest: Compose, source) -> Composed:
+def farm(farms: Farms, newest: Compose) -> Composed:
     """A farm whose four builders are created and not started."""
-    (source / "examples/prepared.yaml").write_text(SCENARIO)
     found = farms(newest, FARM_SCENARIO="examples/prepared.yaml")
-    found.compose("build", timeout=800)
     found.compose(*PROFILE, "up", "--no-start", "--scale", "prepared=4", "prepared")
     return found
 

@@ -30,7 +30,7 @@ class Stepwise(Memoryless, frozen=True, kw_only=True):
 #: a replacement that is planned with more builders than the pool may have,
 #: a boot that fails, two losses (one drawn, one stated), idle time-outs, a busy builder that is
 #: drained by a plan, contention, cleaning, and a job that no builder can run; whatever does not
-#: follow at once from what was before is seconds away from it, and the live farm takes its time
+#: follow at once from what was before is 3 s away from it, half a second on the live farm
 SCENARIO = """
 name: everything
 seed: 24
@@ -38,12 +38,12 @@ allow_unrunnable: true
 pools:
   - name: cloud
     platform: {processor: amd64}
-    provisioner: {algorithm: "stepwise:Stepwise", max: 3, interval: 2s, sizes: {0: 0, 4: 2, 230: 1}}
+    provisioner: {algorithm: "stepwise:Stepwise", max: 3, interval: 6s, sizes: {0: 0, 6: 2, 228: 1}}
     slots: 2
     boot_time: 23s
     shutdown_time: 12s
     idle_timeout: 118s
-    inter_job_time: 12s
+    inter_job_time: 16s
     failure_rate: 0.4
     contention: {slowdown: [1, 1, 2]}
   - name: kept
@@ -52,17 +52,17 @@ pools:
     boot_time: 16s
     losses: {rate: 20/h, at: [119s]}
 workload:
-  - arrivals: {name: a, every: 0, count: 1, start: 53s, service_time: 60s, heavy: {probability: 1},
+  - arrivals: {name: a, every: 0, count: 1, start: 57s, service_time: 60s, heavy: {probability: 1},
                platform: {processor: amd64}}
-  - arrivals: {name: b, every: 0, count: 1, start: 67s, service_time: 112s, heavy: {probability: 1},
+  - arrivals: {name: b, every: 0, count: 1, start: 71s, service_time: 104s, heavy: {probability: 1},
                platform: {processor: amd64}}
-  - arrivals: {name: c, every: 0, count: 1, start: 81s, service_time: 124s,
+  - arrivals: {name: c, every: 0, count: 1, start: 85s, service_time: 73s,
                platform: {processor: arm64}}
-  - arrivals: {name: e, every: 0, count: 1, start: 103s, service_time: 111s,
+  - arrivals: {name: e, every: 0, count: 1, start: 101s, service_time: 70s,
                platform: {processor: amd64}}
   - arrivals: {name: odd, every: 0, count: 1, start: 249s, service_time: 50s,
                platform: {processor: s390x}}
-live: {speed: 3}
+live: {speed: 6}
 """
 #: times that are drawn or written down, and so the same in both worlds
 GIVEN_TIMES = ("service_time_s", "lifetime_s")

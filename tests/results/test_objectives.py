@@ -9,6 +9,7 @@ import pytest
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause, Job
+from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
 from farm.results.summary.objectives import Term, measure, parse_objective
@@ -121,3 +122,10 @@ def test_strict_and_weak_limits() -> None:
 def test_student_quantiles(p: float, freedom: int, value: float) -> None:
     """Against the printed tables."""
     assert student_quantile(p, freedom) == pytest.approx(value, abs=1e-4)
+
+
+def test_a_quantile_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of many settings asks for few, hundreds of times: 120 integrals each."""
+    first = student_quantile(0.9876, 7)
+    monkeypatch.setattr(significance, "_student_cdf", lambda *_: pytest.fail("computed again"))
+    assert student_quantile(0.9876, 7) == first

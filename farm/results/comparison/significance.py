@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -63,6 +64,7 @@ def welch_interval(one: Floats, other: Floats) -> Interval | None:
     return difference_of(one, other).interval("Welch")
 
 
+@lru_cache(maxsize=256)  # comparisons of as many replications ask for the same ones
 def student_quantile(p: float, freedom: float) -> float:
     """Return the p-quantile (p >= 0.5) of Student's t with these degrees of freedom.
 

@@ -79,7 +79,8 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
-    if loop.play_each(farm, _copy(farm), columns, orders, ends) != layout.PLAYED:
+    farms = by_attribute(farm), by_attribute(_copy(farm))
+    if loop.play_each(*farms, columns, orders, ends) != layout.PLAYED:
         raise InputError("found jobs that no builder can run; allowed: none")
     return ends
 

@@ -50,7 +50,7 @@ class Farm:
     def run(self) -> None:
         """Let a job of 100 s begin."""
         self.lead()
-        self.host = Host(self._url, self._keys, Counter())
+        self.host = Host(self._url, self._keys, Counter(), Counter())
         job = Job(id="a", service_time=100.0, declared_time=200.0, platform=Platform("amd64"))
         submit = FarmClient(self._url, self._keys.prefix)
         submit.submit([job])
