@@ -78,6 +78,8 @@ class EmulatedBuilder:
             self._progress = Progress(spec.law, self.speed)
         self._agenda = agenda
         self._report = report
+        #: by job: its finish, without contention
+        self._ends: dict[str, Entry] = {}
         #: the next finish under contention
         self._next: Entry | None = None
         #: it reports its load, by these limits
@@ -127,12 +129,11 @@ class EmulatedBuilder:
             self._finish_at(self._agenda.now + command.job.service_time / self.speed, command)
 
     def _finish_at(self, at: float, command: StartJob) -> None:
-        action = partial(self._finish, command)
-        self._agenda.put(at, FINISH, self.place + command.slot, action)
+        place, action = self.place + command.slot, partial(self._finish, command)
+        self._ends[command.job.id] = self._agenda.put(at, FINISH, place, action)
 
     def _finish(self, command: StartJob, _: float) -> None:
-        if self.attempts.get(command.job.id) is command:  # it was not stopped before its end
-            self._end(command, "failed" if command.job.fails else "succeeded")
+        self._end(command, "failed" if command.job.fails else "succeeded")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
         """An attempt is over: the slot is cleaned, if that has to be."""
@@ -141,6 +142,8 @@ class EmulatedBuilder:
         if rest_time is None:  # said before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
+        if (expected := self._ends.pop(job, None)) is not None:
+            expected.action = None
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         if self._limits is not None:
             self._report_load(self._limits)
@@ -249,8 +252,9 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
-        if self._next is not None:
-            self._next.action = None
+        for expected in (*self._ends.values(), self._next):
+            if expected is not None:
+                expected.action = None
 
     def resume(
         self,
