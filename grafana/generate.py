@@ -89,8 +89,9 @@ def panel(wanted: Json, kinds: Json) -> Json:
         defaults["mappings"] = [{"type": "value", "options": words}]
     if "max" in wanted:
         defaults["max"] = wanted["max"]
+    areas, zeros = made.pop("areas", {}), made.pop("zeros", {})
     if wanted.get("stacked"):
-        defaults["custom"] |= {"fillOpacity": 15, "stacking": {"group": "A", "mode": "normal"}}
+        defaults["custom"] |= areas
     at_the_end = kind in ("number", "names", "bars")
     targets = []
     for letter, (legend, expr) in zip("ABCDEFGH", queries(kind, wanted).items(), strict=False):
@@ -98,7 +99,8 @@ def panel(wanted: Json, kinds: Json) -> Json:
         target |= {"instant": at_the_end, "range": not at_the_end}
         target |= {"legendFormat": legend} if legend else {}
         targets.append(target | ({"format": "heatmap"} if kind == "heat" else {}))
-    field_config = {"defaults": defaults, "overrides": []}
+    left_out = zeros and (wanted.get("stacked") or wanted["unit"] in ("ops", "cpm"))
+    field_config = {"defaults": defaults, "overrides": [zeros] if left_out else []}
     texts = {"title": wanted[kind], "description": wanted["about"]}
     return {**made, **texts, "fieldConfig": field_config, "targets": targets}
 
@@ -115,11 +117,11 @@ def queries(kind: str, wanted: Json) -> dict[str, str]:
     metric = wanted.get("histogram")
     if metric is None:
         return wanted["queries"] if "queries" in wanted else {"": wanted["query"]}
+    name, farms = metric.split("{")
+    parts = (f"{name}_{part}{{{farms}[$__rate_interval]" for part in ("bucket", "sum", "count"))
     if kind == "heat":
-        return {"{{le}}": f"sum by (le) (increase({metric}_bucket{{@}}[$__rate_interval]))"}
-    buckets, total, count = (
-        f"(rate({metric}_{part}{{@}}[$__rate_interval]))" for part in ("bucket", "sum", "count")
-    )
+        return {"{{le}}": f"sum by (le) (increase({next(parts)}))"}
+    buckets, total, count = (f"(rate({part}))" for part in parts)
     found = {
         f"p{round(100 * q)}": f"histogram_quantile({q:g}, sum by (le) {buckets})"
         for q in wanted["quantiles"]

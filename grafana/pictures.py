@@ -1,6 +1,6 @@
 """Draw the dashboards: ``python grafana/pictures.py URL [MINUTES]``.
 
-Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (10), as Grafana
+Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (15), as Grafana
 would, and writes ``docs/figures/dashboard-NAME.svg``: not Grafana's own picture, but its data and
 places.
 """
@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,16 @@ HERE = Path(__file__).parent
 FIGURES = HERE.parent / "docs" / "figures"
 #: pixels of a cell of Grafana's grid, and points of a curve
 CELL, LINE, POINTS = 46, 30, 100
+#: pixels of a letter and of a line of a legend
+LETTER, ROW = 6, 14
 #: distinguishable without colour vision (Okabe and Ito)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#999999")
 NAMED = {"text": "#222222", "green": "#1b7a3d", "orange": "#b65c00", "red": "#c4162a"}
 
 Json = dict[str, Any]
 Named = list[tuple[str, list[tuple[float, float]]]]
+#: instant, and the two values between which a series is drawn
+Band = list[tuple[float, float, float]]
 
 
 class Prometheus:
@@ -40,7 +45,7 @@ class Prometheus:
         step = max(5.0, (self.end - self.start) / POINTS)
         # Grafana's interval for a source that is scraped every 5 s
         self._windows = {"$__rate_interval": max(step + 5, 20), "$__range": 60 * minutes}
-        self._step = step
+        self.step = step
 
     def ask(self, target: Json) -> Named:
         """Return the series of a target by their legends, without values that are no numbers."""
@@ -51,7 +56,7 @@ class Prometheus:
             expr = expr.replace(name, ".+")
         words: Json = {"query": expr, "time": self.end}
         if target["range"]:
-            words = {"query": expr, "start": self.start, "end": self.end, "step": self._step}
+            words = {"query": expr, "start": self.start, "end": self.end, "step": self.step}
         kind = "query_range" if target["range"] else "query"
         url = f"{self._url}/api/v1/{kind}?{urllib.parse.urlencode(words)}"
         with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the viewer's own
@@ -94,7 +99,11 @@ def number(value: float, unit: str) -> str:
         minutes = round(value / 60)
         return f"{minutes} min" if minutes < 180 else f"{minutes / 60:.1f} h"
     if unit == "bytes":
-        return f"{value / 2**20:.0f} MiB"
+        return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+    if unit == "currencyUSD":
+        return f"${value:,.2f}"
+    if unit == "s" and 0 < value < 1:
+        return f"{1000 * value:.3g} ms"
     suffix = {"s": " s", "ops": "/s", "cpm": "/min", "h": " h"}.get(unit, "")
     return f"{value:.3g}{suffix}"
 
@@ -152,45 +161,80 @@ def numbers(panel: Json, series: Named) -> Iterator[str]:
 
 
 def curves(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
-    """Yield a frame, the curves (one upon the other where they are stacked) and their names."""
+    """Yield a frame, the curves (or areas, one upon the other) and, below, all of their names."""
     width, height = size(panel)
     defaults = panel["fieldConfig"]["defaults"]
-    if "stacking" in defaults.get("custom", {}):
-        series = stacked(series)
-    top = defaults.get("max") or max(v for _, values in series for _, v in values) or 1.0
-    left, right, low, high = 60, width - 10, height - 44, 28
+    if panel["fieldConfig"]["overrides"]:  # series that are 0 all the time are left out
+        series = [(name, values) for name, values in series if any(v for _, v in values)]
+    areas = "stacking" in defaults["custom"]
+    bands = stacked(series, on_each_other=areas)
+    tops = (to for _, band in bands for _, _, to in band)
+    top = defaults.get("max") or max(tops, default=0.0) or 1.0
+    left, right, high = 60, width - 10, 28
+    names = list(wrapped([name for name, _ in series], right - left))
+    rows = names[-1][0] + 1 if names else 0
+    low = height - 24 - ROW * rows
     across = (right - left) / (prometheus.end - prometheus.start)
     for share in (0, 0.5, 1):
         y = low - share * (low - high)
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#e4e4e4"/>'
         label = number(share * top, defaults["unit"])
         yield text(left - 4, y + 4, label, text_anchor="end", fill="#666")
-    beside = left
-    for place, (name, values) in enumerate(series):
-        colour = COLOURS[place % len(COLOURS)]
-        places = (
-            (left + (at - prometheus.start) * across, low - min(v / top, 1.05) * (low - high))
-            for at, v in values
-        )
-        way = " ".join(f"{x:.0f},{y:.0f}" for x, y in places)
-        yield f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        if name and beside < width - 7 * len(name):
-            yield text(beside, height - 10, f"— {name}", fill=colour)
-            beside += 7 * len(name) + 28
+
+    def place(at: float, value: float) -> str:
+        x = left + (at - prometheus.start) * across
+        return f"{x:.0f},{low - min(value / top, 1.05) * (low - high):.0f}"
+
+    for (_, band), (row, x, name), colour in zip(bands, names, cycle(COLOURS), strict=False):
+        for part in unbroken(band, 1.5 * prometheus.step):
+            way = " ".join(place(at, to) for at, _, to in part)
+            if areas:
+                way += " " + " ".join(place(at, fro) for at, fro, _ in reversed(part))
+                yield f'<polygon points="{way}" fill="{colour}" fill-opacity="0.7"/>'
+            else:
+                way = f"{way} {way}" if len(part) == 1 else way  # a dot
+                yield (
+                    f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5" '
+                    'stroke-linecap="round"/>'
+                )
+        mark = "■" if areas else "—"
+        yield text(left + x, low + 30 + ROW * row, f"{mark} {name}" if name else "", fill=colour)
     minutes = (prometheus.end - prometheus.start) / 60
     yield text(left, low + 14, f"{minutes:.0f} min ago", fill="#666")
     yield text(right, low + 14, "now", text_anchor="end", fill="#666")
 
 
-def stacked(series: Named) -> Named:
-    """Return each series on top of those before it."""
+def stacked(series: Named, *, on_each_other: bool) -> list[tuple[str, Band]]:
+    """Return between which values each series is drawn: from 0, or on top of those before it."""
     below: dict[float, float] = {}
-    found: Named = []
+    found: list[tuple[str, Band]] = []
     for name, values in series:
-        for at, value in values:
-            below[at] = below.get(at, 0.0) + value
-        found.append((name, [(at, below[at]) for at, _ in values]))
+        band = [(at, below.get(at, 0.0), below.get(at, 0.0) + value) for at, value in values]
+        if on_each_other:
+            below.update((at, to) for at, _, to in band)
+        found.append((name, band))
     return found
+
+
+def unbroken(band: Band, longest: float) -> list[Band]:
+    """Return the parts of a band between which there is no data for longer than this (seconds)."""
+    parts: list[Band] = []
+    for point in band:
+        if not parts or point[0] - parts[-1][-1][0] > longest:
+            parts.append([])
+        parts[-1].append(point)
+    return parts
+
+
+def wrapped(names: list[str], width: float) -> Iterator[tuple[int, int, str]]:
+    """Yield the row of each name in a legend so wide, where it begins in the row, and the name."""
+    row = x = 0
+    for name in names:
+        room = LETTER * len(name) + 26
+        if x and x + room > width:
+            row, x = row + 1, 0
+        yield row, x, name
+        x += room
 
 
 def heat(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
@@ -203,7 +247,8 @@ def heat(panel: Json, series: Named, prometheus: Prometheus) -> Iterator[str]:
     most = max(v for _, values in rows for _, v in values) or 1.0
     for place, (name, values) in enumerate(rows):
         y = height - 30 - (place + 1) * rise
-        yield text(56, y + rise, name, text_anchor="end", fill="#666", font_size=9)
+        shown = name if name == "+Inf" else number(float(name), "s")
+        yield text(56, y + rise, shown, text_anchor="end", fill="#666", font_size=9)
         for at, total in values:
             count, before[at] = total - before.get(at, 0.0), total
             if count > 0:
@@ -232,7 +277,7 @@ def picture(board: Json, prometheus: Prometheus) -> str:
     return "\n".join([head, ground, *parts, "</svg>\n"])
 
 
-def main(url: str, minutes: str = "10") -> None:
+def main(url: str, minutes: str = "15") -> None:
     """Write a picture of each dashboard."""
     prometheus = Prometheus(url, float(minutes))
     for path in sorted((HERE / "dashboards").glob("*.json")):

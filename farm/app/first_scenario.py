@@ -12,14 +12,19 @@ from unicodedata import normalize
 
 from farm.core.errors import InputError, TraceError, file_access
 from farm.core.model import Job, Platform
+from farm.records import load_records
+from farm.records.bundle import is_bundle
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
 from farm.terminal.console import many
-from farm.workload.traces import read_records, trace_jobs
+from farm.twin.doctor import PlatformFigures, examine
+from farm.workload.traces import format_of, read_records, trace_jobs
 
 BUSY = 0.7
 """The share of its time that a pool of the size proposed is busy on average."""
+ENOUGH = 10
+"""Pairs of jobs from which the time between two jobs is taken."""
 
 
 def write_first_scenario(
@@ -40,7 +45,8 @@ def write_first_scenario(
         records = read_records(trace, None, options)
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
-        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields)
+        seen = _seen(trace, fields)
+        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields, seen)
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     return remarks
@@ -56,14 +62,32 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
         )
 
 
-def _fitting(jobs: Sequence[Job], path: str, fields: Mapping[str, str] | None) -> str:
+def _seen(trace: Path, fields: Mapping[str, str] | None) -> dict[str, PlatformFigures]:
+    """Return what a trace tells of the farm that ran it, by platform, if it says who ran when."""
+    if format_of(trace, None) not in ("bundle", "csv"):
+        return {}
+    try:
+        bundle = load_records([trace], None if is_bundle(trace) else "csv", fields)
+    except TraceError:  # the jobs were read: it does not say when they started
+        return {}
+    return {one.platform: one for one in examine(bundle, None, 0.0).platforms}
+
+
+def _fitting(
+    jobs: Sequence[Job],
+    path: str,
+    fields: Mapping[str, str] | None,
+    seen: Mapping[str, PlatformFigures],
+) -> str:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     span = max(max(arrivals) - min(arrivals), 1.0)
     work: dict[Platform, list[float]] = {}
     for job in jobs:
         work.setdefault(job.platform, []).append(job.service_time)
     pools = [
-        _pool(name, platform, times, span)
+        _pool(
+            name, platform, times, span, seen.get(platform.processor or "", seen.get(str(platform)))
+        )
         for name, (platform, times) in zip(_names(list(work)), work.items(), strict=True)
     ]
     columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
@@ -82,21 +106,44 @@ scheduling:
 """
 
 
-def _pool(name: str, platform: Platform, times: Sequence[float], span: float) -> str:
+def _pool(
+    name: str,
+    platform: Platform,
+    times: Sequence[float],
+    span: float,
+    seen: PlatformFigures | None,
+) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"
     seconds = sum(times)
-    builders = min(len(times), max(1, math.ceil(seconds / span / BUSY)))
+    builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1
+    why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
+    if seen is not None:
+        builders, slots, why = _recorded(seen)
+        if seen.turnaround.count >= ENOUGH and seen.turnaround.p50:
+            # a span that a person can read is near enough
+            span_between = readable_span(seen.turnaround.p50)
+            between = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
     return f"""  - name: {name}
     platform: {{processor: {processor}, virtualized: {virtualized}}}
-    slots: 1
-    builders: {builders}       # {readable_span(seconds)} of work: busy {BUSY:.0%} of the time
+    slots: {slots}
+    builders: {builders}       # {why}{between}
     # or sized by an algorithm, instead of builders:
     # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
     # boot_time: 1m
     # idle_timeout: 15m
     price: 1.0            # of a builder-hour
 """
+
+
+def _recorded(seen: PlatformFigures) -> tuple[int, int, str]:
+    """Return builders and slots as the trace shows them, and how jobs waited for these."""
+    waited = f"jobs waited {readable_span(seen.waits.mean)}, p95 {readable_span(seen.wait_p95)}"
+    if seen.runners and not seen.ephemeral:
+        slots = seen.runner_slots
+        builders = max(1, round(seen.slots_seen / slots))
+        return builders, slots, f"runners at once in the records, where {waited}"
+    return max(1, seen.busy_at_once), 1, f"jobs at once in the records, where {waited}"
 
 
 def _names(platforms: Sequence[Platform]) -> list[str]:

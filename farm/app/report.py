@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from farm.app.recorded.result import Result, compare, open_run
+from farm.app.records_page import page_of_records
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
+from farm.records.bundle import is_bundle, read_bundle
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import tidy
@@ -47,10 +49,11 @@ def report(
     out: str | Path,
     on_step: Callable[[str], object] = str,
 ) -> Path:
-    """Write a self-contained page on a run, on several runs, or on a sweep.
+    """Write a self-contained page on a run, several runs, a sweep, or a farm's records.
 
     Args:
-        what: results, run directories, or one sweep or its directory. The first run is the base.
+        what: results, run directories, one sweep or its directory, or one bundle of records. The
+            first run is the base.
         out: the file, whose name ends in .html.
         on_step: told what is done next, such as ``"drawing slots"``.
 
@@ -64,6 +67,12 @@ def report(
     check_output(path, [".html"], "out")
     if not what:
         raise InputError("report: found nothing to report; allowed: runs, or a sweep")
+    bundles = [Path(one) for one in what if isinstance(one, str | Path) and is_bundle(Path(one))]
+    if bundles and len(what) > 1:
+        raise InputError("report: found a bundle beside others; allowed: one bundle, or runs")
+    if bundles:
+        write_page(path, page_of_records(read_bundle(bundles[0])))
+        return path
     sweeps = [found for one in what if (found := _sweep_of(one)) is not None]
     if sweeps and len(what) > 1:
         raise InputError("report: found a sweep beside others; allowed: one sweep, or runs")

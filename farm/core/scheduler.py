@@ -72,7 +72,7 @@ class Scheduler:
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
-        self._unrunnable = UnrunnableJobs(self.canceller, self.builders, self.keeper, self._alarms)
+        self.unrunnable = UnrunnableJobs(self.canceller, self.keeper, self._alarms)
         self._learns = estimator.learns
         self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
@@ -358,12 +358,12 @@ class Scheduler:
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded, commands: list[Command]) -> None:
         """From now on, fail unrunnable jobs after each event that may make a job unrunnable."""
-        if self._unrunnable.watches:
+        if self.unrunnable.watches:
             raise StaleEventError
-        self._unrunnable.watches = True
+        self.unrunnable.watches = True
         for kind in self._handlers.keys() - _KEEP_RUNNABLE:
-            self._handlers[kind] = followed_by(self._handlers[kind], self._unrunnable.give_up)
-        self._unrunnable.give_up(event.at, commands)
+            self._handlers[kind] = followed_by(self._handlers[kind], self.unrunnable.give_up)
+        self.unrunnable.give_up(event.at, commands)
 
     # --- look-up ----------------------------------------------------------------------------
 

@@ -61,19 +61,34 @@ def _real_times(name: str, meaning: str) -> Metric:
 
 JOBS = _of(
     _counter("farm_jobs_submitted_total", "Jobs submitted, by platform.", "platform"),
-    _counter("farm_jobs_total", "Jobs that ended, by outcome.", "outcome"),
+    _counter(
+        "farm_jobs_total",
+        "Jobs that ended since the farm began, by outcome; a new scheduler continues the count.",
+        "outcome",
+    ),
     _counter("farm_jobs_dispatched_total", "Jobs given to a slot.", "platform"),
     _counter("farm_attempts_total", "Attempts that ended, by outcome.", "result"),
     _gauge("farm_queue_depth", "Waiting jobs.", "platform"),
+    _gauge(
+        "farm_jobs_unrunnable",
+        "Waiting jobs that no builder will run: none that could is there, boots or may be added.",
+        "platform",
+    ),
     _gauge(
         "farm_queue_oldest_wait_seconds",
         "How long the oldest waiting job has waited; 0 for an empty queue.",
         "platform",
     ),
     _gauge("farm_jobs_running", "Running jobs.", "pool"),
-    _times("farm_job_waiting_seconds", "Arrival to start, of jobs that ran to their end."),
-    _times("farm_job_service_seconds", "Start to finish, of jobs that ran to their end."),
-    _times("farm_job_response_seconds", "Arrival to finish, of jobs that ran to their end."),
+    _times(
+        "farm_job_waiting_seconds", "Arrival to start, of jobs that ran to their end.", "platform"
+    ),
+    _times(
+        "farm_job_service_seconds", "Start to finish, of jobs that ran to their end.", "platform"
+    ),
+    _times(
+        "farm_job_response_seconds", "Arrival to finish, of jobs that ran to their end.", "platform"
+    ),
     _times("farm_matrix_response_seconds", "Release of a matrix to the end of its last job."),
     _gauge(
         "farm_dispatch_estimate_seconds",
@@ -84,12 +99,19 @@ JOBS = _of(
     _times(
         "farm_dispatch_estimate_error_seconds",
         "How far dispatch came from its estimate at submission: later, or earlier.",
+        "platform",
         "direction",
     ),
 )
 
 BUILDERS = _of(
     _gauge("farm_builders", "Builders by state.", "pool", "state"),
+    _gauge(
+        "farm_pool_platform_info",
+        "Always 1: builders of the pool can run jobs of the platform.",
+        "pool",
+        "platform",
+    ),
     _gauge(
         "farm_builders_unplaced",
         "Requested builders that no host plays yet, or has room for.",
@@ -106,7 +128,9 @@ BUILDERS = _of(
     ),
     _times("farm_builder_boot_seconds", "Request of a builder to its joining.", "pool"),
     _counter(
-        "farm_builder_seconds_total", "Time that builders were there: what a farm costs.", "pool"
+        "farm_builder_seconds_total",
+        "Builder time, joining to leaving: 3600 s of it cost the price of a builder-hour.",
+        "pool",
     ),
     _gauge(
         "farm_contention_slowdown_ratio",

@@ -41,6 +41,8 @@ class FarmMetrics:
             so that rates see the first burst.
         in_steps: ``step`` is called repeatedly, so long work need not be done at
             once.
+        stays: of a long-running farm: how many jobs have ended is not known, nor shown, before
+            ``adopt``.
         monotonic: real seconds.
     """
 
@@ -52,6 +54,7 @@ class FarmMetrics:
         desired: Mapping[str, int] | None = None,
         pools: Iterable[PoolSpec] = (),
         in_steps: bool = False,
+        stays: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduler = scheduler
@@ -79,13 +82,20 @@ class FarmMetrics:
         series.begin("farm_server_losses_total")
         for pool in pools:
             self._tally.expect(pool)
+        if not stays:
+            self.adopt()
         self._readings: Readings = series.readings()
-        self.adopt()
 
-    def adopt(self) -> None:
-        """Get to know the builders that are there already (of a farm that continues)."""
+    def adopt(self, at: float = 0.0, ended: Mapping[str, int] = NONE) -> None:
+        """Get to know the farm as it is, before its first event here.
+
+        Args:
+            at: when it was taken over, farm time: until then others counted its builder time.
+            ended: how many jobs have ended before, by outcome.
+        """
+        self._tally.continue_from(ended)
         for state in self._scheduler.builders.values():
-            self._tally.adopt(state.builder, state.joined_at)
+            self._tally.adopt(state.builder, max(at, state.joined_at))
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Handle one event and its commands, as the driver's observer."""

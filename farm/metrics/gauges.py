@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from farm.core.dispatching.matching import Lane
+from farm.core.dispatching.matching import BuilderGroup, Lane
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import condition_of
 from farm.core.state.working_state import BuilderState, JobState
@@ -33,17 +33,32 @@ class Gauges:
         self._scheduler = scheduler
         self._pool = Bounded(NAMES)
         self._platform = Bounded(NAMES)
+        specs = scheduler.keeper.specs.items()
+        self._samples = [(name, spec.builder(1, 1)) for name, spec in specs]
+        #: (pool, platform) -> 1, and how many lanes were compared with the pools' specifications
+        self._serves: dict[Labels, float] = {}
+        self._compared = 0
         self._builders: Counter[Labels] = Counter()
         self._slots: Counter[Labels] = Counter()
         self._running: Counter[Labels] = Counter()
 
     def look(self) -> None:
         """Count queues, builders and slots."""
+        lanes = self._scheduler.dispatcher.matching.lanes
         depths: Counter[Labels] = Counter()
-        for lane in self._scheduler.dispatcher.matching.lanes:
-            depths[(self._platform(str(lane.platform)),)] += lane.waiting
+        for lane in lanes:
+            depths[(self._label(lane),)] += lane.waiting
+        unrunnable = Counter(dict.fromkeys(depths, 0))
+        for lane in self._scheduler.unrunnable.lanes():
+            unrunnable[(self._label(lane),)] += lane.waiting
         self._series.set("farm_queue_depth", _floats(depths))
+        self._series.set("farm_jobs_unrunnable", _floats(unrunnable))
+        for lane in lanes[self._compared :]:
+            able = (name for name, builder in self._samples if builder.can_run(lane.platform))
+            self._serves.update({(self._pool(name), self._label(lane)): 1.0 for name in able})
+        self._compared = len(lanes)
         self._count_builders()
+        self._series.set("farm_pool_platform_info", self._serves)
         self._series.set("farm_builders", _floats(self._builders))
         self._series.set("farm_slots", _floats(self._slots))
         self._series.set("farm_jobs_running", _floats(self._running))
@@ -79,13 +94,18 @@ class Gauges:
             self._builders[name, "booting"] += len(pool.requested)
         # many builders, but few that are not in the same state as another one
         alike = Counter(map(_state_of, self._scheduler.builders.values()))
-        for (pool_name, condition, busy, cleaning, free, accepts), count in alike.items():
+        for (pool_name, group, condition, busy, cleaning, free, accepts), count in alike.items():
             name = self._pool(pool_name)
+            for lane in group.lanes:  # of a pool without a specification, too
+                self._serves[name, self._label(lane)] = 1.0
             self._builders[name, condition] += count
             self._running[name,] += count * busy
             self._slots[name, "busy"] += count * busy
             self._slots[name, "cleaning"] += count * cleaning
             self._slots[name, "idle" if accepts else "unavailable"] += count * free
+
+    def _label(self, lane: Lane) -> str:
+        return self._platform(str(lane.platform))
 
 
 class CloseLook:
@@ -126,15 +146,15 @@ class CloseLook:
         return {label: value for label, value in found.items() if value is not None}
 
 
-def _state_of(builder: BuilderState) -> tuple[str, str, int, int, int, bool]:
-    """Return pool, condition, busy, cleaned and free slots, and whether it takes jobs."""
+def _state_of(builder: BuilderState) -> tuple[str, BuilderGroup, str, int, int, int, bool]:
+    """Return pool, group, condition, busy, cleaned and free slots, and whether it takes jobs."""
     slots, taken = builder.slots, builder.busy
     busy = 0
     if taken:
         for slot in slots:
             busy += slot.running is not None
     pool, free = builder.builder.pool, len(slots) - taken
-    return pool, condition_of(builder), busy, taken - busy, free, builder.accepts
+    return pool, builder.group, condition_of(builder), busy, taken - busy, free, builder.accepts
 
 
 def _floats(counts: Counter[Labels]) -> dict[Labels, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -139,6 +139,7 @@ class Tally:
         self._waits = waits
         self.hours = BuilderHours(series)
         self.platform = Bounded(NAMES)
+        self._begun: set[str] = set()
         #: estimated time to dispatch of a job submitted now, by platform name
         self.new_job_estimates: dict[str, float] = {}
         self.slowdowns: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
@@ -155,14 +156,10 @@ class Tally:
             EstimateMade: self._on_estimate,
             PoolPlanned: self._on_planned,
         }
-        series.begin("farm_jobs_total", *((outcome,) for outcome in OUTCOMES))
         series.begin("farm_attempts_total", *((result,) for result in (*OUTCOMES, "lost")))
         series.begin("farm_scheduler_ignored_events_total")
         series.begin("farm_scheduler_events_total", (log_name(SchedulingChanged),))
-        for kind in ("waiting", "service", "response"):
-            series.begin(f"farm_job_{kind}_seconds")
         series.begin("farm_matrix_response_seconds")
-        series.begin("farm_dispatch_estimate_error_seconds", ("later",), ("earlier",))
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
         """Handle one event and its commands."""
@@ -188,9 +185,22 @@ class Tally:
         """Begin what is counted of a pool, and of the platforms that it builds for, at zero."""
         self.hours.expect(pool.name)
         for processor in pool.processors:
-            platform = self.platform(str(Platform(processor, pool.virtualized)))
-            for counted in ("submitted", "dispatched"):
-                self.series.begin(f"farm_jobs_{counted}_total", (platform,))
+            self._begin(self.platform(str(Platform(processor, pool.virtualized))))
+
+    def _begin(self, platform: str) -> None:
+        """Begin what is counted of a platform at zero."""
+        self._begun.add(platform)
+        for counted in ("submitted", "dispatched"):
+            self.series.begin(f"farm_jobs_{counted}_total", (platform,))
+        for span in ("waiting", "service", "response"):
+            self.series.begin(f"farm_job_{span}_seconds", (platform,))
+        errors = ((platform, direction) for direction in ("later", "earlier"))
+        self.series.begin("farm_dispatch_estimate_error_seconds", *errors)
+
+    def continue_from(self, ended: Mapping[str, int]) -> None:
+        """Continue the count of jobs that ended, by outcome."""
+        for outcome in OUTCOMES:
+            self.series.add("farm_jobs_total", (outcome,), float(ended.get(outcome, 0)))
 
     def adopt(self, builder: Builder, joined_at: float) -> None:
         """Get to know a builder that was there before us."""
@@ -212,6 +222,8 @@ class Tally:
     def _on_submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
             platform = self.platform(str(job.platform))
+            if platform not in self._begun:
+                self._begin(platform)
             self.series.add("farm_jobs_submitted_total", (platform,))
             estimate = self.new_job_estimates.get(platform)
             if estimate is not None:
@@ -245,12 +257,14 @@ class Tally:
 
     def _started(self, command: StartJob, at: float) -> None:
         job = command.job
-        self.series.add("farm_jobs_dispatched_total", (self.platform(str(job.platform)),))
+        platform = self.platform(str(job.platform))
+        self.series.add("farm_jobs_dispatched_total", (platform,))
         expected = self._expected.pop(job.id, None)
         if expected is not None:
             error = at - expected
             direction = "later" if error >= 0 else "earlier"
-            self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), (direction,))
+            labels = (platform, direction)
+            self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), labels)
         if self.shares is not None:
             self.shares.started(command, at)
 
@@ -283,10 +297,10 @@ class Tally:
             return
         arrived_at = job.arrival(command.submitted_at)
         service_time = finished_at - started_at
-        observe = self.series.observe
-        observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at))
-        observe("farm_job_service_seconds", service_time)
-        observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at))
+        observe, labels = self.series.observe, (self.platform(str(job.platform)),)
+        observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at), labels)
+        observe("farm_job_service_seconds", service_time, labels)
+        observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at), labels)
         builder = self._builders.get(command.builder or "")
         if builder is not None and command.outcome == "succeeded" and job.service_time > 0:
             ratio = service_time * builder.speed / job.service_time

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -95,6 +97,22 @@ Columns = Annotated[
         "submitted started finished duration platform kind …, others are attributes; repeatable.",
     ),
 ]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE",
+        help="Whose records these are: github gitlab buildkite taskcluster slurm reapi jenkins "
+        "bazel kueue csv jsonl. Default: recognised by the first one.",
+    ),
+]
+Zone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE",
+        help="Of times without one, and of hours that are shown, such as Europe/Berlin. "
+        "Default: UTC, and times without a zone are refused.",
+    ),
+]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
@@ -167,6 +185,18 @@ def share_of(text: str) -> float:
     if not 0 <= share < 1:
         raise InputError(f"--relevant: found {text!r:.40}; allowed: a share, as 1% or 0.01")
     return share
+
+
+def zone_of(text: str | None) -> tzinfo | None:
+    """Return the zone that is named; raises InputError."""
+    if text is None or text.upper() in ("UTC", "Z"):
+        return None if text is None else UTC
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(
+            f"--zone: found {text!r:.60}; allowed: UTC, or a name as Europe/Berlin"
+        ) from None
 
 
 def columns_of(texts: list[str] | None) -> dict[str, str] | None:

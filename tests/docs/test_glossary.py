@@ -21,6 +21,7 @@ from .documents import DOCUMENTS, ROOT
 #: foreign words, where they are used: by word, the files (or name in them)
 OTHERS = {
     "capacity": {
+        "farm/records/bundle.py": "a file of bundles",
         "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
         "tests/provisioner/algorithms/": "the same, and Buildbarn's",
         "tests/results/test_taskcluster_event_store.py": "the Taskcluster simulator's word",
@@ -29,6 +30,7 @@ OTHERS = {
         "farm/app/api.py": "an option of farm run, and its argument",
         "farm/app/runs/live_run.py": "the same",
         "farm/cli/runs/run.py": "the same",
+        "farm/records/sources/": "a field of GitLab's and Jenkins's records",
         "farm/results/exports/taskcluster.py": "the Taskcluster simulator's log",
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
@@ -39,7 +41,9 @@ OTHERS = {
         "tests/forecasts/dispatch/": "Launchpad's word",
         "tests/upstream/": "Launchpad's word",
     },
+    "timestamp": {"farm/records/sources/": "a field of several systems' records"},
     "turnaround": {
+        "farm/twin/doctor.py": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },

@@ -25,6 +25,8 @@ PROCESS: dict[str, tuple[str, ...]] = {
     "process_resident_memory_bytes": (),
     "process_start_time_seconds": (),
 }
+#: counters that a new scheduler continues
+CONTINUED = {"farm_jobs_total"}
 #: what Prometheus itself reports of alerts: of every farm that it scrapes
 ALERTS = ("alertname", "platform", "pool")
 #: labels that scraping and histograms add
@@ -127,6 +129,39 @@ def panel_no_data(board: Board) -> Iterator[str]:
             yield panel["title"]
 
 
+def panel_areas(board: Board) -> Iterator[str]:
+    """What is stacked is filled, without outlines, and shows no series of zeros; nor do rates."""
+    for panel in panels(board):
+        if panel["type"] != "timeseries":
+            continue
+        defaults = panel["fieldConfig"]["defaults"]
+        custom = defaults["custom"]
+        hidden = [
+            (one["matcher"]["id"], one["matcher"]["options"]["reducer"], one["properties"])
+            for one in panel["fieldConfig"]["overrides"]
+        ]
+        everywhere = {"legend": True, "tooltip": True, "viz": True}
+        zeros = ("byValue", "allIsZero", [{"id": "custom.hideFrom", "value": everywhere}])
+        stacked = custom.get("stacking", {}).get("mode", "none") != "none"
+        omits = stacked or defaults["unit"] in ("ops", "cpm")
+        if hidden != ([zeros] if omits else []):
+            yield f"{panel['title']}: hides {hidden}"
+        if (custom["fillOpacity"] > 50, custom["lineWidth"] == 0) != (stacked, stacked):
+            yield f"{panel['title']}: {custom}"
+
+
+def panel_gaps(board: Board) -> Iterator[str]:
+    """A curve is interrupted where there is no data, and every series is named below it."""
+    for panel in panels(board):
+        if panel["type"] == "timeseries":
+            legend = panel["options"]["legend"]
+            shown = (legend["showLegend"], legend["displayMode"], legend["placement"])
+            if panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] is not False:
+                yield f"{panel['title']}: spans gaps"
+            if shown != (True, "list", "bottom"):  # Grafana wraps this one
+                yield f"{panel['title']}: {shown}"
+
+
 def panel_no_targets(board: Board) -> Iterator[str]:
     """There are queries, each with its own letter."""
     for panel in panels(board):
@@ -161,10 +196,14 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 
 def target_counter_agg(board: Board) -> Iterator[str]:
-    """A counter, and what a histogram counts, is inside rate or increase."""
-    for _, target in targets(board):
+    """A counter, and what a histogram counts, is inside rate or increase.
+
+    Except a number that shows a total, of a count that a new scheduler continues.
+    """
+    for panel, target in targets(board):
         rest = re.sub(r"\b(?:rate|irate|increase)\(\w+\{[^}]*\}\[[^\]]+\]\)", "", target["expr"])
-        if any(COUNTER.fullmatch(name) for name, _ in SELECTOR.findall(rest)):
+        counters = {name for name, _ in SELECTOR.findall(rest) if COUNTER.fullmatch(name)}
+        if counters - (CONTINUED if panel["type"] == "stat" else set()):
             yield target["expr"]
 
 
@@ -204,6 +243,18 @@ def target_labels(board: Board) -> Iterator[str]:
             yield f"grouped by {grouped}, shown {shown}: {expr}"
 
 
+def target_choices(board: Board) -> Iterator[str]:
+    """A platform or pool that can be chosen is obeyed, or the panel says that it is not."""
+    chosen = {v["name"] for v in variables(board, "query")} & {"platform", "pool"}
+    for panel, target in targets(board):
+        for name, matchers in SELECTOR.findall(target["expr"]):
+            metric = CATALOGUE.get(re.sub(r"_(bucket|count|sum)$", "", name)) or CATALOGUE.get(name)
+            for label in chosen & set(metric.labels if metric else ()):
+                said = f"of all {label}s" in panel["description"]
+                if said == (f'{label}=~"${label}"' in matchers):
+                    yield f"{panel['title']}: {label}: {target['expr']}"
+
+
 def uneditable_dashboard(board: Board) -> Iterator[str]:
     """The code is the source."""
     if board.get("editable") is not False:
@@ -220,11 +271,14 @@ RULES: dict[str, Rule] = {
     "panel-units": panel_units,
     "panel-no-data": panel_no_data,
     "panel-no-targets": panel_no_targets,
+    "panel-areas": panel_areas,
+    "panel-gaps": panel_gaps,
     "target-job, target-instance": target_job_and_instance,
     "target-rate-interval": target_rate_interval,
     "target-counter-agg": target_counter_agg,
     "target-histogram": target_histogram,
     "target-labels": target_labels,
+    "target-choices": target_choices,
     "uneditable-dashboard": uneditable_dashboard,
 }
 """Rule -> how it is checked. target-promql is left to promtool; logql does not concern us."""

@@ -16,6 +16,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from farm.metrics.catalogue import CATALOGUE
+from farm.scenario import load_scenario
 from tests.grafana.conftest import FOLDER, ROOT, load, metrics_in, panels, plain
 from tests.grafana.linter import PROCESS
 
@@ -58,6 +59,21 @@ def test_provisioning_brings_the_data_source_that_dashboards_default_to(board):
     )
     mounts = {mount.split(":")[1] for mount in grafana["volumes"]}
     assert Path(dashboards).parents[1].as_posix() in mounts
+
+
+def test_the_shown_range_has_some_waves_of_the_load(board):
+    """Of that which docker-compose.yml starts; refreshed as often as there are new numbers."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    (played,) = re.findall(r"FARM_LOAD:-([^}]+)", str(compose["services"]["load"]["command"]))
+    scenario = load_scenario(ROOT / played)
+    found = yaml.safe_load((ROOT / played).read_text())["workload"][0]["arrivals"]["daily_cycle"]
+    hours = next(h for h in range(1, 25) if found == found[h:] + found[:h])
+    wave = hours * 3600 / scenario.live.speed
+    begin = re.fullmatch(r"now-(\d+)m", board["time"]["from"])
+    assert begin is not None
+    assert 3 <= int(begin[1]) * 60 / wave <= 5
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["global"]
+    assert board["refresh"] == scraped["scrape_interval"]
 
 
 def test_panel_numbers_are_distinct(board):

@@ -14,6 +14,7 @@ from tests.grafana.linter import RULES, complaints
 Board = dict[str, Any]
 
 WAITING = "farm_job_waiting_seconds"
+FAILED = 'sum(farm_jobs_total{@, outcome="failed"})'
 
 
 def test_the_dashboards_keep_every_rule(board):
@@ -31,11 +32,12 @@ def first(board: Board, kind: str = "timeseries") -> dict[str, Any]:
     return next(panel for panel in panels(board) if panel["type"] == kind)
 
 
-def asks(expr: str) -> Callable[[Board], None]:
-    """Return a change that gives the first panel another query."""
+def asks(expr: str, kind: str = "timeseries") -> Callable[[Board], None]:
+    """Return a change that gives the first panel of a kind another query."""
+    farms = 'job=~"$job", instance=~"$instance"'
 
     def spoil(board: Board) -> None:
-        first(board)["targets"][0]["expr"] = expr.replace("@", 'job=~"$job", instance=~"$instance"')
+        first(board, kind)["targets"][0]["expr"] = expr.replace("@", farms)
 
     return spoil
 
@@ -54,6 +56,11 @@ SPOILT: list[tuple[str, Callable[[Board], object]]] = [
     ("panel-units", lambda b: first(b, "heatmap")["options"]["yAxis"].pop("unit")),
     ("panel-no-data", lambda b: first(b)["fieldConfig"]["defaults"].pop("noValue")),
     ("panel-no-targets", lambda b: first(b)["targets"].clear()),
+    ("panel-areas", lambda b: first(b)["fieldConfig"]["overrides"].clear()),
+    ("panel-areas", lambda b: first(b)["fieldConfig"]["defaults"]["custom"].update(lineWidth=1)),
+    ("panel-areas", lambda b: first(b)["fieldConfig"]["defaults"]["custom"].pop("stacking")),
+    ("panel-gaps", lambda b: first(b)["fieldConfig"]["defaults"]["custom"].update(spanNulls=True)),
+    ("panel-gaps", lambda b: first(b)["options"]["legend"].update(showLegend=False)),
     ("target-job, target-instance", asks("sum(farm_queue_depth)")),
     ("target-job, target-instance", asks("farm_queue_depth{@} + farm_queue_depth")),
     ("target-job, target-instance", asks('sum(farm_queue_depth{job=~"$job"})')),
@@ -61,12 +68,16 @@ SPOILT: list[tuple[str, Callable[[Board], object]]] = [
     ("target-rate-interval", asks("sum(rate(farm_jobs_total{@}[$__range]))")),
     ("target-counter-agg", asks("sum(farm_jobs_total{@})")),
     ("target-counter-agg", asks(f"sum({WAITING}_count{{@}})")),
+    ("target-counter-agg", asks(FAILED)),
+    ("target-counter-agg", asks("sum(farm_jobs_submitted_total{@})", "stat")),
     ("target-histogram", asks(f"sum by (le) (rate({WAITING}_bucket{{@}}[$__rate_interval]))")),
     ("target-histogram", lambda b: first(b, "heatmap")["targets"][0].update(format="time_series")),
     ("target-labels", asks('sum(farm_queue_depth{@, pool="a"})')),
     ("target-labels", asks("sum by (pool) (farm_queue_depth{@})")),
     ("target-labels", asks("sum(farm_queue_length{@})")),
     ("target-labels", lambda b: first(b)["targets"][0].update(legendFormat="{{pool}}")),
+    ("target-choices", asks("sum(farm_queue_depth{@})")),
+    ("target-choices", asks(f"sum(rate({WAITING}_count{{@}}[5m]))")),
     ("uneditable-dashboard", lambda b: b.update(editable=True)),
 ]  # fmt: skip
 

@@ -79,6 +79,8 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert service.store.depths() == {"amd64/virtual": 0}
     assert len(service.store.builders()) == 3
     assert service.metric("farm_scheduler_leader") == 1.0
+    succeeded = 'farm_jobs_total{outcome="succeeded"}'
+    service.until(lambda: service.metric(succeeded) == 41, "a total of both schedulers")
     assert service.end(signal.SIGTERM) == 0
     assert service.client.hlen(service.keys.jobs) == 0
     assert_sound(service.folder / "events", jobs=41)

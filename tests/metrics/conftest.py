@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, Event, FarmOpened
 from farm.core.model import Builder, Job, Platform
+from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
@@ -19,15 +20,15 @@ from farm.forecasts.runtime import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 
 AMD64 = Platform("amd64", True)
-#: options of the metrics; others are rules
-METRICS = ("in_steps", "monotonic", "pools")
+#: options of the metrics, and the scheduler's pools; others are rules
+METRICS = ("in_steps", "monotonic", "pools", "specs", "stays")
 
 
 class Play:
     """A scheduler with metrics; events are handled one by one."""
 
-    def __init__(self, rules: SchedulingRules, **more: Any) -> None:
-        self.scheduler = Scheduler(rules, make_estimator("oracle"))
+    def __init__(self, rules: SchedulingRules, specs: Sequence[PoolSpec] = (), **more: Any) -> None:
+        self.scheduler = Scheduler(rules, make_estimator("oracle"), specs)
         self.metrics = FarmMetrics(self.scheduler, **more)
 
     def tell(self, *events: Event) -> list[object]:
@@ -73,9 +74,9 @@ def play() -> Callable[..., Play]:
 
 @pytest.fixture
 def job() -> Callable[..., Job]:
-    """Make a job for amd64."""
+    """Make a job, by default for amd64."""
 
     def make(name: str, service_time: float = 10.0, **more: Any) -> Job:
-        return Job(id=name, service_time=service_time, platform=AMD64, **more)
+        return Job(id=name, service_time=service_time, **{"platform": AMD64, **more})
 
     return make

@@ -11,7 +11,7 @@ from farm.core.events import (
     JobStarted,
     PoolPlanned,
 )
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices
 from farm.metrics.farm_metrics import FarmMetrics
@@ -46,9 +46,9 @@ def test_jobs_are_counted_by_outcome(play, job):
     assert farm.value("farm_jobs_total", "cancelled") == 0
     assert farm.value("farm_queue_depth", "amd64/virtual") == 1
     assert farm.value("farm_jobs_running", "linux") == 1
-    assert total(farm.value("farm_job_waiting_seconds")) == (2, 2.0)
-    assert total(farm.value("farm_job_service_seconds")) == (2, 16.0)
-    assert total(farm.value("farm_job_response_seconds")) == (2, 18.0)
+    assert total(farm.value("farm_job_waiting_seconds", "amd64/virtual")) == (2, 2.0)
+    assert total(farm.value("farm_job_service_seconds", "amd64/virtual")) == (2, 16.0)
+    assert total(farm.value("farm_job_response_seconds", "amd64/virtual")) == (2, 18.0)
     assert farm.value("farm_queue_oldest_wait_seconds", "amd64/virtual") == 1.0
 
 
@@ -66,7 +66,7 @@ def test_lost_attempts_and_builders_differ_from_failed_jobs(play, job):
     assert farm.value("farm_jobs_total", "failed") == 1
     assert farm.value("farm_builders_ended_total", "linux", "lost") == 2
     assert farm.value("farm_builder_seconds_total", "linux") == 3.0
-    assert total(farm.value("farm_job_service_seconds")) == (0, 0.0)
+    assert total(farm.value("farm_job_service_seconds", "amd64/virtual")) == (0, 0.0)
 
 
 def test_stopped_builders_differ_from_lost_ones(play):
@@ -133,8 +133,13 @@ def test_an_estimate_is_compared_with_the_actual_dispatch(play, job):
     farm.tell(JobsSubmitted(2.0, (job("late"),)), EstimateMade(2.0, "late", "farm", 5.0))
     farm.tell(JobFinished(11.0, "blocker", 1, "b1", "succeeded"))
     farm.metrics.publish(12.0, at_once=True)
-    assert total(farm.value("farm_dispatch_estimate_error_seconds", "later")) == (1, 6.0)
-    assert total(farm.value("farm_dispatch_estimate_error_seconds", "earlier")) == (0, 0.0)
+    assert total(farm.value("farm_dispatch_estimate_error_seconds", "amd64/virtual", "later")) == (
+        1,
+        6.0,
+    )
+    assert total(
+        farm.value("farm_dispatch_estimate_error_seconds", "amd64/virtual", "earlier")
+    ) == (0, 0.0)
 
 
 def test_an_estimate_that_comes_too_late_is_not_kept(play, job):
@@ -232,6 +237,23 @@ def test_shares_and_stickiness(play, job):
     assert farm.value("farm_sticky_dispatches_total", "1", "switched") == 2
 
 
+def test_spans_of_jobs_are_separate_by_platform(play, job):
+    """Waiting quantiles obey the platform that is chosen on a dashboard."""
+    farm = play()
+    farm.join(0.0, "b1")
+    farm.tell(JobsSubmitted(1.0, (job("one"),)))
+    farm.tell(JobsSubmitted(1.0, (job("other", platform=Platform("riscv", True)),)))
+    farm.tell(JobStarted(4.0, "one", 1, "b1"), JobFinished(9.0, "one", 1, "b1", "succeeded"))
+    farm.metrics.publish(9.0, at_once=True)
+    for span, seconds in (("waiting", 3.0), ("service", 5.0), ("response", 8.0)):
+        value = farm.value(f"farm_job_{span}_seconds", "amd64/virtual")
+        assert isinstance(value, HistogramValue)
+        assert (sum(value.counts), value.total) == (1, seconds)
+        nothing = farm.value(f"farm_job_{span}_seconds", "riscv/virtual")
+        assert isinstance(nothing, HistogramValue), "there from its first job on, at zero"
+        assert sum(nothing.counts) == 0
+
+
 def test_a_restarted_scheduler_knows_the_shares_of_existing_jobs(play, job):
     """One waits, one runs, and no more jobs are submitted: each has all three gauges."""
     farm = play(("team",))
@@ -282,6 +304,30 @@ def test_labels_are_bounded():
     """The first names keep a label of their own; the rest share one."""
     label = Bounded(2)
     assert [label(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", "other", "a", "other"]
+
+
+def test_a_new_scheduler_continues_the_count_of_ended_jobs(play, job):
+    """A standby shows none: its zeros, then the total, would look like a burst of jobs."""
+    farm = play(stays=True)
+    farm.metrics.lead(in_charge=False)
+    assert "farm_jobs_total" not in farm.metrics.readings()
+    farm.metrics.lead(in_charge=True)
+    assert "farm_jobs_total" not in farm.metrics.readings()
+    farm.metrics.adopt(50.0, {"succeeded": 477, "failed": 2})
+    farm.join(51.0, "b1")
+    run_job(farm, job("one"), 52.0, "b1", ends_at=53.0)
+    farm.metrics.publish(54.0, at_once=True)
+    outcomes = ("succeeded", "failed", "cancelled")
+    assert [farm.value("farm_jobs_total", name) for name in outcomes] == [478, 2, 0]
+
+
+def test_builder_time_is_counted_once(play):
+    """What an earlier scheduler counted is not counted again: the cost would jump."""
+    farm = play(stays=True)
+    farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
+    farm.metrics.adopt(50.0)
+    farm.metrics.publish(60.0, at_once=True)
+    assert farm.value("farm_builder_seconds_total", "linux") == 10.0
 
 
 def test_adopted_builders_count_from_their_joining(play):

@@ -68,11 +68,13 @@ def test_counters_rise_from_zero_once_and_unlogged_metrics_are_left_out():
     """A burst at a series' first sample must show in its rate; a block later it continues."""
     sink, text = Backfill({}, 1000.0, 20.0), io.StringIO()
     one = HistogramValue((1.0,), (1, 0), 0.5)
-    sink.add(0.0, {"farm_jobs_total": {("failed",): 5.0}, "farm_job_waiting_seconds": {(): one}})
+    sink.add(
+        0.0, {"farm_jobs_total": {("failed",): 5.0}, "farm_matrix_response_seconds": {(): one}}
+    )
     sink.add(0.0, {"farm_queue_depth": {("x",): 3.0}, "farm_scheduler_leader": {(): 1.0}})
     assert sink.write(text) == 2 + 8 + 1
     assert samples(text, "farm_jobs_total") == [("980.0", 0.0), ("1000.0", 5.0)]
-    assert samples(text, "farm_job_waiting_seconds_count") == [("980.0", 0.0), ("1000.0", 1.0)]
+    assert samples(text, "farm_matrix_response_seconds_count") == [("980.0", 0.0), ("1000.0", 1.0)]
     assert samples(text, "farm_queue_depth") == [("1000.0", 3.0)]
     again = io.StringIO()
     sink.add(20.0, {"farm_jobs_total": {("failed",): 6.0, ("succeeded",): 0.0}})

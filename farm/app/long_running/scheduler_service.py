@@ -62,8 +62,8 @@ def serve(
         restore(farm.scheduler, snapshot, rekey=rekey)
         farm.desk.go_on()
 
-    def up(_: LiveWorld, __: HostProcesses) -> None:
-        farm.metering.adopt()
+    def up(world: LiveWorld, _: HostProcesses) -> None:
+        farm.metering.adopt(world)
         log.info("in charge of %s at %s", scenario.name, redacted(redis))
 
     def folder(anew: bool) -> Path:

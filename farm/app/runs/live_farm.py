@@ -37,6 +37,7 @@ class LiveFarm:
         scenario: pools, scheduling, estimates and speed.
         metrics: where metrics are served.
         own: parts of the caller's, in the place of what the scenario names.
+        long_lived: it stays up, and continues what another scheduler began.
         desk: further arguments of its control plane.
     """
 
@@ -45,6 +46,8 @@ class LiveFarm:
         scenario: Scenario,
         metrics: MetricsPlace,
         own: OwnParts | None = None,
+        *,
+        long_lived: bool = False,
         **desk: Any,
     ) -> None:
         own = own or OwnParts()
@@ -60,8 +63,10 @@ class LiveFarm:
             own=own.functions,
         )
         self.pools = pool_specs(scenario)
-        self.desk = Desk(self.scheduler, self.pools, scenario, **desk)
-        self.metering = Metering(self.scheduler, self.pools, scenario.live.speed, metrics)
+        self.desk = Desk(self.scheduler, self.pools, scenario, long_lived=long_lived, **desk)
+        self.metering = Metering(
+            self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
+        )
 
     def options(self, **more: Any) -> LiveOptions:
         """Return how the scenario wants the farm to be run; ``more`` says the rest."""

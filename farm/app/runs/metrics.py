@@ -31,6 +31,8 @@ class Metering:
         pools: Sequence[PoolSpec],
         speed: float,
         place: MetricsPlace,
+        *,
+        stays: bool = False,
     ) -> None:
         self.metrics: FarmMetrics | None = None
         self.observers: tuple[Observer, ...] = ()
@@ -40,7 +42,7 @@ class Metering:
         if place.wanted:
             desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
             self.metrics = FarmMetrics(
-                scheduler, speed=speed, desired=desired, pools=pools, in_steps=True
+                scheduler, speed=speed, desired=desired, pools=pools, in_steps=True, stays=stays
             )
             self.observers = (self.metrics.observe,)
             self._server = place.server(self._readings, scheduler_target)
@@ -68,10 +70,10 @@ class Metering:
             watch = ServerWatch(url, prefix, met=lambda: world.trouble)
             self._watch = self._stack.enter_context(watch)
 
-    def adopt(self) -> None:
-        """Count the builders of a farm that was restarted."""
+    def adopt(self, world: LiveWorld) -> None:
+        """Continue the counts of a farm that stays up, which may have had another scheduler."""
         if self.metrics is not None:
-            self.metrics.adopt()
+            self.metrics.adopt(world.clock.now(), world.ended)
 
     def lead(self, *, in_charge: bool) -> None:
         """The scheduler is in charge, or stands by."""

@@ -20,10 +20,10 @@ def report(
     figure: str | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a page with the figures of a run, of several, or of a sweep.
+    """Write a page with the figures of a run, of several, of a sweep, or of a farm's records.
 
     Args:
-        what: Run directories, or the directory of one sweep.
+        what: Run directories, or the directory of one sweep, or of one bundle.
         out: The page, or figure, to write.
         figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
     """

@@ -1,4 +1,4 @@
-"""``farm import``: converts recorded jobs to a table that a scenario can use."""
+"""``farm import``: records of other farms into a bundle, or a trace into a table of jobs."""
 
 from __future__ import annotations
 
@@ -9,49 +9,88 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.core.errors import InputError, file_access
+from farm.core.errors import InputError, file_access, not_among
 from farm.core.model import Job
+from farm.records import Bundle, import_files
+from farm.records.bundle import anonymized, write_bundle
+from farm.records.importing import NAMES
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.console import many
-from farm.terminal.options import Columns, Quiet, columns_of
+from farm.terminal.options import Columns, Quiet, Zone, columns_of, zone_of
 from farm.terminal.output import note, progress
 from farm.terminal.tables import Listing, folding, texts
 from farm.workload import write_csv
 from farm.workload.traces import FORMATS, read_records, trace_jobs
 
 SHOWN = 5
+EVERY = tuple(dict.fromkeys((*NAMES, *FORMATS)))
 
 
 def import_trace(
-    trace_format: Annotated[
-        str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
-    ],
-    source: Annotated[Path, typer.Argument(metavar="IN")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {', '.join(EVERY)}.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILES")],
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
+    zone: Zone = None,
+    anonymize: Annotated[bool, typer.Option("--anonymize")] = False,
     show: Annotated[bool, typer.Option("--show")] = False,
     parallel: Literal["one", "split", "refuse"] = "one",
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a trace and write it as csv, for scenarios.
+    """Read what happened on another farm into a bundle, or a trace into a table of jobs.
 
     Args:
-        source: The trace.
-        out: A new csv file.
+        files: What was fetched from it (gzip allowed, - is standard input), or one trace.
+        out: A new directory for the bundle, or a new csv file for a trace's jobs.
+        anonymize: Replace all names by hashes, whose key is forgotten; labels of runners stay.
         show: Show the first jobs, the platforms, and what is left out.
-        parallel: Treat jobs of several processors as one slot, split them, or refuse them.
-        jobs: Only the first N jobs.
+        parallel: Of a trace: treat jobs of several processors as one slot, split them, or refuse.
+        jobs: Of a trace: only the first N jobs.
     """
+    if source not in EVERY:
+        raise InputError(f"import: {not_among(source, EVERY)}")
     if out is None and not show:
         raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
     if out is not None and out.exists():
-        raise InputError(f"{out}: exists already; allowed: a new file")
+        raise InputError(f"{out}: exists already; allowed: a new file or directory")
     fields = columns_of(column)
-    options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
+    # csv and taskcluster are both: then a table was meant if the result is to be one
+    if source in FORMATS and (source not in NAMES or _is_table(out)):
+        _trace(source, files, out, TraceOptions(jobs=jobs, fields=fields, parallel=parallel),
+               show=show, quiet=quiet)  # fmt: skip
+        return
+    if out is not None and out.suffix == ".csv":
+        raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
     with progress("reading", silent=quiet):
-        records = read_records(source, trace_format, options)
+        bundle = import_files(files, source, fields, zone_of(zone))
+    bundle = anonymized(bundle) if anonymize else bundle
+    if not quiet:
+        note(bundle.manifest.summary(), err=True)
+        for why, count in bundle.manifest.noted.items():
+            note(f"{count:,} {why}", err=True)
+    if show:
+        _show_bundle(bundle)
+    if out is not None:
+        with progress("writing", silent=quiet):
+            write_bundle(out, bundle)
+        if not quiet:
+            note(f"{out}: {many(len(bundle.attempts), 'attempt')}; farm doctor {out}", err=True)
+
+
+def _is_table(out: Path | None) -> bool:
+    return out is None or out.name.endswith(".csv")
+
+
+def _trace(
+    name: str, files: Sequence[Path], out: Path | None, options: TraceOptions, *,
+    show: bool, quiet: bool,
+) -> None:  # fmt: skip
+    if len(files) > 1:
+        raise InputError(f"import: found {len(files)} files; allowed with {name}: one")
+    with progress("reading", silent=quiet):
+        records = read_records(files[0], name, options)
         found = list(trace_jobs(records, options, records.name))
     for remark in () if quiet else records.remarks:
         note(remark, err=True)
@@ -73,11 +112,43 @@ def _show(jobs: Sequence[Job]) -> None:
             readable_span(job.service_time),
             str(job.platform),
             job.kind,
-            " ".join(f"{key}={value}" for key, value in job.attributes.items()),
+            _pairs(job.attributes),
         )
         for job in jobs[:SHOWN]
     ]
     note(Listing(columns, rows))
-    counts = Counter(str(job.platform) for job in jobs)
+    _note_platforms([str(job.platform) for job in jobs])
+
+
+def _show_bundle(bundle: Bundle) -> None:
+    columns = (
+        *texts("job", "attempt", "waited", "ran", "result", "runner", "platform", "kind"),
+        *folding("attributes"),
+    )
+    rows = [
+        (
+            one.id,
+            str(one.attempt),
+            readable_span(one.waited),
+            readable_span(one.ran),
+            one.result,
+            one.runner,
+            one.platform,
+            one.kind,
+            _pairs(one.attributes),
+        )
+        for one in bundle.attempts[:SHOWN]
+    ]
+    note(f"{bundle.manifest.begins} to {bundle.manifest.ends}")
+    note(Listing(columns, rows))
+    _note_platforms([one.platform for one in bundle.attempts])
+
+
+def _pairs(attributes: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in attributes.items())
+
+
+def _note_platforms(names: Sequence[str]) -> None:
+    counts = Counter(names)
     platforms = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common(20))
-    note(f"{many(len(jobs), 'job')}; platforms: {platforms}")
+    note(f"{many(len(names), 'job')}; platforms: {platforms}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from farm.core.alarms import Alarms
 from farm.core.commands import Command
+from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
-from farm.core.model import Cause, Platform
+from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.state.working_state import BuilderState, JobState
+from farm.core.state.working_state import JobState
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which the waiting jobs are given up."""
@@ -26,13 +25,11 @@ class UnrunnableJobs:
     def __init__(
         self,
         canceller: Canceller,
-        builders: Mapping[str, BuilderState],
         keeper: PoolKeeper,
         alarms: Alarms,
     ) -> None:
         self._canceller = canceller
         self._jobs = canceller.jobs
-        self._builders = builders
         self._keeper = keeper
         self._alarms = alarms
         #: since when no job runs; None: one does
@@ -64,19 +61,26 @@ class UnrunnableJobs:
             return []  # they fail when their platform's grace period is over
         if any(pool.requested for pool in self._keeper.pools.values()):
             return []
-        lanes = self._canceller.dispatcher.matching.lanes
-        blocked = [lane for lane in lanes if lane.waiting and not self._may_run(lane.platform)]
+        blocked = self.lanes()
         if not blocked:
             return []
         return [s for s in self._jobs.values() if (s.leader or s).lane in blocked]
 
-    def _may_run(self, platform: Platform) -> bool:
+    def lanes(self) -> list[Lane]:
+        """Return the queues whose jobs no builder will run.
+
+        None that could is there (drained ones may be undrained), boots, or may still be added.
+        """
+        lanes = self._canceller.dispatcher.matching.lanes
+        return [lane for lane in lanes if lane.waiting and not self._may_run(lane)]
+
+    def _may_run(self, lane: Lane) -> bool:
+        there = (state for group in lane.groups for state in group.free.members())
+        if any(s.builder.takes_jobs and not (s.failed or s.retiring) for s in there):
+            return True
+        boots = {name for name, pool in self._keeper.pools.items() if pool.requested}
         return any(
-            state.builder.takes_jobs
-            and not (state.failed or state.retiring)
-            and state.builder.can_run(platform)
-            for state in self._builders.values()
-        ) or any(
-            spec.builder(1, 1).can_run(platform) and self._keeper.may_make(spec)
-            for spec in self._keeper.specs.values()
+            spec.builder(1, 1).can_run(lane.platform)
+            and (name in boots or self._keeper.may_make(spec))
+            for name, spec in self._keeper.specs.items()
         )

@@ -15,7 +15,7 @@ from farm.core.model import Job, Platform
 from farm.scenario.workload import TraceOptions
 from farm.workload.alike import AlikeJobs
 from farm.workload.heavy import longest, longest_rules
-from farm.workload.traces import batsim, csv_table, firefox_ci, swf, taskcluster
+from farm.workload.traces import batsim, bundle, csv_table, firefox_ci, swf, taskcluster
 from farm.workload.traces.csv_table import write_csv
 from farm.workload.traces.foreign_table import read_foreign
 from farm.workload.traces.records import Records, selected, widened
@@ -44,6 +44,7 @@ FORMATS: dict[str, Format] = {
     "csv": Format(_read_csv, (".csv", ".csv.gz"), takes_fields=True),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
     "batsim": Format(batsim.read, (".json", ".json.gz")),
+    "bundle": Format(bundle.read, ()),
 }
 
 
@@ -77,6 +78,8 @@ def read_records(path: Path, format: str | None, options: TraceOptions) -> Recor
 def format_of(path: Path, format: str | None) -> str:  # noqa: A002 - the scenario's word
     """Return the name of a trace's format, given or guessed; TraceError for an unknown one."""
     if format is None:
+        if path.is_dir():
+            return "bundle"
         for name, known in FORMATS.items():
             if path.name.lower().endswith(known.endings):
                 return name

@@ -1,0 +1,60 @@
+"""The page on a farm's records: why its jobs wait, and what shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from farm.records import Bundle
+from farm.results.figures.chart import Chart, time_unit
+from farm.results.figures.page import Section, Table, page
+from farm.twin.doctor import PlatformRecords, examine, platforms_of
+from farm.twin.table import ABOUT, HEADINGS, row_of
+from farm.twin.verdict import verdicts
+
+OBJECTIVE = 300.0
+"""The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
+POINTS = 300
+CHARTS = 8
+"""Platforms that get a chart: those with the most load."""
+
+
+def page_of_records(bundle: Bundle) -> str:
+    """Return a self-contained page: verdicts, figures, and how many waited for how many slots."""
+    figures = examine(bundle, None, OBJECTIVE)
+    found = [
+        verdict
+        for one in figures.platforms
+        for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
+    ]
+    manifest = bundle.manifest
+    words = [
+        *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
+        f"{manifest.begins} to {manifest.ends}. {manifest.summary()}.",
+        *(f"{count:,} {why}." for why, count in manifest.noted.items()),
+    ]
+    table = Table("", ("platform", *HEADINGS), [row_of(one) for one in figures.platforms])
+    by_name = {one.name: one for one in platforms_of(bundle)}
+    charts = [_chart(by_name[one.platform]) for one in figures.platforms[:CHARTS]]
+    sections = [
+        Section("", words),
+        Section("Figures", [f"{figures.hours:,.1f} hours of records; {ABOUT}."], (), [table]),
+        Section("Waiting and running", (), charts),
+    ]
+    title = f"Why jobs wait: records of {manifest.source}"
+    return page(title, sections, {"verdicts": found, "figures": figures, "manifest": manifest})
+
+
+def _chart(records: PlatformRecords) -> Chart:
+    steps = records.steps()
+    edges = np.linspace(records.begins, max(records.ends, records.begins + 1.0), POINTS + 1)
+    unit, length = time_unit(edges[-1] - edges[0])
+    at = (edges[:-1] - edges[0]) / length
+    chart = Chart(records.name or "(no labels)", unit, "jobs, slots")
+    for name, count in (
+        ("waiting", steps.waiting),
+        ("running", steps.busy),
+        ("slots", steps.slots),
+    ):
+        chart.line(name, at, steps.means(count, edges))
+    chart.axes.set_ylim(bottom=0.0)
+    return chart.finished()

@@ -1,0 +1,73 @@
+"""``farm doctor``: says why the jobs of a real farm wait, from its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.records import load_records
+from farm.terminal.options import (
+    AsJson,
+    Columns,
+    Quiet,
+    Source,
+    Zone,
+    columns_of,
+    seconds_of,
+    zone_of,
+)
+from farm.terminal.output import note, print_json, progress
+from farm.terminal.tables import Listing, folding, numbers
+from farm.twin.doctor import Figures, examine
+from farm.twin.table import ABOUT, HEADINGS, row_of
+from farm.twin.verdict import Verdict, verdicts
+
+LEAST = 1e-3
+
+
+def doctor(
+    files: Annotated[list[Path], typer.Argument(metavar="BUNDLE|FILES")],
+    source: Source = None,
+    objective: Annotated[str, typer.Option(metavar="TIME")] = "5m",
+    zone: Zone = None,
+    column: Columns = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say why the jobs of a real farm wait: its load, servers and waits, by platform.
+
+    Args:
+        files: A bundle of farm import, or the files of a source as they were fetched (- is
+            standard input).
+        objective: A platform is fine if 95 % of its jobs start within this time.
+    """
+    most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
+    with progress("reading", silent=quiet):
+        bundle = load_records(files, source, columns_of(column), place)
+        figures = examine(bundle, place, most)
+    found = [v for one in figures.platforms for v in verdicts(one, figures.resolution_time, most)]
+    if as_json:
+        print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})
+        return
+    if not quiet:
+        note(bundle.manifest.summary(), err=True)
+        for why, count in bundle.manifest.noted.items():
+            note(f"{count:,} {why}", err=True)
+    note(Listing(folding("platform", "verdict"), [_row(one) for one in found]))
+    note("")
+    note(_table(figures))
+
+
+def _row(one: Verdict) -> tuple[str, str]:
+    return one.platform or "(no labels)", f"{one.kind}: {one.text}"
+
+
+def _table(figures: Figures) -> Listing:
+    return Listing(
+        (*folding("platform"), *numbers(*HEADINGS)),
+        [row_of(one) for one in figures.platforms],
+        caption=f"{figures.hours:,.1f} hours of records; {ABOUT}",
+        first_to_go=("retries", "turnaround", "per hour", "cancelled waiting"),
+    )

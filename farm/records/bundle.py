@@ -1,0 +1,211 @@
+"""The bundle: a directory with the attempts of a farm, as every reader of records takes them.
+
+=====================  ========================================================================
+``manifest.json``      where it comes from: source, files with their SHA-256, window, zone, and how
+                       many records were kept, left out and corrected, by reason
+``jobs.jsonl.gz``      the attempts, one JSON object a line, by when they could start
+``capacity.jsonl.gz``  the runners that were seen: from when to when, and their slots
+=====================  ========================================================================
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import hmac
+import secrets
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from farm.core.errors import TraceError, file_access
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+from farm.records.reading import Reading, SourceFile
+from farm.records.runners import Runner, runners_of
+
+T = TypeVar("T")
+VERSION = 1
+MANIFEST, JOBS, CAPACITY = "manifest.json", "jobs.jsonl.gz", "capacity.jsonl.gz"
+_AT_ONCE = 4096
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The content of manifest.json."""
+
+    version: int = VERSION
+    source: str
+    files: list[SourceFile]
+    #: of the first and the last instant, ISO 8601 in the zone
+    begins: str
+    ends: str
+    zone: str
+    #: of the source's instants, seconds
+    resolution_time: float
+    kept: int
+    left_out: dict[str, int]
+    noted: dict[str, int]
+    anonymized: bool = False
+    #: of the other files
+    sha256: dict[str, str] = {}
+
+    @property
+    def read(self) -> int:
+        """The number of records that were read."""
+        return self.kept + sum(self.left_out.values())
+
+    def summary(self) -> str:
+        """Return how many records were kept, and why others were not."""
+        if not self.left_out:
+            return f"kept {self.kept:,} of {self.read:,}"
+        reasons = sorted(self.left_out.items(), key=lambda one: (-one[1], one[0]))
+        return f"kept {self.kept:,} of {self.read:,}: " + ", ".join(
+            f"{count:,} {why}" for why, count in reasons
+        )
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """The records of a farm in memory."""
+
+    manifest: Manifest
+    attempts: list[Attempt]
+
+    def runners(self) -> list[Runner]:
+        """Return the runners that were seen."""
+        return runners_of(self.attempts, self.manifest.resolution_time)
+
+
+def bundle_of(
+    source: str, attempts: list[Attempt], reading: Reading, resolution: float, zone: tzinfo
+) -> Bundle:
+    """Return the bundle of these attempts. Raises TraceError if there are none."""
+    if not attempts:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in reading.left_out.items())
+        raise TraceError(f"found no attempt that can be used{': ' + why if why else ''}")
+    instants = [at for one in attempts for at in _instants(one)]
+    manifest = Manifest(
+        source=source,
+        files=reading.files,
+        begins=_readable(min(instants), zone),
+        ends=_readable(max(instants), zone),
+        zone=str(zone),
+        resolution_time=resolution,
+        kept=len(attempts),
+        left_out=dict(reading.left_out),
+        noted=dict(reading.noted),
+    )
+    return Bundle(manifest, attempts)
+
+
+def _instants(one: Attempt) -> Iterator[float]:
+    for at in (one.submitted_at, one.started_at, one.finished_at):
+        if at is not None:
+            yield at
+
+
+def _readable(at: float, zone: tzinfo) -> str:
+    try:
+        return datetime.fromtimestamp(at, zone).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        raise TraceError(f"found the time {at:g}; allowed: seconds since 1970") from None
+
+
+def is_bundle(path: Path) -> bool:
+    """Return whether this is the directory of a bundle."""
+    return (path / MANIFEST).is_file() and (path / JOBS).is_file()
+
+
+def write_bundle(path: Path, bundle: Bundle) -> None:
+    """Write a bundle, whole or not at all. Raises InputError."""
+    draft = path.with_name(f"{path.name}.part")
+    with file_access(path):
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            sums = {
+                JOBS: _write_lines(draft / JOBS, bundle.attempts),
+                CAPACITY: _write_lines(draft / CAPACITY, bundle.runners()),
+            }
+            manifest = msgspec.structs.replace(bundle.manifest, sha256=sums)
+            text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+            (draft / MANIFEST).write_bytes(text + b"\n")
+            draft.rename(path)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_lines(path: Path, values: Iterable[object]) -> str:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file, gzip.GzipFile("", "wb", 4, file, mtime=0) as packed:
+        some: list[object] = []
+        for value in values:
+            some.append(value)
+            if len(some) == _AT_ONCE:
+                packed.write(encoder.encode_lines(some))
+                some.clear()
+        packed.write(encoder.encode_lines(some))
+    with path.open("rb") as written:
+        return hashlib.file_digest(written, "sha256").hexdigest()
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Read a bundle. Raises TraceError with the file and line that is wrong."""
+    with file_access(path, "be read", TraceError):
+        try:
+            manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise TraceError(f"{path / MANIFEST}: not a bundle's manifest: {error}") from None
+        if manifest.version != VERSION:
+            raise TraceError(f"{path}: found version {manifest.version}; allowed: {VERSION}")
+        return Bundle(manifest, list(_read_lines(path / JOBS, Attempt)))
+
+
+def _read_lines(path: Path, kind: type[T]) -> Iterator[T]:
+    decoder = msgspec.json.Decoder(kind)
+    try:
+        with gzip.open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield decoder.decode(line)
+                except msgspec.MsgspecError as error:
+                    raise TraceError(f"{path}, line {number}: {error}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
+
+
+def anonymized(bundle: Bundle) -> Bundle:
+    """Return the bundle with every name replaced by a keyed hash; labels of runners stay.
+
+    The key is drawn, and forgotten: names are the same within the bundle and nowhere else.
+    """
+    key = secrets.token_bytes(32)
+    known: dict[str, str] = {"": ""}
+
+    def hashed(name: str) -> str:
+        if name not in known:
+            known[name] = hmac.new(key, name.encode(), "sha256").hexdigest()[:12]
+        return known[name]
+
+    def each(one: Attempt) -> Attempt:
+        names: dict[str, Any] = {
+            field: hashed(getattr(one, field))
+            for field in ("id", "job", "runner", "kind", "matrix", "user")
+        }
+        names["attributes"] = {name: hashed(text) for name, text in one.attributes.items()}
+        return msgspec.structs.replace(one, **names)
+
+    files = [
+        SourceFile(f"file-{number}", "", one.bytes)
+        for number, one in enumerate(bundle.manifest.files, 1)
+    ]
+    manifest = msgspec.structs.replace(bundle.manifest, anonymized=True, files=files)
+    return Bundle(manifest, [each(one) for one in bundle.attempts])
+
+
+ZONE = UTC
+"""Where the source's clocks are, if it is not said."""

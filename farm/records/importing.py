@@ -1,0 +1,61 @@
+"""From the files of a source to a bundle in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
+from pathlib import Path
+
+from farm.core.errors import InputError, TraceError, not_among
+from farm.records.attempt import Attempt
+from farm.records.bundle import ZONE, Bundle, bundle_of
+from farm.records.reading import FIRST, STDIN, Reading
+from farm.records.sifting import sifted
+from farm.records.sources import SOURCES, TABLES, slurm
+
+NAMES = (*SOURCES, *TABLES)
+
+
+def import_files(
+    files: Sequence[Path],
+    source: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    zone: tzinfo | None = None,
+) -> Bundle:
+    """Return what the files of a source tell. Raises TraceError with the record that is wrong.
+
+    ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
+    a table by our names (see ``farm.records.sources.tables``); ``zone`` is that of instants
+    without one.
+    """
+    source = source or source_of(files)
+    if source not in NAMES:
+        raise InputError(f"source: {not_among(source, NAMES)}")
+    if fields and source not in TABLES:
+        raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
+    reading = Reading(files, zone)
+    found: Iterable[Attempt]
+    if source in TABLES:
+        found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
+    else:
+        read, _, resolution, longest_open = SOURCES[source]
+        found = read(reading)
+    attempts = sifted(found, reading, longest_open)
+    return bundle_of(source, attempts, reading, resolution, zone or ZONE)
+
+
+def source_of(files: Sequence[Path]) -> str:
+    """Return the source whose records these are, by the first one. Raises TraceError."""
+    if files[:1] == [STDIN]:
+        raise InputError(f"source: found none; allowed with standard input: {', '.join(NAMES)}")
+    reading = Reading(files[:1])
+    for text in reading.texts():
+        first = text.readline(FIRST)
+        if not first.lstrip().startswith(("{", "[")):
+            return "slurm" if slurm.knows_line(first) else "csv"
+        for value in reading.objects_of(text, first):
+            for name, source in SOURCES.items():
+                if source.knows(value):
+                    return name
+            return "jsonl"
+    raise TraceError(f"{files[0]}: found no record; allowed: those of {', '.join(NAMES)}")

@@ -1,0 +1,213 @@
+"""Files of a source are read: opened, counted, and refused with the record that is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import math
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
+
+import msgspec
+
+from farm.core.errors import TraceError, file_access
+from farm.records.attempt import Attempt
+from farm.records.json_stream import objects
+
+T = TypeVar("T")
+STDIN = Path("-")
+
+FIRST = 1 << 16
+"""Characters of a first line by which a source is known: JSON may be all on one line."""
+MILLISECONDS = 1e11
+"""A number from here on is in milliseconds (in seconds it would be the year 5138)."""
+FIRST_YEAR = 1970
+"""An earlier time is how some programs write that there is none."""
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A file as it was read."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+class Reading:
+    """The files of a source while they are read, and what is left out of them, by reason."""
+
+    def __init__(self, files: Iterable[Path], zone: tzinfo | None = None) -> None:
+        self._paths = list(files)
+        self._zone = zone
+        self._path = STDIN
+        self._record = 0
+        #: why records were left out, and how many of each
+        self.left_out: Counter[str] = Counter()
+        #: what was corrected or is unknown in records that were kept, and how many of each
+        self.noted: Counter[str] = Counter()
+        self.files: list[SourceFile] = []
+        self._names: dict[str, str] = {}
+        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects of all files. Raises TraceError."""
+        for text in self.texts():
+            yield from self.objects_of(text)
+
+    def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects of one text; ``before``: what was read of it already."""
+        try:
+            yield from objects(text, before)
+        except UnicodeDecodeError:
+            raise
+        except ValueError as error:
+            raise TraceError(f"{self._path}: {error}") from None
+
+    def texts(self) -> Iterator[TextIO]:
+        """Yield each file as text, unpacked if it is gzip. Raises TraceError."""
+        for path in self._paths:
+            self._path, self._record = path, 0
+            with _access(self._path), _opened(self._path) as binary:
+                hashed = _Hashed(binary)
+                text = _text_of(hashed)
+                yield text
+                if hashed.size == 0:
+                    raise TraceError(f"{self._path}: is empty; allowed: records")
+                name = "standard input" if self._path == STDIN else self._path.name
+                self.files.append(SourceFile(name, hashed.digest(), hashed.size))
+
+    def record(self, found: Any, kind: type[T]) -> T:
+        """Return the next record, as a struct. Raises TraceError with its number."""
+        self._record += 1
+        try:
+            return msgspec.convert(found, kind)
+        except msgspec.ValidationError as error:
+            self.refuse(str(error))
+
+    def refuse(self, why: str) -> NoReturn:
+        """Raise TraceError for the present record."""
+        where = f"record {self._record}" if self._record else "first record"
+        raise TraceError(f"{self._path}: {where}: {why}")
+
+    def refuse_other(self, found: dict[str, Any], allowed: str) -> NoReturn:
+        """Raise TraceError for an object that is none of this source."""
+        self._record += 1
+        self.refuse(f"found {', '.join(found) or 'nothing':.100}; allowed: {allowed}")
+
+    def instant(self, found: str | None, name: str) -> float | None:
+        """Return an ISO 8601 time as seconds since 1970; None: there is none.
+
+        A time without a zone is of the zone given by the user. Raises TraceError.
+        """
+        if not found:
+            return None
+        text = f"{found[:-4]}Z" if found.endswith(" UTC") else found
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            self.refuse(f"{name}: found {found!r:.60}; allowed: a time as 2026-11-02T09:00:00Z")
+        if time.tzinfo is None:
+            if self._zone is None:
+                self.refuse(
+                    f"{name}: found {found!r:.60}, a time without a zone; allowed: --zone UTC, "
+                    "--zone Europe/Berlin, …: where the clock of these records was read"
+                )
+            time = time.replace(tzinfo=self._zone)
+        return time.timestamp() if time.year >= FIRST_YEAR else None
+
+    def moment(self, found: str, name: str) -> float | None:
+        """Return a time of a table: seconds or milliseconds since 1970, or ISO 8601."""
+        try:
+            number = float(found) if found else math.nan
+        except ValueError:
+            return self.instant(found, name)
+        if math.isnan(number):
+            return None
+        if math.isinf(number):
+            self.refuse(f"{name}: found {found}; allowed: a finite number")
+        return number / 1000 if abs(number) >= MILLISECONDS else number
+
+    def needed(self, found: str | None, name: str) -> float:
+        """Return a time that must be there. Raises TraceError."""
+        at = self.instant(found, name)
+        if at is None:
+            self.refuse(f"{name}: found none; allowed: a time as 2026-11-02T09:00:00Z")
+        return at
+
+    def share(self, one: Attempt) -> Attempt:
+        """Let it have the names and attributes of others: they repeat, by the million."""
+        same = self._names.setdefault
+        one.runner, one.platform = same(one.runner, one.runner), same(one.platform, one.platform)
+        one.kind, one.user = same(one.kind, one.kind), same(one.user, one.user)
+        one.matrix = same(one.matrix, one.matrix)
+        found = one.attributes
+        one.attributes = self._attributes.setdefault(tuple(found.items()), found)
+        return one
+
+    def leave_out(self, why: str) -> None:
+        """Count a record that makes no attempt."""
+        self.left_out[why] += 1
+
+
+def members(found: dict[str, Any], name: str) -> list[Any]:
+    """Return the list that a member is, or an empty one."""
+    value = found.get(name)
+    return value if isinstance(value, list) else []
+
+
+class _Hashed(io.RawIOBase):
+    """A file whose bytes are counted and hashed while they are read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._file.read(len(buffer))
+        buffer[: len(found)] = found
+        self._hash.update(found)
+        self.size += len(found)
+        return len(found)
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _text_of(binary: io.RawIOBase) -> TextIO:
+    buffered: Any = io.BufferedReader(binary, 1 << 16)
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        buffered = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=buffered)), 1 << 16)
+    # what PowerShell writes
+    is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return io.TextIOWrapper(buffered, "utf-16" if is_utf16 else "utf-8-sig", newline="")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
+    with path.open("rb") as file:
+        yield file
+
+
+@contextmanager
+def _access(path: Path) -> Iterator[None]:
+    with file_access(path, "be read", TraceError):
+        try:
+            yield
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{path}: not UTF-8 text: {error.reason}") from None

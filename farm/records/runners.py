@@ -1,0 +1,67 @@
+"""The runners that a farm's records show: who ran jobs, from when to when, how many at once.
+
+A roster read once is no evidence (registrations come and go by the day): a runner was there from
+its first start to its last end, and has as many slots as it ran jobs at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+
+
+class Runner(msgspec.Struct, frozen=True, gc=False, rename=json_name):
+    """A runner; instants are seconds since 1970."""
+
+    runner: str
+    #: of its first job
+    platform: str
+    joined_at: float
+    gone_at: float
+    slots: int
+    #: attempts that it ran
+    jobs: int
+
+
+def runners_of(attempts: Iterable[Attempt], resolution: float) -> list[Runner]:
+    """Return the runners by the instant of their first start (ties: by name).
+
+    ``resolution`` of the instants, seconds: jobs that overlap by less did not run at once.
+    """
+    of: dict[str, list[Attempt]] = defaultdict(list)
+    for one in attempts:
+        if one.runner and one.started_at is not None:
+            of[one.runner].append(one)
+    found = [_runner(name, some, resolution) for name, some in of.items()]
+    return sorted(found, key=lambda one: (one.joined_at, one.runner))
+
+
+def _runner(name: str, attempts: list[Attempt], resolution: float) -> Runner:
+    spans = [(one.started_at or 0.0, one.finished_at) for one in attempts]
+    ends = [end for _, end in spans if end is not None]
+    joined_at = min(start for start, _ in spans)
+    return Runner(
+        runner=name,
+        platform=min(attempts, key=lambda one: one.started_at or 0.0).platform,
+        joined_at=joined_at,
+        gone_at=max(ends, default=joined_at),
+        slots=most_at_once(
+            (start, max(start, end - resolution)) for start, end in spans if end is not None
+        ),
+        jobs=len(attempts),
+    )
+
+
+def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+    """Return how many spans overlapped at most, at least 1; an end at a start is before it."""
+    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+    most = there = 0
+    for _, change in changes:
+        there += change
+        most = max(most, there)
+    return max(1, most)

@@ -1,0 +1,114 @@
+"""What holds for the records of every source: copies, clocks that disagree, and ends forgotten."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from farm.records.attempt import Attempt
+from farm.records.reading import Reading
+
+NOISE = 2.0
+"""Seconds by which clocks of whole seconds, or of two machines, may disagree."""
+
+
+def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> list[Attempt]:
+    """Return the attempts that are evidence, by when they could start (ties: by id).
+
+    What is left out or corrected is counted in ``reading``.
+    """
+    attempts = _distinct(found, reading)
+    attempts = _without_copies(attempts, reading)
+    attempts = [one for one in attempts if _is_sound(one, reading)]
+    attempts = _without_forgotten(attempts, reading, longest_open)
+    attempts.sort(key=_place)
+    _number(attempts)
+    return attempts
+
+
+def _place(attempt: Attempt) -> tuple[float, int, str]:
+    at = attempt.submitted_at if attempt.eligible_at is None else attempt.eligible_at
+    # ids that count up are ordered as numbers
+    return at, len(attempt.id), attempt.id
+
+
+def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
+    """Leave out what came twice: pages overlap, messages are repeated."""
+    kept: dict[str, Attempt] = {}
+    for number, attempt in enumerate(found, 1):
+        reading.share(attempt)
+        attempt.id = attempt.id or f"{number:06}"
+        before = kept.get(attempt.id)
+        if before is not None:
+            reading.leave_out("that came twice")
+            if before.finished_at is not None or attempt.finished_at is None:
+                continue
+        kept[attempt.id] = attempt
+    return list(kept.values())
+
+
+def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
+    """Leave out the copies of earlier attempts that a re-run lists with its own."""
+    again = {one.matrix for one in attempts if one.attempt > 1}
+    first: dict[tuple[object, ...], int] = {}
+    for one in attempts:
+        if one.matrix in again:
+            key = _times(one)
+            first[key] = min(one.attempt, first.get(key, one.attempt))
+    kept = []
+    for one in attempts:
+        is_old = one.finished_at is not None and one.finished_at < one.submitted_at - NOISE
+        is_copy = one.attempt > 1 and (is_old or first[_times(one)] < one.attempt)
+        if is_copy and one.started_at is not None:
+            reading.leave_out("copied from earlier attempts")
+        else:
+            kept.append(one)
+    return kept
+
+
+def _times(one: Attempt) -> tuple[object, ...]:
+    return one.matrix, one.kind, one.started_at, one.finished_at
+
+
+def _is_sound(one: Attempt, reading: Reading) -> bool:
+    """Check the order of the instants; by as little as clocks disagree, they are corrected."""
+    if one.eligible_at is not None:
+        until = one.started_at if one.started_at is not None else one.finished_at
+        if until is not None and until < one.eligible_at:
+            if until < one.eligible_at - NOISE:
+                reading.leave_out("with a negative wait")
+                return False
+            one.eligible_at = until
+            reading.noted["waits below zero by 2 s or less, taken as zero"] += 1
+    if one.started_at is not None and one.finished_at is not None:
+        if one.finished_at < one.started_at - NOISE:
+            reading.leave_out("that ended before they started")
+            return False
+        one.finished_at = max(one.started_at, one.finished_at)
+    if one.eligible_at is not None:
+        one.submitted_at = min(one.submitted_at, one.eligible_at)
+    return True
+
+
+def _without_forgotten(
+    attempts: list[Attempt], reading: Reading, longest_open: float
+) -> list[Attempt]:
+    """Leave out what has been open for longer than the system lets anything be."""
+    last_at = max((one.finished_at or one.started_at or 0.0 for one in attempts), default=0.0)
+    kept = []
+    for one in attempts:
+        since = one.submitted_at if one.started_at is None else one.started_at
+        if one.finished_at is None and last_at - since > longest_open:
+            reading.leave_out("open for days: their ends were forgotten")
+        else:
+            kept.append(one)
+    return kept
+
+
+def _number(attempts: list[Attempt]) -> None:
+    """Number the attempts of each job, where the source does not."""
+    counts: dict[str, int] = defaultdict(int)
+    for one in attempts:
+        if one.attempt == 0:
+            counts[one.job or one.id] += 1
+            one.attempt = counts[one.job or one.id]

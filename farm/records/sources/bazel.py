@@ -1,0 +1,93 @@
+"""``bazel``: the JSON execution log of a build (``--execution_log_json_file``).
+
+Of a remote spawn, ``startTime`` is when the worker began to execute, after its set-up; what it
+waited in the queue is before that. Local spawns wait inside Bazel, for nothing that a farm has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt
+from farm.records.reading import Reading
+
+
+class _Property(msgspec.Struct):
+    name: str = ""
+    value: str = ""
+
+
+class _Platform(msgspec.Struct):
+    properties: list[_Property] = []
+
+
+class _Metrics(msgspec.Struct, rename="camel"):
+    queue_time: str | None = None
+    setup_time: str | None = None
+    execution_wall_time: str | None = None
+    process_outputs_time: str | None = None
+    start_time: str | None = None
+
+
+class _Spawn(msgspec.Struct, rename="camel"):
+    runner: str
+    metrics: _Metrics = msgspec.field(default_factory=_Metrics)
+    mnemonic: str = ""
+    cache_hit: bool = False
+    status: str = ""
+    exit_code: int = 0
+    target_label: str = ""
+    platform: _Platform | None = None
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is a spawn of Bazel's."""
+    return "mnemonic" in value and "runner" in value
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the remote spawns."""
+    for number, value in enumerate(reading.objects(), 1):
+        if not knows(value):
+            reading.refuse_other(value, "spawns of --execution_log_json_file (mnemonic, runner)")
+        if attempt := _attempt(reading.record(value, _Spawn), number, reading):
+            yield attempt
+
+
+def _attempt(spawn: _Spawn, number: int, reading: Reading) -> Attempt | None:
+    if spawn.cache_hit or spawn.runner.endswith("cache hit"):
+        reading.leave_out("served from the cache")
+        return None
+    if spawn.runner != "remote":
+        reading.leave_out("run locally, by Bazel itself")
+        return None
+    metrics = spawn.metrics
+    executed_at = reading.instant(metrics.start_time, "startTime")
+    if executed_at is None:
+        reading.leave_out("without a time of start")
+        return None
+    started_at = executed_at - _seconds(metrics.setup_time, reading)
+    spans = (metrics.execution_wall_time, metrics.process_outputs_time)
+    properties = spawn.platform.properties if spawn.platform else []
+    queued_at = started_at - _seconds(metrics.queue_time, reading)
+    return Attempt(
+        id=f"{spawn.target_label}#{number}",
+        submitted_at=queued_at,
+        eligible_at=queued_at,
+        started_at=started_at,
+        finished_at=executed_at + sum(_seconds(one, reading) for one in spans),
+        result="failed" if spawn.status or spawn.exit_code else "succeeded",
+        platform=",".join(sorted(f"{one.name}={one.value}" for one in properties)),
+        kind=spawn.mnemonic,
+        attributes={"target_id": spawn.target_label} if spawn.target_label else {},
+    )
+
+
+def _seconds(span: str | None, reading: Reading) -> float:
+    try:
+        return float(span.removesuffix("s")) if span else 0.0
+    except ValueError:
+        reading.refuse(f"found {span!r:.60}; allowed: seconds as 12.5s")

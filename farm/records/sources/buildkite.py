@@ -1,0 +1,127 @@
+"""``buildkite``: builds with their jobs.
+
+A job waits for an agent from ``runnable_at``: ``created_at`` is when it joined the build, and
+``scheduled_at`` may be earlier still. Only jobs of the type ``script`` are work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading, members
+
+_RESULTS: dict[str, Result] = {"passed": "succeeded", "canceled": "cancelled",
+                               "canceling": "cancelled", "expired": "cancelled"}  # fmt: skip
+_NEVER_DUE = {"broken", "skipped", "waiting", "waiting_failed", "blocked", "blocked_failed",
+              "unblocked", "unblocked_failed", "pending", "limited", "limiting"}  # fmt: skip
+_OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
+
+
+class _Agent(msgspec.Struct):
+    name: str = ""
+    hostname: str | None = None
+
+
+class _Job(msgspec.Struct):
+    id: str
+    type: str = "script"
+    state: str = ""
+    name: str | None = None
+    step_key: str | None = None
+    created_at: str | None = None
+    runnable_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    expired_at: str | None = None
+    agent_query_rules: list[str] = []
+    agent: _Agent | None = None
+    retried_in_job_id: str | None = None
+    retries_count: int | None = None
+    signal_reason: str | None = None
+
+
+class _Creator(msgspec.Struct):
+    name: str | None = None
+    email: str | None = None
+
+
+class _Pipeline(msgspec.Struct):
+    slug: str = ""
+
+
+class _Build(msgspec.Struct):
+    jobs: list[Any]
+    id: str = ""
+    number: int = 0
+    branch: str | None = None
+    creator: _Creator | None = None
+    pipeline: _Pipeline = msgspec.field(default_factory=_Pipeline)
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is what Buildkite writes."""
+    some = members(value, "jobs")[:1]
+    return bool(some) and "number" in value and "run_id" not in some[0]
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts: a retried job is a new one, which the old one names."""
+    for value in reading.objects():
+        build = reading.record(value, _Build)
+        jobs = [reading.record(one, _Job) for one in build.jobs if isinstance(one, dict)]
+        before = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
+        for job in jobs:
+            if attempt := _attempt(job, build, reading):
+                attempt.job = _first(job.id, before)
+                yield attempt
+
+
+def _first(job: str, before: dict[str, str]) -> str:
+    """Return the id of the job that this one is a retry of, at however many removes."""
+    seen = {job}
+    while (earlier := before.get(job, job)) not in seen:
+        seen.add(job := earlier)
+    return job
+
+
+def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
+    if job.type != "script":
+        reading.leave_out("no work (waits, blocks and triggers)")
+        return None
+    eligible_at = reading.instant(job.runnable_at, "runnable_at")
+    started_at = reading.instant(job.started_at, "started_at")
+    finished_at = reading.instant(job.finished_at or job.expired_at, "finished_at")
+    if started_at is None and (job.state in _NEVER_DUE or eligible_at is None):
+        reading.leave_out("never due")
+        return None
+    if eligible_at is None:
+        reading.noted["without runnable_at, their waits not known"] += 1
+    created_at = reading.instant(job.created_at, "created_at")
+    submitted_at = next(at for at in (created_at, eligible_at, started_at) if at is not None)
+    result: Result = "open" if finished_at is None else _RESULTS.get(job.state, "failed")
+    if result != "succeeded" and job.signal_reason in _OF_THE_FARM:
+        result = "lost"
+    agent = job.agent if started_at is not None else None
+    return Attempt(
+        id=job.id,
+        submitted_at=submitted_at,
+        eligible_at=eligible_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        result=result,
+        attempt=0,
+        runner=(agent.hostname or agent.name) if agent else "",
+        platform=",".join(sorted(job.agent_query_rules)) or "queue=default",
+        kind=job.step_key or job.name or "",
+        matrix=build.id or str(build.number),
+        user=(build.creator and (build.creator.email or build.creator.name)) or "",
+        attributes={
+            name: text
+            for name, text in (("pipeline", build.pipeline.slug), ("branch", build.branch))
+            if text
+        },
+    )

@@ -1,0 +1,205 @@
+"""``github``: GitHub Actions' jobs and runs, and webhook bodies (Gitea's have the same form).
+
+A job's pages tell when it was created, picked up and completed; a run's, who caused it. Three
+things are not as they seem. ``started_at`` may be older than the pickup, so a later first step
+counts. A re-run lists copies of the jobs that had passed, under new ids. And a job that waits for
+an approval or for others of its concurrency group is not waiting for a runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading, members
+
+HOSTED = "GitHub Actions"
+AT_ONCE = 2.0
+"""Seconds within which a job that no runner had is cancelled by the system itself: no demand."""
+
+_RESULTS: dict[str, Result] = {"success": "succeeded", "neutral": "succeeded",
+                               "cancelled": "cancelled"}  # fmt: skip
+_HELD = {
+    "waiting": "held back for an approval",
+    "pending": "held back by a concurrency group",
+    "requested": "not yet requested",
+}
+
+
+class _Step(msgspec.Struct):
+    started_at: str | None = None
+
+
+class _Job(msgspec.Struct):
+    """A job, as pages and webhooks have it."""
+
+    id: int
+    status: str
+    run_id: int = 0
+    run_attempt: int = 1
+    name: str = ""
+    workflow_name: str | None = None
+    head_branch: str | None = None
+    conclusion: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    labels: list[str] = []
+    runner_id: int | None = None
+    runner_name: str | None = None
+    runner_group_name: str | None = None
+    steps: list[_Step] | None = None
+
+
+class _Actor(msgspec.Struct):
+    login: str = ""
+
+
+class _Repository(msgspec.Struct):
+    full_name: str = ""
+
+
+class _Run(msgspec.Struct):
+    """What a run says of its jobs."""
+
+    id: int
+    event: str = ""
+    actor: _Actor | None = None
+    triggering_actor: _Actor | None = None
+    repository: _Repository | None = None
+
+
+class _Delivery(msgspec.Struct):
+    """A webhook's body."""
+
+    action: str
+    workflow_job: _Job
+    repository: _Repository | None = None
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is what GitHub writes."""
+    if "workflow_job" in value or "workflow_runs" in value:
+        return True
+    some = members(value, "jobs")[:1]
+    return bool(some) and isinstance(some[0], dict) and "run_id" in some[0]
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts; who caused a job is known after the last record."""
+    runs: dict[int, _Run] = {}
+    delivered: dict[int, list[_Delivery]] = {}
+    found: list[tuple[Attempt, int]] = []
+    for value in reading.objects():
+        if "workflow_runs" in value or "workflow_run" in value:
+            some = members(value, "workflow_runs") or [value.get("workflow_run")]
+            for run in (reading.record(one, _Run) for one in some):
+                runs[run.id] = run
+        elif "workflow_job" in value:
+            delivery = reading.record(value, _Delivery)
+            delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
+        elif "jobs" in value or "run_id" in value:
+            for one in members(value, "jobs") if "jobs" in value else [value]:
+                job = reading.record(one, _Job)
+                if attempt := _attempt(job, reading):
+                    found.append((reading.share(attempt), job.run_id))
+        else:
+            reading.refuse_other(
+                value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
+            )
+    merged = (
+        (_delivered(each, reading), each[0].workflow_job.run_id) for each in delivered.values()
+    )
+    found.extend((attempt, run_id) for attempt, run_id in merged if attempt)
+    for attempt, run_id in found:
+        if run_id in runs:
+            _add(attempt, runs[run_id])
+        yield attempt
+
+
+def _attempt(job: _Job, reading: Reading) -> Attempt | None:
+    if job.conclusion == "skipped":
+        reading.leave_out("skipped")
+        return None
+    created_at = reading.instant(job.created_at, "created_at")
+    finished_at = reading.instant(job.completed_at, "completed_at")
+    started_at = None
+    if job.runner_id or job.runner_name:
+        # the first step's clock has milliseconds, and is right where started_at was not rewritten
+        steps = [step.started_at for step in job.steps or () if step.started_at][:1]
+        times = [reading.instant(one, "started_at") for one in (job.started_at, *steps)]
+        started_at = max((one for one in times if one is not None), default=None)
+    if started_at is None and job.status in _HELD:
+        reading.leave_out(_HELD[job.status])
+        return None
+    if started_at is None and finished_at is not None:
+        if job.conclusion == "success":
+            reading.leave_out("without a runner")
+            return None
+        if created_at is not None and finished_at - created_at <= AT_ONCE:
+            reading.leave_out("cancelled at once, before any runner")
+            return None
+    if created_at is None:
+        reading.noted["without created_at, their waits not known"] += 1
+    submitted_at = created_at if created_at is not None else started_at
+    if submitted_at is None:
+        reading.leave_out("without a time of creation")
+        return None
+    is_hosted = job.runner_group_name == HOSTED
+    attributes = {"workflow": job.workflow_name, "branch": job.head_branch}
+    return Attempt(
+        id=str(job.id),
+        submitted_at=submitted_at,
+        eligible_at=created_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        result="open" if finished_at is None else _RESULTS.get(job.conclusion or "", "failed"),
+        job=f"{job.run_id}/{job.name}",
+        attempt=job.run_attempt,
+        runner=(job.runner_name or str(job.runner_id or "")) if started_at is not None else "",
+        platform=",".join(sorted(job.labels)),
+        kind=job.name,
+        matrix=str(job.run_id),
+        attributes={name: text for name, text in attributes.items() if text},
+        hosted=is_hosted,
+    )
+
+
+def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
+    """Return what all deliveries of one job say; they may be repeated, and out of order."""
+    stages = ("queued", "waiting", "in_progress", "completed")
+    latest = max(
+        deliveries, key=lambda one: stages.index(one.action) if one.action in stages else 0
+    )
+    copies = len(deliveries) - len({one.action for one in deliveries})
+    if copies:
+        reading.noted["webhook deliveries that came again"] += copies
+    job = latest.workflow_job
+    later = {one.action: one.workflow_job for one in deliveries}
+    attempt = _attempt(job, reading)
+    if attempt is None:
+        return None
+    if (picked := later.get("in_progress")) and attempt.started_at is not None:
+        picked_at = reading.instant(picked.started_at, "started_at") or attempt.started_at
+        attempt.started_at = max(picked_at, attempt.started_at)
+    if "waiting" in later:
+        # an approval came first: it waited for a runner from when it was queued after that
+        queued = later.get("queued")
+        at = queued.started_at if queued else None
+        attempt.eligible_at = reading.instant(at, "started_at")
+        if attempt.eligible_at is None:
+            reading.noted["held back for an approval, their waits not known"] += 1
+    if latest.repository and latest.repository.full_name:
+        attempt.attributes["repository"] = latest.repository.full_name
+    return attempt
+
+
+def _add(attempt: Attempt, run: _Run) -> None:
+    actor = run.triggering_actor or run.actor
+    attempt.user = actor.login if actor else ""
+    more = {"event": run.event, "repository": run.repository and run.repository.full_name}
+    known = {name: text for name, text in more.items() if text}
+    attempt.attributes = {**attempt.attributes, **known}

@@ -1,0 +1,191 @@
+"""``gitlab``: GitLab's jobs, and bodies of its job webhooks (``object_kind: build``).
+
+``created_at`` is when the *pipeline* was created, also of jobs of its last stage: a job waits for
+a runner from ``started_at - queued_duration``. One runner may be hundreds of machines; then the
+runner's manager tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading, members
+
+_RESULTS: dict[str, Result] = {"success": "succeeded", "failed": "failed", "canceled": "cancelled",
+                               "canceling": "cancelled"}  # fmt: skip
+_NO_DEMAND = {
+    "manual": "manual, never started",
+    "skipped": "skipped",
+    "created": "not yet due",
+    "scheduled": "not yet due",
+    "waiting_for_resource": "held back by a resource group",
+    "preparing": "not yet due",
+}
+_OF_THE_FARM = {"runner_system_failure", "stuck_or_timeout_failure", "scheduler_failure",
+                "stale_schedule", "runner_unsupported"}  # fmt: skip
+
+
+class _Runner(msgspec.Struct):
+    id: int | None = None
+    description: str | None = None
+    runner_type: str | None = None
+    tags: list[str] = []
+
+
+class _Manager(msgspec.Struct):
+    system_id: str | None = None
+
+
+class _Pipeline(msgspec.Struct):
+    id: int = 0
+    project_id: int | None = None
+    ref: str | None = None
+    source: str | None = None
+
+
+class _User(msgspec.Struct):
+    username: str | None = None
+
+
+class _Job(msgspec.Struct):
+    """A job, as the API's pages have it."""
+
+    id: int
+    status: str
+    name: str = ""
+    stage: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    queued_duration: float | None = None
+    failure_reason: str | None = None
+    tag_list: list[str] = []
+    runner: _Runner | None = None
+    runner_manager: _Manager | None = None
+    pipeline: _Pipeline = msgspec.field(default_factory=_Pipeline)
+    user: _User | None = None
+
+
+class _Build(msgspec.Struct):
+    """A webhook's body: the same under other names."""
+
+    build_id: int
+    build_status: str
+    build_name: str = ""
+    build_stage: str | None = None
+    build_created_at: str | None = None
+    build_started_at: str | None = None
+    build_finished_at: str | None = None
+    build_created_at_iso: str | None = None
+    build_started_at_iso: str | None = None
+    build_finished_at_iso: str | None = None
+    build_queued_duration: float | None = None
+    build_failure_reason: str | None = None
+    pipeline_id: int = 0
+    project_id: int | None = None
+    ref: str | None = None
+    runner: _Runner | None = None
+    user: _User | None = None
+
+    def job(self) -> _Job:
+        """Return it as a job of the API."""
+        return _Job(
+            id=self.build_id,
+            status=self.build_status,
+            name=self.build_name,
+            stage=self.build_stage,
+            created_at=self.build_created_at_iso or self.build_created_at,
+            started_at=self.build_started_at_iso or self.build_started_at,
+            finished_at=self.build_finished_at_iso or self.build_finished_at,
+            queued_duration=self.build_queued_duration,
+            failure_reason=self.build_failure_reason,
+            tag_list=self.runner.tags if self.runner else [],
+            runner=self.runner,
+            pipeline=_Pipeline(self.pipeline_id, self.project_id, self.ref),
+            user=self.user,
+        )
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is what GitLab writes."""
+    return value.get("object_kind") == "build" or {"tag_list", "queued_duration"} <= value.keys()
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts; of a job that webhooks tell about, the last state."""
+    told: dict[int, _Job] = {}
+    for value in reading.objects():
+        if value.get("object_kind") == "build":
+            job = reading.record(value, _Build).job()
+            before = told.get(job.id)
+            if before is None or _is_later(job, before):
+                told[job.id] = job
+            continue
+        for one in members(value, "jobs") if "jobs" in value else [value]:
+            if attempt := _attempt(reading.record(one, _Job), reading):
+                yield attempt
+    for job in told.values():
+        if attempt := _attempt(job, reading):
+            yield attempt
+
+
+def _is_later(job: _Job, before: _Job) -> bool:
+    return (job.finished_at is not None, job.started_at is not None) >= (
+        before.finished_at is not None,
+        before.started_at is not None,
+    )
+
+
+def _attempt(job: _Job, reading: Reading) -> Attempt | None:
+    if (why := _NO_DEMAND.get(job.status)) and job.started_at is None:
+        reading.leave_out(why)
+        return None
+    started_at = reading.instant(job.started_at, "started_at")
+    finished_at = reading.instant(job.finished_at, "finished_at")
+    created_at = reading.instant(job.created_at, "created_at")
+    if started_at is None and finished_at is not None:
+        reading.leave_out("never started, waiting since an unknown time")
+        return None
+    eligible_at = None
+    if started_at is not None and job.queued_duration is not None:
+        eligible_at = started_at - job.queued_duration
+    elif started_at is not None:
+        reading.noted["without queued_duration, their waits not known"] += 1
+    submitted_at = created_at if created_at is not None else started_at
+    if submitted_at is None:
+        reading.leave_out("without a time of creation")
+        return None
+    result: Result = "open" if finished_at is None else _RESULTS.get(job.status, "failed")
+    if result == "failed" and job.failure_reason in _OF_THE_FARM:
+        result = "lost"
+    attributes = {"stage": job.stage, "branch": job.pipeline.ref, "source": job.pipeline.source}
+    if job.pipeline.project_id is not None:
+        attributes["project"] = str(job.pipeline.project_id)
+    return Attempt(
+        id=str(job.id),
+        submitted_at=submitted_at,
+        eligible_at=eligible_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        result=result,
+        job=f"{job.pipeline.id}/{job.name}",
+        attempt=0,
+        runner=_runner(job) if started_at is not None else "",
+        platform=",".join(sorted(job.tag_list)),
+        kind=job.name,
+        matrix=str(job.pipeline.id),
+        user=(job.user and job.user.username) or "",
+        attributes={name: text for name, text in attributes.items() if text},
+    )
+
+
+def _runner(job: _Job) -> str:
+    if job.runner is None:
+        return ""
+    name = job.runner.description or str(job.runner.id or "")
+    manager = job.runner_manager and job.runner_manager.system_id
+    return f"{name}/{manager}" if manager else name

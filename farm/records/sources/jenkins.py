@@ -1,0 +1,95 @@
+"""``jenkins``: builds of a job's API, with the times in queue of the Metrics plugin.
+
+A freestyle build waits for an executor from when it was buildable, after its quiet period and
+after what it was blocked by. A pipeline has only sums over its parts: it is one job, with their
+mean wait, and is counted as an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading, members
+
+_RESULTS: dict[str | None, Result] = {
+    "SUCCESS": "succeeded", "UNSTABLE": "succeeded", "ABORTED": "cancelled",
+    "NOT_BUILT": "cancelled", None: "open",
+}  # fmt: skip
+BUILT_IN = "built-in"
+
+
+class _Cause(msgspec.Struct, rename="camel"):
+    user_id: str | None = None
+
+
+class _Action(msgspec.Struct, rename="camel"):
+    """The parts of an action that matter; most actions have none of them."""
+
+    queuing_duration_millis: float | None = None
+    buildable_duration_millis: float | None = None
+    queuing_time_millis: float | None = None
+    sub_task_count: int = 0
+    causes: list[_Cause] = []
+
+
+class _Build(msgspec.Struct, rename="camel"):
+    number: int
+    timestamp: float
+    duration: float = 0.0
+    built_on: str | None = None
+    result: str | None = None
+    actions: list[_Action | None] = []
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is what Jenkins writes."""
+    return "allBuilds" in value or "builds" in value
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the builds of each job."""
+    for value in reading.objects():
+        if not knows(value):
+            reading.refuse_other(value, "a job with its builds (allBuilds)")
+        name = value.get("fullName")
+        for one in members(value, "allBuilds") or members(value, "builds"):
+            build = reading.record(one, _Build)
+            if attempt := _attempt(build, name if isinstance(name, str) else "", reading):
+                yield attempt
+
+
+def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
+    actions = [one for one in build.actions if one is not None]
+    times = next((one for one in actions if one.queuing_duration_millis is not None), None)
+    started_at = build.timestamp / 1000
+    if times is None:
+        reading.leave_out("without times in queue (is the Metrics plugin there?)")
+        return None
+    queued_ms = times.queuing_duration_millis or 0.0
+    submitted_at = started_at - queued_ms / 1000
+    wait: float | None = None
+    if times.sub_task_count and times.queuing_time_millis is not None:
+        wait = (times.queuing_time_millis - queued_ms) / times.sub_task_count / 1000
+        reading.noted["pipelines, with the mean wait of their parts"] += 1
+    elif times.buildable_duration_millis is not None:
+        wait = times.buildable_duration_millis / 1000
+    else:
+        reading.noted["without buildableDurationMillis, their waits not known"] += 1
+    user = next((c.user_id for one in actions for c in one.causes if c.user_id), "")
+    is_over = build.result is not None
+    return Attempt(
+        id=f"{name}#{build.number}",
+        submitted_at=min(submitted_at, started_at - (wait or 0.0)),
+        eligible_at=None if wait is None else started_at - wait,
+        started_at=started_at,
+        finished_at=started_at + build.duration / 1000 if is_over else None,
+        result=_RESULTS.get(build.result, "failed"),
+        # a pipeline names no node
+        runner="" if build.built_on is None else build.built_on or BUILT_IN,
+        kind=name,
+        user=user,
+    )

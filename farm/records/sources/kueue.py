@@ -1,0 +1,123 @@
+"""``kueue``: Workloads of Kueue, a list of them or a watch's events.
+
+A workload waits for quota from its creation until it is admitted; then its pods start. After a
+pre-emption the conditions have the times of the last admission only, so such waits are rough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt
+from farm.records.reading import Reading, members
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: str | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    last_transition_time: str | None = None
+
+
+class _Assignment(msgspec.Struct):
+    count: int = 1
+    flavors: dict[str, str] = {}
+
+
+class _Admission(msgspec.Struct, rename="camel"):
+    cluster_queue: str = ""
+    pod_set_assignments: list[_Assignment] = []
+
+
+class _Eviction(msgspec.Struct):
+    count: int = 0
+
+
+class _Statistics(msgspec.Struct):
+    evictions: list[_Eviction] = []
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] = []
+    admission: _Admission | None = None
+    scheduling_stats: _Statistics | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    queue_name: str = ""
+    active: bool = True
+
+
+class _Workload(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is a Workload, a list of them, or a watch's event."""
+    some = members(value, "items")[:1]
+    inner = some[0] if some else value.get("object", value)
+    return isinstance(inner, dict) and inner.get("kind") == "Workload"
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the workloads; of those that a watch saw several times, the last state."""
+    latest: dict[str, _Workload] = {}
+    for value in reading.objects():
+        if not knows(value):
+            if value.get("kind") == "List" and not members(value, "items"):
+                continue
+            reading.refuse_other(value, "Workloads (kubectl get workloads -A -o json)")
+        for one in members(value, "items") or [value.get("object", value)]:
+            workload = reading.record(one, _Workload)
+            metadata = workload.metadata
+            latest[metadata.uid or f"{metadata.namespace}/{metadata.name}"] = workload
+    for uid, workload in latest.items():
+        if attempt := _attempt(uid, workload, reading):
+            yield attempt
+
+
+def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
+    status, metadata = workload.status, workload.metadata
+    true_at = {
+        one.type: reading.instant(one.last_transition_time, one.type)
+        for one in status.conditions
+        if one.status == "True"
+    }
+    created_at = reading.needed(metadata.creation_timestamp, "creationTimestamp")
+    admitted_at = true_at.get("Admitted") if true_at.get("QuotaReserved") is not None else None
+    if admitted_at is None and not workload.spec.active:
+        reading.leave_out("held (spec.active is false)")
+        return None
+    statistics = status.scheduling_stats
+    if statistics and sum(one.count for one in statistics.evictions):
+        reading.noted["evicted once or more, with one wait for all their admissions"] += 1
+    finished = next((one for one in status.conditions if one.type == "Finished"), None)
+    finished_at = true_at.get("Finished")
+    admission = status.admission or _Admission()
+    flavors = {flavor for one in admission.pod_set_assignments for flavor in one.flavors.values()}
+    failed = finished is not None and finished.reason not in ("Succeeded", "JobFinished", "")
+    return Attempt(
+        id=uid,
+        submitted_at=created_at,
+        eligible_at=created_at,
+        started_at=admitted_at,
+        finished_at=finished_at,
+        result="open" if finished_at is None else "failed" if failed else "succeeded",
+        slots=max(1, sum(one.count for one in admission.pod_set_assignments)),
+        platform=",".join([admission.cluster_queue or workload.spec.queue_name, *sorted(flavors)]),
+        kind=metadata.name,
+        user=metadata.namespace,
+        attributes={"queue": workload.spec.queue_name} if workload.spec.queue_name else {},
+    )

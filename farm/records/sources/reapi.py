@@ -1,0 +1,120 @@
+"""``reapi``: completed actions of the Remote Execution API, as Buildbarn's schedulers log them.
+
+Each object is a message with the times of the execution: queued, taken by a worker, inputs
+fetched, executed, outputs uploaded. Absent members are zeros. A cached result has the times of the
+execution that it is a copy of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading
+
+DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, ABORTED = 4, 1, 14, 10
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    worker: str = ""
+    queued_timestamp: str | None = None
+    worker_start_timestamp: str | None = None
+    worker_completed_timestamp: str | None = None
+    auxiliary_metadata: list[dict[str, Any]] = []
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    exit_code: int = 0
+    execution_metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    result: _Result = msgspec.field(default_factory=_Result)
+    cached_result: bool = False
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Digest(msgspec.Struct):
+    hash: str = ""
+
+
+class _Historical(msgspec.Struct, rename="camel"):
+    execute_response: _Response
+    action_digest: _Digest = msgspec.field(default_factory=_Digest)
+
+
+class _Completed(msgspec.Struct, rename="camel"):
+    historical_execute_response: _Historical
+    uuid: str = ""
+    instance_name: str = ""
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is a completed action."""
+    return "historicalExecuteResponse" in value
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts: an action that is done again is a message of its own."""
+    for value in reading.objects():
+        if not knows(value):
+            reading.refuse_other(value, "completed actions (historicalExecuteResponse)")
+        completed = reading.record(value, _Completed)
+        if attempt := _attempt(completed, reading):
+            yield attempt
+
+
+def _attempt(completed: _Completed, reading: Reading) -> Attempt | None:
+    response = completed.historical_execute_response.execute_response
+    metadata = response.result.execution_metadata
+    if response.cached_result:
+        reading.leave_out("served from the cache")
+        return None
+    started_at = reading.instant(metadata.worker_start_timestamp, "workerStartTimestamp")
+    if not metadata.worker or started_at is None:
+        reading.leave_out("without the times of a worker")
+        return None
+    queued_at = reading.instant(metadata.queued_timestamp, "queuedTimestamp")
+    if queued_at is None:
+        reading.noted["without queuedTimestamp, their waits not known"] += 1
+    request = _request(metadata.auxiliary_metadata)
+    digest = completed.historical_execute_response.action_digest.hash
+    keys = {"correlated_invocations_id": "correlatedInvocationsId", "target_id": "targetId"}
+    attributes = {ours: str(request[theirs]) for ours, theirs in keys.items() if theirs in request}
+    return Attempt(
+        id=completed.uuid or f"{digest}@{started_at}",
+        submitted_at=started_at if queued_at is None else queued_at,
+        eligible_at=queued_at,
+        started_at=started_at,
+        finished_at=reading.needed(metadata.worker_completed_timestamp, "workerCompletedTimestamp"),
+        result=_result(response),
+        runner=metadata.worker,
+        platform=completed.instance_name,
+        kind=str(request.get("actionMnemonic", "")),
+        matrix=str(request.get("toolInvocationId", "")),
+        attributes=attributes,
+    )
+
+
+def _result(response: _Response) -> Result:
+    code = response.status.code
+    if code == CANCELLED:
+        return "cancelled"
+    if code in (UNAVAILABLE, ABORTED):
+        return "lost"
+    return "failed" if code or response.result.exit_code else "succeeded"
+
+
+def _request(metadata: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return whose action it was, where the scheduler passes that on."""
+    for one in metadata:
+        if "toolInvocationId" in one or "actionMnemonic" in one:
+            return one
+    return {}

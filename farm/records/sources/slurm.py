@@ -1,0 +1,200 @@
+"""``slurm``: what ``sacct`` prints, as text with ``|`` between the fields, or ``--json``.
+
+A job waits from ``Eligible`` (after its dependencies, begin time and holds). The text's times are
+local, without a zone, which the user has to give. Slurm's own ``Planned`` is not used: it counts
+until now for pending jobs, and until the end for those that were cancelled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import FIRST, Reading, members
+
+NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
+_NONE = {"", "Unknown", "None", "N/A"}
+_RESULTS: dict[str, Result] = {
+    "COMPLETED": "succeeded", "CANCELLED": "cancelled", "REVOKED": "cancelled",
+    "NODE_FAIL": "lost", "PREEMPTED": "lost", "BOOT_FAIL": "lost", "REQUEUED": "lost",
+}  # fmt: skip
+_OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
+
+
+class _Times(msgspec.Struct):
+    submission: float = 0
+    eligible: float = 0
+    start: float = 0
+    end: float = 0
+
+
+class _State(msgspec.Struct):
+    current: list[str] = []
+
+
+class _Required(msgspec.Struct, rename={"cpus": "CPUs"}):
+    cpus: int = 1
+
+
+class _Job(msgspec.Struct):
+    """A job of ``sacct --json``."""
+
+    job_id: int
+    time: _Times
+    state: _State
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    nodes: str = ""
+    constraints: str = ""
+    required: _Required = msgspec.field(default_factory=_Required)
+
+
+class _Row(msgspec.Struct):
+    """A job of either form; instants are seconds since 1970."""
+
+    id: str
+    submitted_at: float | None
+    eligible_at: float | None
+    started_at: float | None
+    finished_at: float | None
+    state: str
+    name: str
+    user: str
+    account: str
+    platform: str
+    slots: int
+    nodes: str
+
+
+def knows(value: dict[str, Any]) -> bool:
+    """Return whether this is what ``sacct --json`` writes."""
+    some = members(value, "jobs")[:1]
+    return bool(some) and isinstance(some[0], dict) and "job_id" in some[0]
+
+
+def knows_line(line: str) -> bool:
+    """Return whether this is the header of sacct's text."""
+    return set(NEEDED) <= set(line.strip().split("|"))
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts: rows of one id are tries at one job."""
+    for text in reading.texts():
+        first = text.readline(FIRST)
+        if first.lstrip().startswith(("{", "[")):
+            rows = _json_rows(reading.objects_of(text, first), reading)
+        else:
+            rows = _text_rows(text, first, reading)
+        for row in rows:
+            if attempt := _attempt(row, reading):
+                yield attempt
+
+
+def _json_rows(values: Iterator[dict[str, Any]], reading: Reading) -> Iterator[_Row]:
+    for value in values:
+        for one in members(value, "jobs"):
+            job = reading.record(one, _Job)
+            at = job.time
+            platform = [job.partition, *filter(None, job.constraints.split("&"))]
+            yield _Row(
+                id=str(job.job_id),
+                submitted_at=at.submission or None,
+                eligible_at=at.eligible or None,
+                started_at=at.start or None,
+                finished_at=at.end or None,
+                state=" ".join(job.state.current[:1]),
+                name=job.name,
+                user=job.user,
+                account=job.account,
+                platform=",".join(platform),
+                slots=max(1, job.required.cpus),
+                nodes=job.nodes,
+            )
+
+
+def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
+    header = first.strip().split("|")
+    if missing := [name for name in NEEDED if name not in header]:
+        reading.refuse(
+            f"found no {', '.join(missing)}; allowed: sacct -a -X -P -D --format="
+            "JobIDRaw,JobName,User,Account,Partition,Submit,Eligible,Start,End,State,AllocCPUS,"
+            "NodeList,Constraints"
+        )
+    for line in text:
+        if not line.strip():
+            continue
+        cells = line.rstrip("\r\n").split("|")
+        row = reading.record(dict(zip(header, cells, strict=False)), dict[str, str])
+        if len(cells) != len(header):
+            reading.refuse(f"found {len(cells)} fields; allowed: {len(header)}, as in the header")
+
+        def instant(name: str, row: dict[str, str] = row) -> float | None:
+            return None if row[name] in _NONE else reading.instant(row[name], name)
+
+        platform = [row.get("Partition", ""), row.get("Constraints", "")]
+        slots = row.get("AllocCPUS", "1")
+        yield _Row(
+            id=row["JobIDRaw"],
+            submitted_at=instant("Submit"),
+            eligible_at=instant("Eligible"),
+            started_at=instant("Start"),
+            finished_at=instant("End"),
+            state=row["State"].split(" ")[0],
+            name=row.get("JobName", ""),
+            user=row.get("User", ""),
+            account=row.get("Account", ""),
+            platform=",".join(filter(None, platform)),
+            slots=max(1, int(slots)) if slots.isdigit() else 1,
+            nodes=row.get("NodeList", ""),
+        )
+
+
+def _attempt(row: _Row, reading: Reading) -> Attempt | None:
+    if row.submitted_at is None:
+        reading.refuse("found no time of submission; allowed: one for each job")
+    if row.eligible_at is None:
+        reading.leave_out("not yet eligible" if row.state in _OPEN else "never eligible")
+        return None
+    nodes = nodes_of(row.nodes) if row.started_at is not None else []
+    if len(nodes) > 1:
+        reading.noted["on several nodes, counted on the first"] += 1
+    is_open = row.finished_at is None or row.state in _OPEN
+    return Attempt(
+        id=f"{row.id}@{row.submitted_at:.0f}",
+        submitted_at=row.submitted_at,
+        eligible_at=row.eligible_at,
+        started_at=row.started_at,
+        finished_at=None if is_open else row.finished_at,
+        result="open" if is_open else _RESULTS.get(row.state, "failed"),
+        job=row.id,
+        attempt=0,
+        runner=nodes[0] if nodes else "",
+        slots=row.slots,
+        platform=row.platform,
+        kind=row.name,
+        user=row.user,
+        attributes={"account": row.account} if row.account else {},
+    )
+
+
+def nodes_of(text: str) -> list[str]:
+    """Return the names in a list of nodes: ``n[02-03,7],gpu1`` is n02, n03, n7, gpu1."""
+    if text in _NONE or text == "None assigned":
+        return []
+    found = []
+    for prefix, ranges in re.findall(r"([^\[\],]+)(?:\[([^\]]*)\])?", text):
+        if not ranges:
+            found.append(prefix)
+        for part in ranges.split(",") if ranges else ():
+            low, _, high = part.partition("-")
+            if low.isdigit() and (high or low).isdigit() and int(high or low) - int(low) < 10_000:
+                numbers = range(int(low), int(high or low) + 1)
+                found.extend(f"{prefix}{number:0{len(low)}d}" for number in numbers)
+    return found

@@ -1,0 +1,157 @@
+"""``csv`` and ``jsonl``: attempts of any other system, in columns or members that the user names.
+
+Known names: id job submitted eligible started finished duration result runner slots platform kind
+matrix user attempt. Without a mapping a column is known by its own name, also with an ending
+(``submitted_at``, ``submitted_at_s``), and so are those of jobs.csv. Others become attributes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TextIO
+
+from farm.core.errors import did_you_mean
+from farm.records.attempt import Attempt, Result
+from farm.records.reading import Reading
+
+INSTANTS = ("submitted", "eligible", "started", "finished")
+TEXTS = ("job", "runner", "platform", "kind", "matrix", "user")
+KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", *TEXTS)
+#: what a file of this project, or of others, has for them
+_OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "created": "submitted",
+                "queued": "submitted", "attempts": "attempt"}  # fmt: skip
+_ENDINGS = ("_at_s", "_time_s", "_at", "_s")
+#: columns of jobs.csv that follow from others, or are of a simulated farm
+_DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
+            "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip
+_RESULTS: dict[str, Result] = {
+    **dict.fromkeys(("success", "succeeded", "passed", "pass", "ok", "completed"), "succeeded"),
+    **dict.fromkeys(("cancelled", "canceled", "aborted", "skipped"), "cancelled"),
+    **dict.fromkeys(("lost", "error", "errored"), "lost"),
+    **dict.fromkeys(("open", "running", "queued", "waiting", "pending"), "open"),
+}  # fmt: skip
+
+
+def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
+    """Yield the rows of tables as attempts; ``fields``: their columns, by our names."""
+    for text in reading.texts():
+        yield from _attempts(_rows(text, reading), fields, reading)
+
+
+def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
+    """Yield objects as attempts; ``fields``: their members, by our names (``a.b``: b of a)."""
+    rows = ({name: _text(value) for name, value in _flat(one)} for one in reading.objects())
+    yield from _attempts((reading.record(row, dict[str, str]) for row in rows), fields, reading)
+
+
+def _rows(text: TextIO, reading: Reading) -> Iterator[dict[str, str]]:
+    first = text.readline()
+    between = max(",;\t", key=first.count)
+    try:
+        header = [name.strip() for name in next(csv.reader([first], delimiter=between), [])]
+        rows = csv.reader(text, delimiter=between, strict=True)
+        for cells in rows:
+            if not cells:
+                continue
+            row = reading.record(dict(zip(header, cells, strict=False)), dict[str, str])
+            if len(cells) != len(header):
+                reading.refuse(f"found {len(cells)} values; allowed: {len(header)}, as columns")
+            yield row
+    except csv.Error as error:
+        reading.refuse(f"not a table: {error}")
+
+
+def _flat(found: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _attempts(
+    rows: Iterable[dict[str, str]], fields: Mapping[str, str], reading: Reading
+) -> Iterator[Attempt]:
+    places: dict[str, str] | None = None
+    for row in rows:
+        if places is None or not places.keys() <= row.keys():
+            places = _places(row, fields, reading)
+        given = {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}
+        if attempt := _attempt(given, reading):
+            yield attempt
+
+
+def _places(row: Mapping[str, str], fields: Mapping[str, str], reading: Reading) -> dict[str, str]:
+    """Return our name of each column that is used, by its own."""
+    for ours, theirs in fields.items():
+        if theirs not in row:
+            reading.refuse(
+                f"column {ours}={theirs}: there is no such column; {did_you_mean(theirs, row)}"
+                f"allowed: {', '.join(row):.300}"
+            )
+    found = {theirs: ours for ours, theirs in fields.items()}
+    if not fields:
+        found = {name: _our_name(name) for name in row if name not in _DERIVED}
+    missing = [name for name in ("submitted", "started") if name not in found.values()]
+    if "submitted" in missing and "eligible" in found.values():
+        missing.remove("submitted")
+    if missing:
+        reading.refuse(
+            f"found no column for {' and '.join(missing)}; allowed: --column {missing[0]}=NAME, "
+            f"one of {', '.join(row):.300}"
+        )
+    return found
+
+
+def _our_name(column: str) -> str:
+    name = column.lower()
+    for ending in _ENDINGS:
+        if name.endswith(ending) and name.removesuffix(ending) in (*KNOWN, *_OTHER_NAMES):
+            name = name.removesuffix(ending)
+            break
+    return _OTHER_NAMES.get(name, name)
+
+
+def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
+    at = {name: reading.moment(given.get(name, ""), name) for name in INSTANTS}
+    eligible_at = at["eligible"] if "eligible" in given else at["submitted"]
+    submitted_at = at["submitted"] if at["submitted"] is not None else eligible_at
+    if submitted_at is None:
+        reading.leave_out("without a time of submission")
+        return None
+    if at["finished"] is None and at["started"] is not None and given.get("duration"):
+        at["finished"] = at["started"] + _number(given["duration"], "duration", reading)
+    word = given.get("result", "").lower()
+    result: Result = "open" if at["finished"] is None else _RESULTS.get(word, "failed")
+    if not word and at["finished"] is not None:
+        result = "succeeded" if at["started"] is not None else "cancelled"
+    attributes = {name: text for name, text in given.items() if text and name not in KNOWN}
+    return Attempt(
+        id=given.get("id", ""),
+        submitted_at=submitted_at,
+        eligible_at=eligible_at,
+        started_at=at["started"],
+        finished_at=at["finished"],
+        result=result,
+        slots=int(_number(given.get("slots") or "1", "slots", reading)),
+        attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
+        attributes=attributes,
+        **{name: given.get(name, "") for name in TEXTS},  # type: ignore[arg-type]
+    )
+
+
+def _number(text: str, name: str, reading: Reading) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e12:
+        reading.refuse(f"{name}: found {text!r:.60}; allowed: a number")
+    return number

@@ -1,0 +1,1 @@
+"""A farm read from its own records: what they say of its load, its servers and its waits."""

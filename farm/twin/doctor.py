@@ -1,0 +1,342 @@
+"""What a farm's own records say: by platform, its load, its servers, its waits, and why they wait.
+
+The figures are those of queueing theory (arrival rate, service time S, servers, offered load as
+rate · E[S], utilization), with what people get wrong when they compute them by hand: servers are
+counted from what ran, not from a roster; jobs that were cancelled while they waited belong to the
+load, and their waits were at least as long; and a high utilization explains waits only where
+runners were busy *while* jobs waited.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle
+from farm.records.runners import Runner
+from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
+from farm.twin.occupancy import Spans, Steps, steps_of
+from farm.twin.survival import wait_quantile
+
+CALENDAR = 1e8
+"""An instant below this (1973) is of a trace's own time."""
+STALL = 1800.0
+"""Seconds without a start, while jobs wait and none runs, that are a stall and not a queue."""
+AT_ONCE = 0.1
+"""Jobs came at once if they came within this share of the time that it took to run them."""
+STALLED = 5
+"""Jobs that wait in a stall, at least."""
+MOST_SERVERS = 10_000
+"""Servers beyond which none are proposed."""
+
+
+class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The figures of a platform; spans in seconds, rates per hour."""
+
+    platform: str
+    hosted: bool
+    attempts: int
+    arrivals_per_hour: float
+    run_time: Spread
+    #: runners that ran a job of it, those of one job only, and slots at most and on average
+    runners: int
+    ephemeral: bool
+    slots_seen: float
+    mean_slots: float
+    #: of the median runner
+    runner_slots: int
+    #: jobs that ran at once, at most
+    busy_at_once: int
+    #: rate · E[S]: slots that are busy on average if every job runs at once
+    offered_load: float
+    #: what those runners ran for other platforms, slots on average
+    other_load: float
+    #: (offered + other) ÷ mean slots; None: the servers are not known
+    utilization: float | None
+    busy_share: float | None
+    busy_share_while_waiting: float | None
+    #: the share of slots that were free, weighted by how many jobs waited
+    idle_while_waiting: float | None
+    waits: Spread
+    #: with those that were broken off (Kaplan-Meier)
+    wait_p50: float | None
+    wait_p95: float | None
+    #: waits that were broken off, and how long they had lasted
+    censored: int
+    censored_wait: Spread
+    unknown_waits: int
+    #: between two jobs on a slot, where the second was already waiting
+    turnaround: Spread
+    #: attempts after the first, and the share of busy time of those that were tried again
+    retries: int
+    wasted_share: float
+    #: the worst hour of the week by p95 wait, as "Mon 09 h"
+    peak_hour: str
+    peak_wait_p95: float | None
+    #: the longest time in which jobs waited and nothing ran
+    stall_time: float
+    #: servers with which the p95 wait would have been within the objective
+    servers_needed: int | None
+
+
+class Figures(msgspec.Struct, frozen=True, rename=json_name):
+    """What the records of a farm say."""
+
+    hours: float
+    resolution_time: float
+    platforms: list[PlatformFigures]
+
+
+def examine(bundle: Bundle, zone: tzinfo | None, objective: float) -> Figures:
+    """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds."""
+    found = [one.figures(zone, objective) for one in platforms_of(bundle)]
+    found.sort(key=lambda one: (-one.offered_load, one.platform))
+    begins, ends = _window(bundle.attempts)
+    return Figures((ends - begins) / 3600, bundle.manifest.resolution_time, found)
+
+
+def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
+    """Return the records of each platform, in order of the first attempt."""
+    attempts = bundle.attempts
+    by_platform: dict[str, list[Attempt]] = defaultdict(list)
+    by_runner: dict[str, list[Attempt]] = defaultdict(list)
+    for one in attempts:
+        by_platform[one.platform].append(one)
+        if one.runner and one.started_at is not None:
+            by_runner[one.runner].append(one)
+    known = {one.runner: one for one in bundle.runners()}
+    tries = Counter(one.job or one.id for one in attempts)
+    return [
+        PlatformRecords(name, some, by_runner, known, tries) for name, some in by_platform.items()
+    ]
+
+
+def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
+    """Return the first and the last instant."""
+    ends = (at for one in attempts for at in (_from(one), one.started_at, one.finished_at)
+            if at is not None)  # fmt: skip
+    return min(_from(one) for one in attempts), max(ends)
+
+
+def _from(one: Attempt) -> float:
+    return one.submitted_at if one.eligible_at is None else one.eligible_at
+
+
+class PlatformRecords:
+    """The attempts of a platform, and the runners that it had."""
+
+    def __init__(
+        self,
+        name: str,
+        attempts: list[Attempt],
+        by_runner: dict[str, list[Attempt]],
+        known: dict[str, Runner],
+        tries: Counter[str],
+    ) -> None:
+        self.name = name
+        self.attempts = attempts
+        self.begins, self.ends = _window(attempts)
+        names = sorted({one.runner for one in attempts if one.runner in by_runner})
+        self.runners = [known[name] for name in names]
+        self.on_runners = {name: by_runner[name] for name in names}
+        self._tries = tries
+        self.ran = [one for one in attempts if one.ran is not None]
+        #: its runners ran hardly more than a job each
+        self.is_ephemeral = bool(names) and len(self.ran) < 1.5 * len(names)
+
+    def figures(self, zone: tzinfo | None, objective: float) -> PlatformFigures:
+        """Return the figures."""
+        ends, loaded = self.ends, self._loaded()
+        run_times = np.array([one.ran for one in self.ran], np.float64)
+        waits = np.array([one.waited for one in self.attempts if one.waited is not None])
+        broken_off = np.array([_broken_off(one, ends) for one in self.attempts if _is_broken(one)])
+        steps = self.steps()
+        rate = len(self.attempts) / loaded
+        mean = float(run_times.mean()) if len(run_times) else 0.0
+        load = rate * mean
+        elsewhere = [
+            one for some in self.on_runners.values() for one in some if one.platform != self.name
+        ]
+        other = sum(one.ran or 0.0 for one in elsewhere) / max(ends - self.begins, 1.0)
+        slots = steps.before(self.begins + loaded).mean_slots
+        hour, worst = self._peak(zone)
+        return PlatformFigures(
+            platform=self.name,
+            hosted=any(one.hosted for one in self.attempts),
+            attempts=len(self.attempts),
+            arrivals_per_hour=rate * 3600,
+            run_time=spread_of(run_times),
+            runners=len(self.runners),
+            ephemeral=self.is_ephemeral,
+            slots_seen=float(steps.slots.max(initial=0.0)),
+            mean_slots=slots,
+            runner_slots=int(np.median([one.slots for one in self.runners] or [1])),
+            busy_at_once=int(steps.busy.max(initial=0.0)),
+            offered_load=load,
+            other_load=other,
+            utilization=(load + other) / slots if slots else None,
+            busy_share=steps.utilization,
+            busy_share_while_waiting=steps.utilization_while_waiting,
+            idle_while_waiting=steps.idle_while_waiting,
+            waits=spread_of(waits),
+            wait_p50=wait_quantile(waits, broken_off, 0.5),
+            wait_p95=wait_quantile(waits, broken_off, 0.95),
+            censored=len(broken_off),
+            censored_wait=spread_of(broken_off),
+            unknown_waits=sum(one.eligible_at is None for one in self.attempts),
+            turnaround=spread_of(list(self._turnarounds())),
+            retries=sum(one.attempt > 1 for one in self.attempts),
+            wasted_share=self._wasted(float(run_times.sum())),
+            peak_hour=hour,
+            peak_wait_p95=worst,
+            stall_time=self._stall(steps),
+            servers_needed=self._needed(mean, objective),
+        )
+
+    def _loaded(self) -> float:
+        """Return the time over which rates are taken, seconds: that in which jobs arrived.
+
+        A queue that is worked off later was more load than there were servers, at the time. Jobs
+        that all came at once have no rate: then it is the whole time.
+        """
+        whole = max(self.ends - self.begins, 1.0)
+        arrived = max(_from(one) for one in self.attempts) - self.begins
+        return arrived if arrived >= AT_ONCE * whole else whole
+
+    def steps(self) -> Steps:
+        """Return the counts over time.
+
+        A runner of one job is there while it runs it: how many there could be is not known, but
+        at least as many as there ever were.
+        """
+        waited = [
+            (
+                one.eligible_at,
+                one.started_at if one.started_at is not None else _end(one, self.ends),
+            )
+            for one in self.attempts
+            if one.eligible_at is not None
+        ]
+        held = [
+            (one.started_at, _end(one, self.ends))
+            for some in self.on_runners.values() or [self.ran]
+            for one in some
+        ]
+        alive = [(one.joined_at, one.gone_at) for one in self.runners]
+        sizes = np.array([one.slots for one in self.runners], np.float64)
+        slots = (_spans(alive), sizes)
+        steps = steps_of(_spans(waited), _spans(held), slots, self.begins, self.ends)
+        if not self.is_ephemeral:
+            return steps
+        most = np.full(len(steps.at), steps.busy.max(initial=0.0))
+        return msgspec.structs.replace(steps, slots=most)
+
+    def _turnarounds(self) -> Iterable[float]:
+        """Yield how long slots stood empty between two jobs, of which the second waited."""
+        for runner in self.runners:
+            ends: list[float] = []
+            for one in sorted(self.on_runners[runner.runner], key=lambda one: one.started_at or 0):
+                started_at = one.started_at or 0.0
+                if ends and ends[0] <= started_at and len(ends) >= runner.slots:
+                    empty_at = heapq.heappop(ends)
+                    if one.eligible_at is not None and one.eligible_at < empty_at:
+                        yield started_at - empty_at
+                heapq.heappush(ends, _end(one, self.ends))
+
+    def _wasted(self, busy: float) -> float:
+        """Return the share of busy time of attempts after which their job was tried again."""
+        last: dict[str, int] = {}
+        for one in self.attempts:
+            last[one.job or one.id] = max(one.attempt, last.get(one.job or one.id, 0))
+        wasted = sum(
+            one.ran or 0.0
+            for one in self.attempts
+            if self._tries[one.job or one.id] > 1 and one.attempt < last[one.job or one.id]
+        )
+        return wasted / busy if busy else 0.0
+
+    def _peak(self, zone: tzinfo | None) -> tuple[str, float | None]:
+        """Return the hour of the week with the longest p95 wait, of those with some jobs."""
+        by_hour: dict[str, list[float]] = defaultdict(list)
+        for one in self.attempts:
+            if one.eligible_at is not None and (wait := one.waited) is not None:
+                by_hour[_hour(one.eligible_at, zone)].append(wait)
+        most = max((len(some) for some in by_hour.values()), default=0)
+        worst = [
+            (float(np.quantile(some, 0.95)), hour)
+            for hour, some in by_hour.items()
+            if len(some) >= max(5, most // 10)
+        ]
+        if not worst:
+            return "", None
+        wait, hour = max(worst)
+        return hour, wait
+
+    def _stall(self, steps: Steps) -> float:
+        """Return the longest time in which jobs waited and none ran."""
+        stalled = (steps.waiting >= STALLED) & (steps.busy == 0)
+        longest = lasted = 0.0
+        for is_stalled, lasts in zip(stalled.tolist(), steps.lasts.tolist(), strict=True):
+            lasted = lasted + lasts if is_stalled else 0.0
+            longest = max(longest, lasted)
+        return longest if longest >= STALL else 0.0
+
+    def _needed(self, mean: float, objective: float) -> int | None:
+        """Return the servers with which these arrivals' p95 wait is within the objective."""
+        jobs = [
+            (one.eligible_at, mean if one.ran is None else one.ran)
+            for one in self.attempts
+            if one.eligible_at is not None
+        ]
+        if len(jobs) < 2:
+            return None
+        low, high = 0, 1
+        while _p95(jobs, high) > objective and high < MOST_SERVERS:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _p95(jobs, middle) <= objective else (middle, high)
+        return high
+
+
+def _p95(jobs: Sequence[tuple[float, float]], servers: int) -> float:
+    """Return the p95 wait of jobs, by arrival, served first come, first served."""
+    free = [-math.inf] * servers
+    waits = []
+    for arrived_at, lasts in jobs:
+        started_at = max(arrived_at, free[0])
+        heapq.heapreplace(free, started_at + lasts)
+        waits.append(started_at - arrived_at)
+    return float(np.quantile(waits, 0.95))
+
+
+def _hour(at: float, zone: tzinfo | None) -> str:
+    """Return the hour of the week, or of a trace's own time."""
+    if at < CALENDAR:
+        return f"hour {int(at // 3600)}"
+    return datetime.fromtimestamp(at, zone or UTC).strftime("%a %H h")
+
+
+def _is_broken(one: Attempt) -> bool:
+    return one.eligible_at is not None and one.started_at is None
+
+
+def _broken_off(one: Attempt, ends: float) -> float:
+    return _end(one, ends) - (one.eligible_at or 0.0)
+
+
+def _end(one: Attempt, ends: float) -> float:
+    return ends if one.finished_at is None else one.finished_at
+
+
+def _spans(pairs: Sequence[tuple[float | None, float]]) -> Spans:
+    both: Floats = np.array(pairs, np.float64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]

@@ -1,0 +1,83 @@
+"""How many jobs waited, how many slots there were and how many of them were busy, over time."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from farm.results.summary.descriptive_statistics import Floats
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """Counts that are constant between instants: from ``at[n]`` for ``lasts[n]`` seconds."""
+
+    at: Floats
+    lasts: Floats
+    waiting: Floats
+    busy: Floats
+    slots: Floats
+
+    def before(self, at: float) -> Steps:
+        """Return the counts up to an instant."""
+        some = self.at < at
+        cut = Steps(*(getattr(self, name)[some] for name in self.__struct_fields__))
+        return msgspec.structs.replace(cut, lasts=np.minimum(cut.lasts, at - cut.at))
+
+    def means(self, of: Floats, edges: Floats) -> Floats:
+        """Return the means of a count between instants."""
+        instants = np.append(self.at, self.at[-1] + self.lasts[-1])
+        sums = np.append(0.0, np.cumsum(of * self.lasts))
+        means: Floats = np.diff(np.interp(edges, instants, sums)) / np.diff(edges)
+        return means
+
+    @property
+    def mean_slots(self) -> float:
+        """The mean number of slots over time."""
+        whole = float(self.lasts.sum())
+        return float((self.slots * self.lasts).sum()) / whole if whole else 0.0
+
+    @property
+    def utilization(self) -> float | None:
+        """The share of slot time that was busy; None: there was none."""
+        return _share(self.busy * self.lasts, self.slots * self.lasts)
+
+    @property
+    def utilization_while_waiting(self) -> float | None:
+        """The same of the time in which jobs waited; None: none did."""
+        some = self.waiting > 0
+        return _share((self.busy * self.lasts)[some], (self.slots * self.lasts)[some])
+
+    @property
+    def idle_while_waiting(self) -> float | None:
+        """The share of slots that were free, weighted by the jobs that waited; None: none did."""
+        some = self.slots > 0
+        waited = (self.waiting * self.lasts)[some]
+        free = np.maximum(0.0, 1.0 - self.busy[some] / self.slots[some])
+        return _share(waited * free, waited)
+
+
+def _share(some: Floats, of: Floats) -> float | None:
+    whole = float(of.sum())
+    return min(1.0, float(some.sum()) / whole) if whole > 0 else None
+
+
+Spans = tuple[Floats, Floats]
+"""The beginnings and ends of spans, seconds."""
+
+
+def steps_of(
+    waits: Spans, busy: Spans, slots: tuple[Spans, Floats], begins: float, ends: float
+) -> Steps:
+    """Return the counts within a window; ``slots`` are the spans of runners, and their slots."""
+    (alive, sizes) = slots
+    columns = [(waits, np.ones(len(waits[0]))), (busy, np.ones(len(busy[0]))), (alive, sizes)]
+    times = [np.clip(part, begins, ends) for spans, _ in columns for part in spans]
+    at = np.unique(np.concatenate([*times, [begins, ends]]))
+    counts = []
+    for (first, last), weight in columns:
+        change = np.zeros(len(at))
+        np.add.at(change, np.searchsorted(at, np.clip(first, begins, ends)), weight)
+        np.add.at(change, np.searchsorted(at, np.clip(last, begins, ends)), -weight)
+        counts.append(np.cumsum(change)[:-1])
+    waiting, working, there = counts
+    return Steps(at[:-1], np.diff(at), waiting, working, there)

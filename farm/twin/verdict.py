@@ -1,0 +1,127 @@
+"""One sentence on each platform: why its jobs wait, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from farm.twin.doctor import PlatformFigures
+from farm.units import format_roughly
+
+Kind = Literal[
+    "fine", "short of servers", "not capacity", "bursts", "lost to retries", "stalled",
+    "hosted runners", "cannot tell",
+]  # fmt: skip
+
+ENOUGH = 20
+"""Jobs below which nothing is said."""
+BUSY = 0.85
+"""Utilization from which a farm is short of servers, not only at times."""
+IDLE = 0.3
+"""Share of free slots while jobs wait, from which capacity is not the cause."""
+WASTED = 0.15
+"""Share of busy time of attempts that were tried again, from which that is worth a word."""
+BROKEN_OFF = 0.05
+"""Share of waits that were broken off, from which that is worth a word."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is the matter with a platform."""
+
+    platform: str
+    kind: Kind
+    text: str
+
+
+def verdicts(one: PlatformFigures, resolution: float, objective: float) -> Iterator[Verdict]:
+    """Yield why the jobs of a platform wait, and what else is lost; ``objective``: p95, seconds."""
+    kind, text = _why(one, resolution, objective)
+    yield Verdict(one.platform, kind, text)
+    if one.stall_time:
+        yield Verdict(
+            one.platform,
+            "stalled",
+            f"for {format_roughly(one.stall_time)} jobs waited and none ran at all: "
+            "no queue explains that; leave that time out of any comparison",
+        )
+    if one.wasted_share >= WASTED:
+        yield Verdict(
+            one.platform,
+            "lost to retries",
+            f"{one.wasted_share:.0%} of the busy time was of attempts that were tried again "
+            f"({one.retries:,} retries)",
+        )
+
+
+def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kind, str]:
+    if cannot := _cannot_tell(one, resolution):
+        return "cannot tell", cannot
+    p95 = one.wait_p95
+    if one.hosted:
+        shown = "more than was seen" if p95 is None else format_roughly(p95)
+        return "hosted runners", f"a delay, not a queue of yours: p95 wait {shown}"
+    if p95 is not None and p95 <= objective:
+        return "fine", f"95 % started within {format_roughly(p95)}"
+    waited = _waited(one)
+    if one.runners == 0:
+        return "cannot tell", (
+            f"{waited}, but the records name no runners; the load is {one.offered_load:.1f} busy "
+            f"slots on average{_would_do(one, objective)}"
+        )
+    idle = one.idle_while_waiting or 0.0
+    if idle >= IDLE:
+        return "not capacity", _idle(one, waited, idle)
+    slots = f"{one.mean_slots:.1f} slots" if one.mean_slots % 1 else f"{one.mean_slots:.0f} slots"
+    if (one.utilization or 0.0) >= BUSY:
+        return "short of servers", (
+            f"{waited}; work for {one.offered_load + one.other_load:.1f} slots met {slots} "
+            f"(utilization {one.utilization:.2f}){_would_do(one, objective)}"
+        )
+    return "bursts", (
+        f"{waited}, though {slots} were busy only {one.busy_share or 0:.0%} of the time; while "
+        f"jobs waited {one.busy_share_while_waiting or 0:.0%}{_worst(one)}"
+        f"{_would_do(one, objective)}"
+    )
+
+
+def _cannot_tell(one: PlatformFigures, resolution: float) -> str:
+    known = one.waits.count + one.censored
+    if known < ENOUGH:
+        return f"{known} {'job' if known == 1 else 'jobs'} with a known wait: too few to judge"
+    if one.waits.max is not None and one.waits.max <= resolution and not one.censored:
+        return (
+            "every wait is zero: either there always was room, or these records do not have the "
+            "instant from which a job waited"
+        )
+    return ""
+
+
+def _waited(one: PlatformFigures) -> str:
+    if one.wait_p95 is None:
+        return f"{one.censored:,} of {one.attempts:,} jobs were cancelled before they started"
+    text = f"p95 wait {format_roughly(one.wait_p95)}"
+    if one.censored / one.attempts >= BROKEN_OFF:
+        text += f", and {one.censored / one.attempts:.0%} were cancelled before they started"
+    return text
+
+
+def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
+    text = f"{waited}, while {idle:.0%} of the slots stood idle"
+    between = one.turnaround.p50
+    if between is not None and between >= 10 and between >= 0.1 * (one.run_time.mean or 0.0):
+        text += f"; {format_roughly(between)} passed between two jobs of a runner"
+    return f"{text}: look at dispatch, a cap on jobs at once, labels, or another load on them"
+
+
+def _worst(one: PlatformFigures) -> str:
+    if one.peak_wait_p95 is None:
+        return ""
+    return f"; worst: {one.peak_hour} (p95 {format_roughly(one.peak_wait_p95)})"
+
+
+def _would_do(one: PlatformFigures, objective: float) -> str:
+    if one.servers_needed is None:
+        return ""
+    return f"; {one.servers_needed} slots would keep p95 within {format_roughly(objective)}"

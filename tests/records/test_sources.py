@@ -1,0 +1,304 @@
+"""What each source's records mean: the waits that must come out, and what is left out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.core.errors import TraceError
+from farm.records import Bundle, import_files
+from farm.records.importing import source_of
+from farm.records.sources import SOURCES
+from farm.records.sources.slurm import nodes_of
+
+DATA = Path(__file__).parent / "data"
+FILES = {path.stem: path for path in DATA.iterdir()}
+
+
+def read(source: str, *files: Path) -> Bundle:
+    """Return what the source's own file tells, or these do."""
+    return import_files(list(files) or [FILES[source]], source, zone=UTC)
+
+
+def waits(bundle: Bundle) -> dict[str, tuple[float | None, str, int]]:
+    """Return wait (or that which was broken off), result and attempt, by id."""
+
+    def waited(one: Any) -> float | None:
+        until = one.started_at if one.started_at is not None else one.finished_at
+        return until and round(until - one.eligible_at, 3)
+
+    return {one.id: (waited(one), one.result, one.attempt) for one in bundle.attempts}
+
+
+EXPECTED = {
+    "github": {
+        "100": (5.0, "succeeded", 1),
+        # started_at was not rewritten at the pickup: its first step tells
+        "101": (1680.0, "succeeded", 1),
+        "104": (1680.0, "cancelled", 1),
+    },
+    "gitlab": {"12": (10.5, "lost", 1), "15": (59.0, "succeeded", 2)},
+    "buildkite": {
+        "j1": (30.0, "lost", 1),
+        "j3": (3600.0, "cancelled", 1),
+        "j4": (55.0, "succeeded", 2),
+    },
+    "taskcluster": {
+        "T1/0": (60.0, "succeeded", 1),
+        "T2/0": (29.9, "lost", 1),
+        "T2/1": (9.95, "succeeded", 2),
+        "T3/0": (10799.9, "cancelled", 1),
+    },
+    "slurm": {
+        "500@1793610000": (60.0, "succeeded", 1),
+        "501@1793606400": (300.0, "lost", 1),
+        "501@1793610000": (479.0, "succeeded", 2),
+        "502@1793610000": (2400.0, "cancelled", 1),
+    },
+    "reapi": {"u1": (12.5, "succeeded", 1)},
+    "jenkins": {"app/unit#3": (35.0, "succeeded", 1), "app/unit#1": (45.0, "failed", 1)},
+    "bazel": {"//a:b#1": (12.5, "succeeded", 1)},
+    "kueue": {"a": (360.0, "succeeded", 1), "b": (3600.0, "succeeded", 1), "c": (None, "open", 1)},
+}
+LEFT_OUT = {
+    "github": {"copied from earlier attempts": 1, "skipped": 1},
+    "gitlab": {"manual, never started": 1, "never started, waiting since an unknown time": 1},
+    "buildkite": {"no work (waits, blocks and triggers)": 1},
+    "taskcluster": {"unscheduled": 1},
+    "slurm": {"not yet eligible": 1},
+    "reapi": {"served from the cache": 1, "without the times of a worker": 1},
+    "jenkins": {"without times in queue (is the Metrics plugin there?)": 1},
+    "bazel": {"run locally, by Bazel itself": 1, "served from the cache": 1},
+    "kueue": {},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_waits_are_from_when_a_job_could_start(source: str):
+    """Each source has its own instant for that; it is never just the creation."""
+    bundle = read(source)
+    assert waits(bundle) == EXPECTED[source]
+    assert bundle.manifest.left_out == LEFT_OUT[source]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_is_recognised(source: str):
+    """``farm doctor jobs.json`` needs no name of a source."""
+    assert source_of([FILES[source]]) == source
+
+
+@pytest.mark.parametrize("source", [name for name in SOURCES if name != "slurm"])
+def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_path: Path):
+    """Pages are concatenated, slurped, or one on a line; files are packed, and overlap."""
+    text = FILES[source].read_text()
+    expected = waits(read(source))
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "powershell.json").write_text(text, "utf-16")
+    (tmp_path / "nested.json").write_text(f"[[{text.strip()}]]" if source != "bazel" else text)
+    for path in tmp_path.iterdir():
+        assert waits(read(source, path)) == expected
+    if source != "bazel":  # its spawns have no ids
+        again = read(source, FILES[source], tmp_path / "packed.json.gz")
+        assert waits(again) == expected
+        if source != "kueue":  # a watch tells of the same workload repeatedly
+            assert again.manifest.left_out["that came twice"] >= len(expected)
+
+
+def job(**changed: Any) -> dict[str, Any]:
+    """Return a job of GitHub's that waited 10 s and ran 50 s."""
+    return {
+        "id": 1, "run_id": 1, "run_attempt": 1, "name": "test", "status": "completed",
+        "conclusion": "success", "created_at": "2026-11-02T09:00:00Z",
+        "started_at": "2026-11-02T09:00:10Z", "completed_at": "2026-11-02T09:01:00Z",
+        "labels": ["linux"], "runner_id": 7, "runner_name": "r-7", "steps": [],
+    } | changed  # fmt: skip
+
+
+def github(tmp_path: Path, *values: Any) -> Bundle:
+    """Return what these objects tell, as GitHub's."""
+    path = tmp_path / "jobs.json"
+    path.write_text("\n".join(json.dumps(value) for value in values))
+    return read("github", path)
+
+
+def test_runs_say_who_caused_their_jobs_wherever_they_stand(tmp_path: Path):
+    """The runs may be fetched after their jobs."""
+    runs = {"workflow_runs": [{"id": 1, "event": "push", "actor": {"login": "ana"},
+                               "triggering_actor": {"login": "bob"},
+                               "repository": {"full_name": "o/r"}}]}  # fmt: skip
+    [one] = github(tmp_path, {"jobs": [job()]}, runs).attempts
+    assert one.user == "bob"
+    assert one.attributes == {"event": "push", "repository": "o/r"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"started_at": "2026-11-02T08:59:00Z"}, "with a negative wait"),
+        ({"completed_at": "2026-11-02T09:00:05Z"}, "that ended before they started"),
+        ({"status": "waiting", "runner_id": 0, "runner_name": "", "completed_at": None},
+         "held back for an approval"),
+        ({"status": "pending", "runner_id": 0, "runner_name": "", "completed_at": None},
+         "held back by a concurrency group"),
+        ({"conclusion": "cancelled", "runner_id": 0, "runner_name": "",
+          "completed_at": "2026-11-02T09:00:01Z"}, "cancelled at once, before any runner"),
+        ({"runner_id": 0, "runner_name": ""}, "without a runner"),
+        ({"run_attempt": 2, "created_at": "2026-11-02T10:00:00Z"}, "copied from earlier attempts"),
+        ({"status": "in_progress", "completed_at": None, "conclusion": None,
+          "started_at": "2026-10-01T09:00:10Z", "created_at": "2026-10-01T09:00:00Z"},
+         "open for days: their ends were forgotten"),
+    ],
+)  # fmt: skip
+def test_what_is_no_evidence_is_counted_by_reason(
+    changed: dict[str, Any], why: str, tmp_path: Path
+):
+    """None of these is a wait for a runner."""
+    bundle = github(tmp_path, {"jobs": [job(id=2, name="other"), job(**changed)]})
+    assert bundle.manifest.left_out == {why: 1}
+    assert bundle.manifest.summary() == f"kept 1 of 2: 1 {why}"
+
+
+def test_clocks_of_whole_seconds_make_no_negative_wait(tmp_path: Path):
+    """A start a second before the creation is a wait of zero, and is counted."""
+    [one] = (bundle := github(tmp_path, job(started_at="2026-11-02T08:59:59Z"))).attempts
+    assert one.waited == 0.0
+    assert sum(bundle.manifest.noted.values()) == 1
+
+
+def test_a_webhook_s_deliveries_are_one_job(tmp_path: Path):
+    """Repeated and out of order; after an approval it waits from when it was queued again."""
+    base = job(status="queued", started_at=None, completed_at=None, conclusion=None,
+               runner_id=None, runner_name=None)  # fmt: skip
+    deliveries = [
+        {"action": "completed", "workflow_job": job(started_at="2026-11-02T09:30:00Z",
+                                                    completed_at="2026-11-02T09:40:00Z")},
+        {"action": "waiting", "workflow_job": base | {"status": "waiting"}},
+        {"action": "queued", "workflow_job": base | {"started_at": "2026-11-02T09:20:00Z"}},
+        {"action": "queued", "workflow_job": base | {"started_at": "2026-11-02T09:20:00Z"}},
+        {"action": "in_progress", "workflow_job": job(status="in_progress", completed_at=None,
+                                                      started_at="2026-11-02T09:30:00Z")},
+    ]  # fmt: skip
+    [one] = (bundle := github(tmp_path, *deliveries)).attempts
+    assert (one.waited, one.ran) == (600.0, 600.0)
+    assert bundle.manifest.noted == {"webhook deliveries that came again": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("{", "ends inside a value"),
+        ('[{"jobs": []}', "ends inside an array"),
+        ("[1]", "allowed: objects"),
+        ('{"a": 1}', "record 1: found a; allowed: a page of jobs or runs"),
+        ('{"jobs": []}', "found no attempt that can be used"),
+        ('{"jobs": [{"id": "x"}]}', "record 1: Expected `int`, got `str`"),
+        (json.dumps({"jobs": [job(created_at="yesterday")]}), "record 1: created_at: found 'yest"),
+    ],
+)
+def test_wrong_input_is_one_message_with_its_record(text: str, told: str, tmp_path: Path):
+    """Nothing is guessed."""
+    path = tmp_path / "jobs.json"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=told.replace("[", r"\[")):
+        import_files([path], "github")
+
+
+def test_a_truncated_gzip_is_refused(tmp_path: Path):
+    """A transfer that broke off is not a farm with fewer jobs."""
+    path = tmp_path / "jobs.json.gz"
+    path.write_bytes(gzip.compress(FILES["github"].read_bytes())[:-20])
+    with pytest.raises(TraceError, match="damaged or truncated gzip"):
+        import_files([path], "github")
+
+
+def test_slurm_s_times_need_a_zone():
+    """They are local: an hour's error would be silent."""
+    with pytest.raises(TraceError, match=r"record 1: Submit: .* a time without a zone; .*--zone"):
+        import_files([FILES["slurm"]])
+
+
+def test_slurm_s_json_is_the_same(tmp_path: Path):
+    """``sacct --json`` has the text's jobs."""
+    one = {
+        "job_id": 500, "name": "sim", "user": "ana", "account": "bio", "partition": "gpu",
+        "constraints": "a100", "nodes": "n01", "required": {"CPUs": 8},
+        "state": {"current": ["COMPLETED"]},
+        "time": {"submission": 1793610000, "eligible": 1793611800, "start": 1793611860,
+                 "end": 1793615460},
+    }  # fmt: skip
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"jobs": [one]}))
+    found = next(one for one in read("slurm").attempts if one.id.startswith("500"))
+    assert import_files([path]).attempts == [found]
+
+
+def test_lists_of_nodes_are_expanded():
+    """As Slurm abbreviates them."""
+    assert nodes_of("n[02-03,7],gpu1") == ["n02", "n03", "n7", "gpu1"]
+    assert nodes_of("None assigned") == []
+
+
+def test_gitlab_s_webhooks_are_its_jobs(tmp_path: Path):
+    """The same job under the names of a webhook's body, told three times."""
+    told = [
+        {"object_kind": "build", "build_id": 12, "build_name": "unit", "build_status": status,
+         "build_created_at": "2026-11-02 08:00:00 UTC", "build_started_at": started,
+         "build_finished_at": finished, "build_queued_duration": 10.5, "pipeline_id": 5,
+         "runner": {"id": 3, "description": "big-1", "tags": ["linux", "docker"]}}
+        for status, started, finished in (
+            ("pending", None, None),
+            ("success", "2026-11-02 09:00:10 UTC", "2026-11-02 09:04:00 UTC"),
+            ("running", "2026-11-02 09:00:10 UTC", None),
+        )
+    ]  # fmt: skip
+    path = tmp_path / "hooks.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)))
+    [one] = import_files([path]).attempts
+    assert (one.waited, one.ran, one.result) == (10.5, 230.0, "succeeded")
+    assert one.platform == "docker,linux"
+
+
+CSV = """id;wanted;began;over;where;owner
+a;2026-11-02T09:00:00Z;2026-11-02T09:01:00Z;2026-11-02T09:03:00Z;r1;ana
+b;2026-11-02T09:00:00Z;;2026-11-02T09:10:00Z;;bob
+"""
+COLUMNS = {"id": "id", "submitted": "wanted", "started": "began", "finished": "over",
+           "runner": "where", "team": "owner"}  # fmt: skip
+
+
+def test_any_table_can_be_read_by_its_columns(tmp_path: Path):
+    """A job that never started is a wait that was broken off."""
+    (tmp_path / "t.csv").write_text(CSV)
+    (tmp_path / "t.jsonl").write_text(
+        "\n".join(
+            json.dumps(dict(zip(CSV.splitlines()[0].split(";"), line.split(";"), strict=True)))
+            for line in CSV.splitlines()[1:]
+        )
+    )
+    table, lines = (import_files([tmp_path / f"t.{kind}"], fields=COLUMNS)
+                    for kind in ("csv", "jsonl"))  # fmt: skip
+    assert waits(table) == {"a": (60.0, "succeeded", 1), "b": (600.0, "cancelled", 1)}
+    assert table.attempts == lines.attempts
+    assert table.attempts[0].attributes == {"team": "ana"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"submitted": "wantd"}, "column submitted=wantd: .* did you mean wanted"),
+        ({"submitted": "wanted"}, "found no column for started"),
+        (COLUMNS | {"slots": "owner"}, "record 1: slots: found 'ana'; allowed: a number"),
+    ],
+)
+def test_a_wrong_column_is_one_message(fields: dict[str, str], told: str, tmp_path: Path):
+    """With the nearest name."""
+    path = tmp_path / "t.csv"
+    path.write_text(CSV)
+    with pytest.raises(TraceError, match=told):
+        import_files([path], fields=fields)
