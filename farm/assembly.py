@@ -254,6 +254,10 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         policy=scenario.scheduling.policy,
         window=window,
         ends_at=None if phases is None else phases.ends_at,
+        keeps={
+            pool.name: pool.builders or (pool.provisioner.min if pool.provisioner else 0)
+            for pool in scenario.pools
+        },
         until=scenario.ends_at,
         fair_share=scenario.scheduling.fair_share,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",

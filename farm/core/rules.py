@@ -13,6 +13,7 @@ from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.events import SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
 
@@ -109,7 +110,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     #: makes the queue of one platform (plain, or a fair-share tree)
     make_queue: Callable[[], PlatformQueue] = PlainQueue
     #: the invocation path that a job is charged to; None: no fair share
-    path: Callable[[Job], tuple[str, ...]] | None = None
+    path: PathExtractor | None = None
     #: all slots whose jobs end at the same instant are free before any of them takes a job
     ends_together: bool = False
     #: seconds after which waiting jobs get new keys, if estimates learn; None: never

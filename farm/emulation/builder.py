@@ -85,8 +85,8 @@ class EmulatedBuilder:
             self._progress = Progress(spec.law, self.speed)
         self._agenda = agenda
         self._report = report
-        #: when attempts end that slow each other down by nothing, by job
-        self._due: dict[str, float] = {}
+        #: when attempts end that slow each other down by nothing, by job, and what happens then
+        self._ends: dict[str, tuple[float, Entry]] = {}
         #: the next finish under contention
         self._next: Entry | None = None
         #: it reports its load, by these limits
@@ -157,20 +157,18 @@ class EmulatedBuilder:
         now = self._agenda.now
         if self._progress is not None and job in self._progress:
             left = self._progress.remaining(now, job)
-        elif (due := self._due.get(job)) is not None:
-            left = (due - now) * self.speed
+        elif (expected := self._ends.get(job)) is not None:
+            left = (expected[0] - now) * self.speed
         else:
             return None
         return part_done(left, start.job.service_time)
 
     def _finish_at(self, at: float, command: StartJob) -> None:
-        self._due[command.job.id] = at
-        action = partial(self._finish, command)
-        self._agenda.put(at, FINISH, self.place + command.slot, action)
+        place, action = self.place + command.slot, partial(self._finish, command)
+        self._ends[command.job.id] = at, self._agenda.put(at, FINISH, place, action)
 
     def _finish(self, command: StartJob, _: float) -> None:
-        if self.attempts.get(command.job.id) is command:  # it was not stopped before its end
-            self._end(command, "failed" if command.job.fails else "succeeded")
+        self._end(command, "failed" if command.job.fails else "succeeded")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
         """An attempt is over: the slot is cleaned, if that has to be."""
@@ -180,7 +178,8 @@ class EmulatedBuilder:
         if rest_time is None:  # said before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
-        self._due.pop(job, None)
+        if (expected := self._ends.pop(job, None)) is not None:
+            expected[1].action = None
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         if self._limits is not None:
             self._report_load(self._limits)
@@ -293,9 +292,9 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
-        self._due.clear()
-        if self._next is not None:
-            self._next.action = None
+        for expected in (*(entry for _, entry in self._ends.values()), self._next):
+            if expected is not None:
+                expected.action = None
 
     def resume(
         self,

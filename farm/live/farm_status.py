@@ -19,13 +19,15 @@ def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> Far
     for lane in scheduler.dispatcher.matching.lanes:
         # a platform may have one for light jobs and one for heavy ones
         queues[str(lane.platform)] += lane.waiting
+    path = scheduler.rules.path
     return FarmStatus(
         at=at,
         waiting=max(0, len(scheduler.jobs) - running),
         running=running,
         builders=dict(sum(count_builders(scheduler).values(), Counter[str]())),
         queues=queues,
-        fair_share=scheduler.rules.path is not None,
+        fair_share=path is not None,
+        fair_share_keys=() if path is None else path.names,
         choices=scheduler.rules.choices,
         **more,
     )

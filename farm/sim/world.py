@@ -32,6 +32,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
+from farm.core.simultaneity import latest_same
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Entry
@@ -135,6 +136,8 @@ class SimulatedWorld:
             if not heap or arrives_at < heap[0][0]:
                 if arrives_at == _NEVER:
                     return None
+                if heap and agenda.gather(arrives_at):
+                    continue
                 jobs = self._next_jobs
                 agenda.now = arrives_at
                 self._open_jobs.update([job.id for job in jobs])
@@ -146,11 +149,14 @@ class SimulatedWorld:
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
-            at, rank, place, _, what = heappop(heap)
+            at, rank, place, _, what = top = heappop(heap)
             if type(what) is StartJob:
                 builder = self._played.get(what.builder)
                 if builder is None or builder.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
+                if at != agenda.gathered_at and agenda.gather(at):
+                    heappush(heap, top)
+                    continue
                 agenda.now = at
                 if self._resting:
                     self._wake(at, rank, place)
@@ -159,6 +165,9 @@ class SimulatedWorld:
                 return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
             if what.action is None:
                 continue  # revoked
+            if rank == FINISH and at != agenda.gathered_at and agenda.gather(at):
+                heappush(heap, top)
+                continue
             agenda.now = at
             what.action(at)
             if at_once:
@@ -274,13 +283,15 @@ class Agenda:
     command whose job will finish then on a simple builder.
     """
 
-    __slots__ = ("heap", "now", "serial")
+    __slots__ = ("gathered_at", "heap", "now", "serial")
 
     def __init__(self) -> None:
         self.now = 0.0
         self.heap: list[tuple[float, int, int, int, Any]] = []
         #: entries ever put in; also the last tie-breaker
         self.serial = 0
+        #: the last instant to which simultaneous ends were moved
+        self.gathered_at = -1.0
 
     def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
         """Schedule an entry at that instant."""
@@ -288,3 +299,27 @@ class Agenda:
         self.serial = serial = self.serial + 1
         heappush(self.heap, (at, rank, place, serial, entry))
         return entry
+
+    def gather(self, at: float) -> bool:
+        """Move the ends of jobs that are simultaneous to this instant, the first of them.
+
+        What is due at it or before it has been taken out. Returns whether any was moved.
+        """
+        self.gathered_at = at
+        heap, latest, moved = self.heap, latest_same(at), False
+        # a heap: what is due by then stands below nothing that is due later
+        places = [0]
+        while places:
+            place = places.pop()
+            if place >= len(heap) or heap[place][0] > latest:
+                continue
+            places += (2 * place + 1, 2 * place + 2)
+            due_at, rank, *more = heap[place]
+            if rank == FINISH and due_at > at:
+                moved = True
+                entry = (at, rank, *more)
+                while place and entry < heap[(place - 1) // 2]:
+                    heap[place] = heap[(place - 1) // 2]
+                    place = (place - 1) // 2
+                heap[place] = entry
+        return moved

@@ -62,6 +62,18 @@ def test_a_live_run_lasts_until_its_phases_end():
         assert max(at.values()) >= at["job-finished"] + 5 or at["job-finished"] > 30
 
 
+def test_a_ramp_down_that_leaves_builders_is_a_warning_in_both_worlds():
+    """They stay when idle, so they cannot be gone when the run ends."""
+    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
+    sized = {"algorithm": "target-wait", "objective": "1s", "max": 1}
+    staying = LITTLE | {"pools": [{"name": "p", "platform": AMD64, "provisioner": sized}]}
+    for play in (farm.simulate, farm.run):
+        phases = {"run": "10s", "ramp_down": "10s"}
+        ended = play(staying, live={"speed": 20}, jobs=mine, phases=phases)
+        [warning] = ended.summary["warnings"]
+        assert warning == "1 builder was still there when the ramp-down ended: p 1"
+
+
 def test_a_live_run_that_is_too_fast_is_reported():
     """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
     mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]

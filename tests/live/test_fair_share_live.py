@@ -81,6 +81,8 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     (told,) = up.rows("invocations", "--queued")
     assert [child["path"] for child in told["children"]] == [["bee"], ["ada"]]
     assert [one["job"] for one in told["queue"]] == waiting
+    assert (told["executing_slots"], told["executing"]) == (2, [])
+    (told,) = up.rows("invocations", "--active")
     assert {one["job"] for one in told["executing"]} == {"a1", "a2"}
     (bees,) = up.rows("invocations", "bee", "--active")
     assert (bees["waiting"], bees["executing_slots"]) == (2, 0)
@@ -120,9 +122,14 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     assert "goes, by share and priority" in said
 
     up.farm("snapshot", "-o", "now.json")
+    bees = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
+    assert [(row["job_id"], row["invocation"]) for row in bees] == [("b1", "bee/build-2")]
+    assert "did you mean bee?" in up.farm("cancel", "--invocation", "bees", code=2)
     up.farm("cancel", "--invocation", "bee")
     up.until(lambda: up.state_of("a3") in ("dispatched", "running"), "cancelling")
     assert [row["job_id"] for row in up.rows("jobs", "--state", "waiting")] == ["a4"]
     assert {up.state_of("b1"), up.state_of("b2")} <= {"cancelled", "cancelling"}
+    up.until(lambda: up.state_of("b2") == "cancelled", "ended")
+    assert "(2 had ended already)" in up.farm("cancel", "--invocation", "bee")
     (kept,) = up.rows("invocations", "--snapshot", "now.json", "--active")
     assert [child["path"] for child in kept["children"]] == [["ada"], ["bee"]]

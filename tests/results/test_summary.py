@@ -143,6 +143,74 @@ def test_the_state_of_the_farm_at_the_end_of_its_phases(history: Any, tell: Any)
     assert (later.open_jobs, later.busy_builders, later.beyond_time) == (0, 0, 0.0)
 
 
+#: two jobs of ten minutes; their builders leave two minutes later, but the ramp-down is shorter
+RAMPED_DOWN: dict[str, Any] = {
+    "phases": {"run": "10m", "ramp_down": "1m"},
+    "pools": [
+        {
+            "name": "sized",
+            "platform": {"processor": "amd64"},
+            "idle_timeout": "2m",
+            "provisioner": {"algorithm": "taskcluster", "max": 5},
+        },
+        {"name": "fixed", "platform": {"processor": "arm64"}, "builders": 3},
+    ],
+    "workload": [
+        {
+            "arrivals": {
+                "every": "10s",
+                "count": 2,
+                "service_time": "595s",
+                "platform": {"processor": "amd64"},
+            }
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+def test_builders_that_a_ramp_down_left_over_are_a_warning(engine: str) -> None:
+    """The run was said to be at rest; a fixed pool's builders, and a minimum, are to stay."""
+    if engine == "fast":
+        pytest.importorskip("numba")
+    result = farm.simulate(RAMPED_DOWN, engine=engine)
+    summary = result.kept.summary
+    assert summary.warnings == ("2 builders were still there when the ramp-down ended: sized 2",)
+    assert summary.quiescence is not None
+    assert (summary.quiescence.builders, summary.quiescence.left_over) == (5, {"sized": 2})
+    assert summary.ended_well, "no job was lost and nothing failed"
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(render_summary(summary))
+    assert "not at rest: no job open, 5 builders there" in shown.get()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"phases.ramp_down": "3m"},
+        {"phases.ramp_down": "0s"},
+        {"pools.sized.provisioner.min": 2},
+        {"workload.0.arrivals.count": 100},
+    ],
+    ids=["long enough", "none", "kept by the minimum", "load until the end"],
+)
+def test_builders_that_should_be_there_are_no_warning(given: dict[str, Any]) -> None:
+    """Protects runs whose builders left, are to stay, or still have a load."""
+    assert farm.simulate(RAMPED_DOWN, **given).kept.summary.warnings == ()
+
+
+def test_a_run_that_was_ended_before_its_ramp_down_has_no_such_warning(
+    history: Any, tell: Any
+) -> None:
+    """Its builders could not have left yet."""
+    records = tell(Recorder(), history[:-1]).records()
+    info = msgspec.structs.replace(INFO, window=Window(0.0, 20.0), ends_at=30.0)
+    lasted = msgspec.structs.replace(info, until=30.0)
+    assert len(summarise(records, lasted, 0.0).warnings) == 1
+    assert summarise(records, info, 0.0).warnings == ()
+
+
 def test_counting_as_taskcluster_keeps_everything_present_in_the_phase(
     history: Any, tell: Any
 ) -> None:

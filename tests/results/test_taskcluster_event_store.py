@@ -150,6 +150,37 @@ def test_a_run_has_its_store(result: farm.Result):
     assert max(started) <= 5
 
 
+#: two jobs of 10 s in the run phase; nothing happens after the first 70 s of it
+QUIET = {
+    "phases": {"ramp_up": "1m", "run": "20m", "ramp_down": "1m"},
+    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
+    "workload": [{"arrivals": {"every": "1m", "start": "1m", "count": 2, "service_time": "10s"}}],
+}
+
+
+def test_the_phase_lasts_though_nothing_happens_at_its_end(tmp_path: Path):
+    """Its length was the last event's time: the charts of a farm at rest ended there."""
+    result = farm.simulate(QUIET, keep_events=True)
+    result.save(tmp_path / "run")
+    out = tmp_path / "datastore.json"
+    words = ["export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    exported = EventStore.from_json(out.read_bytes())
+    assert exported.duration == result.event_store.duration == 1_200_000
+    assert exported.statistics()["Simulation Duration"] == 1_200_000
+    samples = result.analyze(60_000, {"done": METRICS["resolvedTasks"]}).metrics
+    assert [sample["time"] for sample in samples] == [60_000 * n for n in range(21)]
+    assert [sample["done"] for sample in samples] == [0, 1, *[2] * 19]
+
+
+def test_a_run_cut_short_ends_with_its_last_event(history: Any):
+    """An interrupted run did not last as long as its run phase."""
+    entries = [Entry(event, commands, 0) for event, commands in history]
+    last_at = entries[-1].event.at
+    assert event_store(entries, 0.0, 1e6, cut_short=True).duration == last_at * 1000
+    assert event_store(entries, 0.0, 1e6).duration == 1e9
+
+
 def test_a_builder_that_was_lost_twice_is_one_worker(history: Any):
     """The second report is stale: the scheduler ignored it, and the analysis failed on it."""
     entries = [Entry(event, commands, 0) for event, commands in history]

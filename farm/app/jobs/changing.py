@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.app.long_running.farm_place import check_fair_share
+from farm.app.jobs.charges import charges_of, parse_invocation, unknown_invocation
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
 from farm.core.events import CancelRequested, PriorityChanged
 from farm.core.model import Cause
 from farm.live.operating.client import FarmClient
-from farm.live.store.job_reader import AT_ONCE
+from farm.live.store.job_reader import AT_ONCE, Group
 from farm.live.wire.messages import UNSTAMPED
+
+LIVE: tuple[Group, ...] = ("waiting", "running")
 
 
 def cancel_jobs(
@@ -23,14 +27,25 @@ def cancel_jobs(
 
 def cancel_invocation(
     client: FarmClient, invocation: str, reason: str = Cause.REQUESTED.text
-) -> None:
+) -> int:
     """Ask for the end of all jobs charged to an invocation, such as ``team/user``.
 
-    Raises InputError for a farm without fair share.
+    If all of them have ended nothing is asked, and their number is returned, else 0. Raises
+    InputError for a path to which no job that the farm knows was charged, and without fair share.
     """
-    check_fair_share(client, "--invocation")
-    path = tuple(invocation.strip("/").split("/"))
+    path, path_of = parse_invocation(invocation), charges_of(client)
+    jobs = (job for group in LIVE for job in client.jobs(group))
+    if not any(path_of(job)[: len(path)] == path for job in jobs):
+        # each job once, whatever becomes of it in between
+        known = [(path_of(job), isinstance(job, EndJob)) for job in client.submitted()]
+        ended = [has_ended for found, has_ended in known if found[: len(path)] == path]
+        if not ended:
+            keys = client.status().fair_share_keys
+            raise InputError(unknown_invocation(path, keys, (found for found, _ in known)))
+        if all(ended):
+            return len(ended)
     client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+    return 0
 
 
 def change_priority(

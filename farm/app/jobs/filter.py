@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 
+from farm.app.jobs.charges import charges_of, parse_invocation
 from farm.app.jobs.json_lines import pair_of, parse_platform
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, not_among
@@ -41,6 +42,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     matrix: str | None = None
     platform: str | None = None
     pool: str | None = None
+    invocation: str | None = None
     attribute: tuple[str, ...] = ()
 
     @property
@@ -58,7 +60,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         return shlex.join(words)
 
     def _texts(self) -> dict[str, str]:
-        names = ("match", "user", "kind", "matrix", "platform", "pool")
+        names = ("match", "user", "kind", "matrix", "platform", "pool", "invocation")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def found(
@@ -88,6 +90,9 @@ def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], boo
         platform = str(parse_platform(platform, "--platform", None))
     if wanted.pool is not None and wanted.pool not in (known := client.pools()):
         raise InputError(f"--pool: {not_among(wanted.pool, sorted(known))}")
+    path: tuple[str, ...] = ()
+    if wanted.invocation is not None:
+        path, path_of = parse_invocation(wanted.invocation), charges_of(client)
 
     def is_wanted(job: KnownJob) -> bool:
         it = job.job
@@ -99,6 +104,7 @@ def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], boo
             and (platform is None or str(it.platform) == platform)
             and all(it.attributes.get(k) == v for k, v in attributes.items())
             and (wanted.pool is None or job.pool == wanted.pool)
+            and (not path or path_of(job)[: len(path)] == path)
         )
 
     return is_wanted

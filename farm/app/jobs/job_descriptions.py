@@ -21,14 +21,18 @@ def row_of(job: KnownJob) -> dict[str, Any]:
         "kind": job.job.kind,
         "user": job.job.attributes.get("user"),
         "matrix": job.job.matrix,
+        "priority": job.job.priority,
         "declared_time_s": job.job.declared_time,
+        "estimated_time_s": job.estimated_time,
         "builder": job.builder,
         "attempts": job.attempts,
         "submitted_at_s": (arrived := job.job.arrival(job.submitted_at)),
     }
     if job.builder is not None:
         row |= {"dispatched_at_s": job.dispatched_at, "started_at_s": job.started_at}
-    if isinstance(job, EndJob):
+    if not isinstance(job, EndJob):
+        row["invocation"] = "/".join(job.path)
+    else:
         began = job.started_at
         row |= {
             "finished_at_s": job.finished_at,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
 
+from farm.app.jobs.charges import unknown_invocation
 from farm.assembly import estimator_of, make_rules
-from farm.core.errors import InputError, did_you_mean
+from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state.restore import restored
@@ -20,11 +21,13 @@ Path = tuple[str, ...]
 
 
 class QueuedJob(msgspec.Struct, frozen=True):
-    """A waiting job of an invocation or below."""
+    """A waiting job of an invocation or below; times in seconds."""
 
     job: str
     invocation: Path
     priority: int
+    estimated_time: float
+    waiting_time: float
 
 
 class ExecutingJob(msgspec.Struct, frozen=True):
@@ -34,6 +37,10 @@ class ExecutingJob(msgspec.Struct, frozen=True):
     invocation: Path
     builder: str
     slot: int
+    priority: int
+    estimated_time: float
+    #: since its start (before it is confirmed: its dispatch)
+    running_time: float
 
 
 class IdleSlot(msgspec.Struct, frozen=True):
@@ -66,8 +73,10 @@ def invocations_of(
 ) -> list[Invocations]:
     """Return what is at a path of the fair-share trees, platform by platform.
 
-    ``limit``: the maximum length of each list. Raises InputError without fair share, and
-    for a path that no platform has.
+    ``queued``: the children with waiting jobs, in order of their turn, and the queue; ``active``:
+    those that run jobs, and what is executing, too; ``all``: also idle builders and what only they
+    keep. The counts are of everything. ``limit``: the maximum length of each list. Raises
+    InputError without fair share, and for a path that no platform has.
     """
     scenario = load_scenario(image.scenario)
     keys = scenario.scheduling.fair_share
@@ -83,19 +92,27 @@ def invocations_of(
         if isinstance(lane.queue, FairShareQueue)
     }
     found = [
-        _look(name, tree, node, show, limit)
+        _look(name, tree, node, show, limit, image.snapshot.at)
         for name, tree in trees.items()
         if (node := tree.listing.node(path)) is not None
     ]
     if path and not found:
-        raise InputError(_unknown(path, keys, trees.values()))
+        paths = [path for tree in trees.values() for path in tree.listing.paths()]
+        raise InputError(unknown_invocation(path, keys, paths))
     return found
 
 
 def _look(
-    platform: str, tree: FairShareQueue, node: InvocationView, show: Filter, limit: int | None
+    platform: str,
+    tree: FairShareQueue,
+    node: InvocationView,
+    show: Filter,
+    limit: int | None,
+    at: float,
 ) -> Invocations:
     listing, path = tree.listing, node.path
+    executing = () if show == "queued" else listing.running_in(path)
+    idle = listing.idle_in(path) if show == "all" else ()
     return Invocations(
         platform=platform,
         invocation=path,
@@ -103,39 +120,38 @@ def _look(
         executing_slots=node.executing,
         idle_slots=node.free,
         children=tuple(listing.children(path, show, limit=limit)),
-        queue=tuple(islice(_queued(tree, path), limit)),
-        executing=tuple(islice(map(_executing, listing.running_in(path)), limit)),
+        queue=tuple(islice(_queued(tree, path, at), limit)),
+        executing=tuple(_executing(state, at) for state in islice(executing, limit)),
         idle=tuple(
             IdleSlot(slot.builder.builder.id, slot.number, last)
-            for slot, last in islice(listing.idle_in(path), limit)
+            for slot, last in islice(idle, limit)
         ),
     )
 
 
-def _queued(tree: FairShareQueue, path: Path) -> Iterator[QueuedJob]:
+def _queued(tree: FairShareQueue, path: Path, at: float) -> Iterator[QueuedJob]:
     for state in tree.in_order():
         for member in (state, *state.followers):
             if member.path[: len(path)] == path:
-                yield QueuedJob(member.job.id, member.path, member.job.priority)
+                yield QueuedJob(
+                    member.job.id,
+                    member.path,
+                    member.job.priority,
+                    member.estimated_time,
+                    at - member.submitted_at,
+                )
 
 
-def _executing(state: JobState) -> ExecutingJob:
-    slot = (state.leader or state).slot
+def _executing(state: JobState, at: float) -> ExecutingJob:
+    leader, job = state.leader or state, state.job
+    slot, began_at = leader.slot, leader.began_at
     builder, number = ("", 0) if slot is None else (slot.builder.builder.id, slot.number)
-    return ExecutingJob(state.job.id, state.path, builder, number)
-
-
-def _unknown(path: Path, keys: Sequence[str], trees: Iterable[FairShareQueue]) -> str:
-    """Say at which level a path leads nowhere, and what is there."""
-    depth = len(path)
-    known: set[str] = set()
-    while depth and not known:
-        depth -= 1
-        known = {view.path[-1] for tree in trees for view in tree.listing.children(path[:depth])}
-    here = f"in {'/'.join(path[:depth])}" if depth else "at the top"
-    key = keys[depth] if depth < len(keys) else "key"
-    listed = ", ".join(sorted(known)[:10]) or "none: nothing waits, runs or idles there"
-    return (
-        f"invocation {'/'.join(path)!r}: found no {key} {path[depth]!r} {here}; "
-        f"{did_you_mean(path[depth], known)}there is: {listed}"
+    return ExecutingJob(
+        job.id,
+        state.path,
+        builder,
+        number,
+        job.priority,
+        state.estimated_time,
+        0.0 if began_at is None else at - began_at,
     )

@@ -62,9 +62,9 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
-        from farm.results.exports.taskcluster import event_store, run_phase  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster import store_of  # noqa: PLC0415 - as above
 
-        return event_store(self.kept.entries(), *run_phase(self.kept.scenario))
+        return store_of(self.kept)
 
     def analyze(
         self,

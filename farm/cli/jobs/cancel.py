@@ -27,7 +27,6 @@ def cancel(
     wanted: JobFilter,
     job_ids: Ids = None,
     state: LiveState | None = None,
-    invocation: str | None = None,
     reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
@@ -37,34 +36,36 @@ def cancel(
     """Cancel jobs of a live farm.
 
     Waiting jobs end immediately; running ones are stopped on their builders. Jobs are given by IDs
-    (from standard input, one per line, if the only ID is -), by options that must all match, or
-    by --invocation.
+    (from standard input, one per line, if the only ID is -), or by options that must all match.
+    --invocation alone also cancels jobs that arrive in this instant; a path to which no job was
+    charged is a mistake.
 
     Args:
         state: Only waiting, or only running, jobs.
-        invocation: Every live job charged to this invocation: a path such as team/user.
         reason: Stored with each job.
     """
     filtered = state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
-    if bool(job_ids) + filtered + (invocation is not None) != 1:
+    if bool(job_ids) == filtered:
         raise InputError(
-            "found no jobs, or several ways to select them; allowed: IDs, or options that "
-            "say what the jobs are like, or --invocation"
+            "found no jobs, or two ways to select them; allowed: IDs, or options that say what "
+            "the jobs are like"
         )
+    invocation = wanted.invocation
+    whole = invocation if state is None and wanted == JobFilter(invocation=invocation) else None
+    wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
     with reach(redis, folder) as client:
         warn_if_unattended(client)
         if not job_ids:
             catch_up(client)
-        if invocation is not None:
-            cancel_invocation(client, invocation, reason)
-            names, ended = [], 0
+        names, ended = [], 0
+        if whole is not None:
+            ended = cancel_invocation(client, whole, reason)
         elif filtered:
             # not group by group: a job may leave one that is read later for one that was
             found = wanted.found(client, stable=True)
-            names, ended = [one.job.id for one in found], 0
+            names = [one.job.id for one in found]
         else:
             names, ended = live_of(client, ids_given(job_ids or ()))
         cancel_jobs(client, names, reason)
@@ -72,6 +73,7 @@ def cancel(
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})
     elif not quiet:
-        what = many(len(names), "job") if invocation is None else f"all of {invocation}"
+        all_of = whole is not None and not ended
+        what = f"all of {invocation}" if all_of else many(len(names), "job")
         before = f" ({ended:,} had ended already)" if ended else ""
         typer.echo(f"asked to cancel {what}{before}")

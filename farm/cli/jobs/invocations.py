@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from farm.app.long_running.invocations import Invocations, invocations_of
+from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJob, invocations_of
 from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter, InvocationView
@@ -21,8 +21,17 @@ _CHILDREN = (
     *texts("invocation"),
     *numbers("waiting", "executing", "idle", "priority", "last start"),
 )
-_QUEUE = (*texts("next to go"), *folding("invocation"), *numbers("priority"))
-_EXECUTING = (*texts("executing"), *folding("invocation"), *texts("builder"))
+_QUEUE = (
+    *texts("next to go"),
+    *folding("invocation"),
+    *numbers("priority", "expected", "waiting"),
+)
+_EXECUTING = (
+    *texts("executing"),
+    *folding("invocation"),
+    *texts("builder"),
+    *numbers("priority", "expected", "running"),
+)
 _IDLE = (*texts("idle builder"), *folding("last invocation"))
 
 
@@ -40,14 +49,16 @@ def invocations(
     """List invocations with their waiting jobs, executing slots and idle builders.
 
     For each platform: the invocations below PATH, the waiting jobs in dispatch order, the running
-    jobs, and the idle builders by the invocation that they last served. With --json: one
-    object per platform. farm cancel --invocation PATH cancels all jobs of an invocation.
+    jobs, and the idle builders by the invocation that they last served; of jobs also the expected
+    run time, and for how long they have waited or run. With --json: one object per platform.
+    farm jobs --invocation PATH lists the jobs in pages; farm cancel --invocation PATH cancels all.
 
     Args:
         path: An invocation, such as team or team/user.
-        queued: Only those with waiting jobs, in order of their turn.
-        active: Only those with waiting or running jobs.
-        everything: Also those with idle builders (the default).
+        queued: Only invocations with waiting jobs, in order of their turn, and these jobs.
+        active: Only invocations with waiting or running jobs, and these jobs.
+        everything: Also invocations that only idle builders keep, and these builders (the
+            default).
         snapshot: A file written by farm snapshot, instead of the live farm.
         limit: Maximum number of rows per table; 0: no limit.
     """
@@ -73,10 +84,13 @@ def _show(found: Invocations) -> None:
     note(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
     tables: tuple[tuple[tuple[Column, ...], list[tuple[Any, ...]]], ...] = (
         (_CHILDREN, [_child(one) for one in found.children]),
-        (_QUEUE, [(q.job, _path(q.invocation), str(q.priority)) for q in found.queue]),
+        (_QUEUE, [(q.job, _path(q.invocation), *_times(q, q.waiting_time)) for q in found.queue]),
         (
             _EXECUTING,
-            [(e.job, _path(e.invocation), f"{e.builder}/{e.slot}") for e in found.executing],
+            [
+                (e.job, _path(e.invocation), f"{e.builder}/{e.slot}", *_times(e, e.running_time))
+                for e in found.executing
+            ],
         ),
         (_IDLE, [(f"{i.builder}/{i.slot}", _path(i.last_invocation)) for i in found.idle]),
     )
@@ -89,6 +103,10 @@ def _child(one: InvocationView) -> tuple[str, ...]:
     priority = "" if one.priority is None else str(one.priority)
     counts = (str(one.waiting), str(one.executing), str(one.free))
     return (one.path[-1], *counts, priority, format_roughly(one.started_at))
+
+
+def _times(job: QueuedJob | ExecutingJob, since: float) -> tuple[str, ...]:
+    return str(job.priority), format_roughly(job.estimated_time), format_roughly(since)
 
 
 def _path(path: tuple[str, ...]) -> str:

@@ -28,6 +28,7 @@ _OPTIONS = {
     "kind": _option("Only jobs of this kind."),
     "matrix": _option("Only jobs of this matrix."),
     "platform": _option("Only this platform, such as amd64/virtual."),
+    "invocation": _option("Only jobs charged to this invocation, or below it.", "TEAM/USER"),
     "attribute": _option("Only with this attribute; repeatable.", "KEY=VALUE", list[str]),
 }
 

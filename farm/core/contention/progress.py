@@ -11,16 +11,22 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Hashable
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from farm.core.contention.laws import NO_CONTENTION, ContentionLaw, Load
 from farm.core.errors import InvariantError
+from farm.core.simultaneity import latest_same
 
 __all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress"]
 
 Token = TypeVar("Token", bound=Hashable)
+
+#: of an end: its slot and its serial
+_PLACE = itemgetter(1, 2)
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -103,6 +109,8 @@ class Progress(Generic[Token]):
     ) -> None:
         """Start a job of ``work`` seconds; simultaneous ends are ordered by slot, then by start.
 
+        Simultaneous is also what differs only by rounding (``latest_same``).
+
         Raises InvariantError if the token is running already or the work is negative or not finite.
         """
         if token in self._running:
@@ -144,8 +152,15 @@ class Progress(Generic[Token]):
         """Return which job ends next, and when if nothing changes before; None if nothing runs."""
         if not self._ends:
             return None
-        ends_at_work, _, _, token = self._ends[0]
-        return max(self._last_at, self._clock.when(ends_at_work)), token
+        first = self._ends[0]
+        at = self._clock.when(first[0])
+        latest = latest_same(at)
+        for end in islice(self._ends, 1, None):
+            if self._clock.when(end[0]) > latest:
+                break
+            first = min(first, end, key=_PLACE)
+        at = max(self._last_at, at)
+        return (self._last_at if at <= latest_same(self._last_at) else at), first[3]
 
     def pop_due(self, at: float) -> tuple[float, Token] | None:
         """Stop the next job that is due by ``at``, at the instant it is due; None if none is.
@@ -153,8 +168,9 @@ class Progress(Generic[Token]):
         Called until it returns None, it gives all finishes in order, however late it is called.
         """
         finish = self.next_finish()
-        if finish is None or finish[0] > at:
+        if finish is None or finish[0] > latest_same(at):
             return None
+        finish = min(at, finish[0]), finish[1]
         self.stop(*finish)
         return finish
 

@@ -96,6 +96,8 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     max_backlog: int = 1_000_000_000
     #: whether jobs are charged to invocations (a scheduler of version 0.2 does not say)
     fair_share: bool = True
+    #: by which keys, outermost first (an older scheduler does not say)
+    fair_share_keys: tuple[str, ...] = ()
     #: policy, ageing factor and fair-share weights at present
     choices: Choices = Choices()
     #: the last builders that were lost, the newest last

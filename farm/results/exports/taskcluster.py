@@ -20,10 +20,9 @@ import msgspec
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
 from farm.results.log.reader import Entry
-from farm.results.run_directory import Run
+from farm.results.recorded_run import FinishedRun
 from farm.results.summary.records import Recorder
 from farm.results.summary.spans import BuilderSpan
-from farm.scenario import Scenario
 
 Event = list[Any]
 """``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
@@ -60,20 +59,24 @@ METRICS: dict[str, Metric] = {name: _size_of(name) for name in MAPS}
 """The built-in metrics: how many tasks or workers are in each state."""
 
 
-def export(run: Run, out: Path) -> int:
+def export(run: FinishedRun, out: Path) -> int:
     """Write the file; return the number of jobs."""
-    begin, end = run_phase(run.scenario)
-    store = event_store(run.entries(), begin, end)
+    store = store_of(run)
     out.write_text(store.to_json(), encoding="utf-8")
     return sum(event[1] == "task-created" for event in store.events)
 
 
-def run_phase(scenario: Scenario) -> tuple[float, float]:
-    """Return the begin and end of a scenario's run phase, farm seconds (without phases: all)."""
-    phases = scenario.phases
+def store_of(run: FinishedRun) -> EventStore:
+    """Return a run's events. Raises InputError if they were not kept.
+
+    The store's duration is the length of the run phase, also if nothing happens at its end; of a
+    run without phases, or one that was interrupted before, until the last event.
+    """
+    phases = run.scenario.phases
     if phases is None:
-        return 0.0, float("inf")
-    return phases.ramp_up, phases.ramp_up + phases.run
+        return event_store(run.entries(), 0.0, math.inf)
+    begin, end = phases.ramp_up, phases.ramp_up + phases.run
+    return event_store(run.entries(), begin, end, cut_short=run.state == "interrupted")
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -110,8 +113,9 @@ class EventStore(msgspec.Struct):
     ) -> Analysis:
         """Go through the events once, sampling ``metrics`` of the state at 0, interval, 2 · ….
 
-        A sample includes all events up to and at its time. It is taken when a later event comes,
-        so samples end with the events; none is after ``duration``, and events after it are ignored.
+        A sample includes all events up to and at its time. The last one is at or before
+        ``duration``, whenever the last event comes; events after it are ignored. (The original
+        stops with the events, so that its charts of a farm at rest end too early.)
         ``update(state, event)`` may keep more in the state than the maps of ``MAPS`` (by id); it is
         called when these are up to date. Without ``metrics`` all six are sampled. Raises InputError
         for inconsistent events.
@@ -122,15 +126,13 @@ class EventStore(msgspec.Struct):
         state: State = {**(initial_state or {}), **{name: {} for name in MAPS}}
         samples: list[dict[str, Any]] = []
         following = 0.0
-        for event in self.events:
-            when = event[0]
-            while when > following:
+        for event in (*self.events, None):
+            when = math.inf if event is None else event[0]
+            while following < when and following <= self.duration:
                 sampled = {name: metric(state) for name, metric in wanted.items()}
                 samples.append({"time": following, **sampled})
                 following += interval
-                if following > self.duration:
-                    following = math.inf
-            if when > self.duration:
+            if event is None or when > self.duration:
                 break
             _apply(state, event)
             if update is not None:
@@ -158,11 +160,13 @@ class EventStore(msgspec.Struct):
         }
 
 
-def event_store(entries: Iterable[Entry], begin: float, end: float) -> EventStore:
+def event_store(
+    entries: Iterable[Entry], begin: float, end: float, *, cut_short: bool = False
+) -> EventStore:
     """Return a run's events with the run phase from ``begin`` to ``end`` (farm seconds).
 
-    A job is represented by its last attempt; one that was cancelled before any is left out. ``end``
-    may be infinite: then the phase ends with the last event.
+    A job is represented by its last attempt; one that was cancelled before any is left out. If
+    ``end`` is infinite, or the run was ``cut_short``, the phase ends with the last event.
     """
     recorder = Recorder()
     for entry in entries:
@@ -171,7 +175,9 @@ def event_store(entries: Iterable[Entry], begin: float, end: float) -> EventStor
     events = [timed for job in records.ends for timed in _of_task(job)]
     events += [(at, "task-created", job.id, []) for job, at in records.unended]
     events += [timed for builder in records.builders for timed in _of_worker(builder)]
-    return within_phase(events, begin, min(end, max(begin, records.last_at)))
+    if cut_short or end == math.inf:
+        end = min(end, max(begin, records.last_at))
+    return within_phase(events, begin, end)
 
 
 def _of_task(end: EndJob) -> list[TimedEvent]:

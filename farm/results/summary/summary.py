@@ -7,6 +7,7 @@ everything counts.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
@@ -48,6 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     window: Window = Window()
     #: when the last phase ends; None: no phases
     ends_at: float | None = None
+    #: how many builders each pool keeps when there is nothing to do
+    keeps: Mapping[str, int] = {}
     #: the run lasted at least until then: its builders were present, even if nothing happened
     until: float = 0.0
     fair_share: tuple[str, ...] = ()
@@ -79,6 +82,18 @@ class Quiescence(msgspec.Struct, frozen=True, rename=json_name):
     busy_builders: int
     #: from the last phase's end to the last job's
     beyond_time: float
+    #: by pool, after a ramp-down in which no job arrived: the builders that should have left,
+    #: booting ones included
+    left_over: dict[str, int] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One if builders were left over: a farm should be at rest after a ramp-down."""
+        if not (count := sum(self.left_over.values())):
+            return ()
+        what = "builder was" if count == 1 else "builders were"
+        pools = ", ".join(f"{pool} {number:,}" for pool, number in self.left_over.items())
+        return (f"{count:,} {what} still there when the ramp-down ended: {pools}",)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -130,7 +145,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     run_phase: tuple[float, float] | None = None
     #: the farm's state at the end of the last phase
     quiescence: Quiescence | None = None
-    #: errors in the user's own functions
+    #: errors in the user's own functions, and builders that a ramp-down left over
     warnings: tuple[str, ...] = ()
     #: remarks on the run, such as a speed at which the live farm's overhead is noticeable
     remarks: tuple[str, ...] = ()
@@ -143,7 +158,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     @property
     def ended_well(self) -> bool:
         """Whether no job was lost and none of the user's functions failed."""
-        return not (self.jobs.lost or self.warnings)
+        of_rest = () if self.quiescence is None else self.quiescence.warnings
+        return not self.jobs.lost and len(self.warnings) == len(of_rest)
 
 
 def too_fast(records: RunRecords, speed: float) -> list[str]:
@@ -168,8 +184,8 @@ def summarise(
     remarks: Iterable[str] = (),
 ) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    window, columns, ends_at = info.window, records.columns().lasting(info.until), info.ends_at
-    rest = None if ends_at is None else quiescence(columns, records.unended, ends_at)
+    window, columns = info.window, records.columns().lasting(info.until)
+    rest = quiescence(columns, records.unended, info)
     arrivals = window
     if info.as_taskcluster:
         arrivals = Window(end=math.nextafter(window.end, math.inf))
@@ -211,25 +227,36 @@ def summarise(
         wall_time=wall_time,
         run_phase=None if info.window == Window() else (info.window.start, info.window.end),
         quiescence=rest,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *(() if rest is None else rest.warnings)),
         remarks=tuple(remarks),
     )
 
 
 def quiescence(
-    columns: Columns, unended: Iterable[tuple[Job, float]], ends_at: float
-) -> Quiescence:
-    """Return the farm's state at that instant; ``unended``: jobs, with their submission."""
+    columns: Columns, unended: Sequence[tuple[Job, float]], info: RunInfo
+) -> Quiescence | None:
+    """Return the farm's state when its last phase ended; ``unended``: jobs, with their submission.
+
+    None without phases.
+    """
+    if (ends_at := info.ends_at) is None:
+        return None
     ends, spans, held = columns.ends, columns.spans, columns.attempts
     open_jobs = (ends.arrived_at <= ends_at) & (ends_at < ends.finished_at)
-    there = (spans.joined_at <= ends_at) & ~(spans.gone_at <= ends_at)
+    stay = ~(spans.gone_at <= ends_at)
     busy = (held.dispatched_at <= ends_at) & (ends_at < held.ended_at)
     last_at = float(ends.finished_at.max(initial=ends_at))
+    arrivals = (float(ends.arrived_at.max(initial=-np.inf)), *(at for _, at in unended))
+    # not if the run was ended before
+    ramped_down = max(arrivals) <= info.window.end < ends_at <= info.until
+    there = np.fmin(spans.requested_at, spans.joined_at) <= ends_at
+    pools = Counter(spans.pools[number] for number in spans.pool[stay & there])
     return Quiescence(
         open_jobs=int(open_jobs.sum()) + sum(at <= ends_at for _, at in unended),
-        builders=int(there.sum()),
+        builders=int((stay & (spans.joined_at <= ends_at)).sum()),
         busy_builders=len(np.unique(held.builder[busy])),
         beyond_time=max(0.0, last_at - ends_at),
+        left_over=dict(sorted((pools - Counter(info.keeps)).items())) if ramped_down else {},
     )
 
 

@@ -70,7 +70,8 @@ def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
         return []
     there = f"{many(found.builders, 'builder')} there, {found.busy_builders:,} busy"
     if not found.open_jobs:
-        return [("phases' end", f"at rest: no job open, {there}")]
+        rest = "not at rest" if found.left_over else "at rest"
+        return [("phases' end", f"{rest}: no job open, {there}")]
     beyond = readable_span(found.beyond_time)
     jobs = many(found.open_jobs, "job")
     return [("phases' end", f"{jobs} open, {there}; the last job ended {beyond} later")]

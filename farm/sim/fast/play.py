@@ -127,7 +127,7 @@ def _farm(
         agenda=keyed(0, 1),
         alarms=np.zeros(2 * len(pools) + 16),
         counts=counts,
-        instants=np.array([(0.0, 0.0, np.inf)], layout.INSTANTS),
+        instants=np.array([(0.0, 0.0, np.inf, 0.0)], layout.INSTANTS),
         rules=np.array([(ranking, rules.retries, rules.max_builders_lost, ends_at)], layout.RULES),
         soon=np.zeros(0, layout.SOON),
         ended=np.empty(jobs, np.int32),

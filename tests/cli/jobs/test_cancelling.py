@@ -28,7 +28,7 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     still.inbox()
     assert "'unknown' is not known" in still.says("cancel", "w1", "unknown", code=2)
     assert "asked to cancel 0 jobs" in still.says("cancel", "--matrix", "none")
-    for words in ([], ["w1", "--user", "ann"], ["--invocation", "a", "--user", "ann"]):
+    for words in ([], ["w1", "--user", "ann"], ["w1", "--invocation", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
 
@@ -92,4 +92,49 @@ def test_an_invocation_of_a_farm_without_fair_share(still: StillFarm):
         assert f"{words[1]}: found a farm without fair share" in told
     assert still.inbox() == []
     still.publish({"fair_share": True})
+    still.wait("w1", attributes={"user": "bob"})
     assert "all of bob" in still.says("cancel", "--invocation", "bob")
+
+
+def test_an_invocation_that_nothing_was_charged_to(still: StillFarm):
+    """A mistyped path is refused with what is there; it seemed to cancel all of nothing."""
+    still.wait("w1", attributes={"user": "ann"}, kind="test")
+    still.run("r1", attributes={"user": "bob"}, kind="build")
+    still.end("e1", attributes={"user": "eve"}, kind="test")
+    told = still.says("cancel", "--invocation", "amn", code=2)
+    assert "found no user 'amn' at the top; did you mean ann? there is: ann, bob, eve" in told
+    told = still.says("cancel", "--invocation", "bob/test", code=2)
+    assert "invocation 'bob/test': found no kind 'test' in bob" in told
+    for path in ("ann/test/x", "", "/"):
+        assert "found" in still.says("cancel", "--invocation", path, code=2)
+    assert still.inbox() == []
+    assert "all of bob/build" in still.says("cancel", "--invocation", "bob/build")
+    assert [told.invocation for told in still.inbox()] == [("bob", "build")]
+
+
+def test_an_invocation_whose_jobs_have_all_ended(still: StillFarm):
+    """As with ids: no mistake, and nothing to ask for."""
+    still.end("e1", attributes={"user": "eve"})
+    still.end("e2", "failed", attributes={"user": "eve"})
+    told = still.says("cancel", "--invocation", "eve")
+    assert told == "asked to cancel 0 jobs (2 had ended already)\n"
+    assert still.inbox() == []
+
+
+def test_some_jobs_of_an_invocation(still: StillFarm):
+    """The path is a property like others: it can be combined with them, and listed by page."""
+    still.wait("w1", "w2", "w3", attributes={"user": "ann"}, kind="test", priority=7)
+    still.wait("x1", attributes={"user": "ann"}, kind="build")
+    still.run("r1", attributes={"user": "ann"}, kind="test")
+    still.end("e1", attributes={"user": "ann"}, kind="test")
+    still.wait("y1", attributes={"user": "bob"}, kind="test")
+    words = ["jobs", "--invocation", "ann/test", "--state"]
+    assert [row["job_id"] for row in still.rows(*words, "all")] == ["w1", "w2", "w3", "r1", "e1"]
+    assert [row["job_id"] for row in still.rows(*words, "running")] == ["r1"]
+    page = still.rows(*words, "waiting", "--offset", "1", "--limit", "1")
+    assert [row["job_id"] for row in page] == ["w2"]
+    assert (page[0]["invocation"], page[0]["priority"]) == ("ann/test", 7)
+    assert page[0]["estimated_time_s"] == 1.0
+    told = still.says("cancel", "--invocation", "ann", "--state", "waiting")
+    assert told == "asked to cancel 4 jobs\n"
+    assert still.cancelled() == ["w1", "w2", "w3", "x1"]

@@ -12,7 +12,6 @@ from farm.core.errors import ScenarioError, did_you_mean
 from farm.core.model import Job
 
 KeyExtractor = Callable[[Job], str]
-PathExtractor = Callable[[Job], tuple[str, ...]]
 
 NO_KEY = "-"
 """The key of a job without the attribute."""
@@ -42,13 +41,21 @@ KEYS: Mapping[str, KeyExtractor] = {name: attribute(name) for name in _ATTRIBUTE
 """The names that a scenario may use, besides ``attribute:NAME`` for any attribute."""
 
 
-def path_extractor(names: Sequence[str]) -> PathExtractor:
-    """Return the function from a job to its path; without names every path is ().
+class PathExtractor:
+    """The function from a job to its path; without names every path is ()."""
 
-    Raises ScenarioError for an unknown name.
-    """
-    extractors = tuple(_extractor(name) for name in names)
-    return lambda job: tuple([extract(job) for extract in extractors])
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._extractors = tuple(_extractor(name) for name in names)
+
+    def __call__(self, job: Job) -> tuple[str, ...]:
+        """Return the job's path, outermost key first."""
+        return tuple([extract(job) for extract in self._extractors])
+
+
+def path_extractor(names: Sequence[str]) -> PathExtractor:
+    """Return the function with these keys; raises ScenarioError for an unknown name."""
+    return PathExtractor(names)
 
 
 def _extractor(name: str) -> KeyExtractor:

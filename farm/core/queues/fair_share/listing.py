@@ -71,6 +71,10 @@ class TreeListing:
             found = [child for child in children if show == "all" or child.active]
         return [_view(child) for child in found[:limit]]
 
+    def paths(self) -> Iterator[tuple[str, ...]]:
+        """Yield the paths of all nodes, parents before children; the root's is empty."""
+        return (node.path for node in self._tree.root.subtree())
+
     def queue(self, path: tuple[str, ...] = ()) -> list[JobState]:
         """List the jobs queued directly in a node, in dispatch order."""
         node = self._tree.find(path)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import config, njit
 
+from farm.core import simultaneity
 from farm.core.pools import unrunnable_jobs
 from farm.emulation import agenda
 from farm.sim import provisioning
@@ -69,7 +70,7 @@ def _place(source: Path) -> Path | None:
     here = Path(__file__).parent
     sources = [source]
     if source.parent == here:
-        others = (agenda, unrunnable_jobs, taskcluster, provisioning)
+        others = (agenda, simultaneity, unrunnable_jobs, taskcluster, provisioning)
         sources = [*sorted(here.glob("*.py")), *(Path(str(one.__file__)) for one in others)]
     digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
     own = [Path(_numba.CACHE_DIR)] if _numba.CACHE_DIR else []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import FREE, TICKS
+
+latest = inlined(latest_same)
 
 
 @inlined
@@ -82,33 +85,44 @@ def share(farm, builder, slot, number):
     expect_next(farm, builder)
 
 
+@inlined
+def reaches(state, work):
+    """Return when the builder's clock reaches this work if nothing changes before."""
+    return state.clock_at + (work - state.clock_work) / state.clock_rate
+
+
 @compiled
-def next_slot(farm, builder):
-    """Return the slot of the job that ends next; -1: nothing runs."""
-    first, found, soonest = first_slot(farm, builder), -1, np.inf
-    for place in range(farm.pools[farm.builders[builder].pool].slots):
+def next_end(farm, builder):
+    """Return the slot of the job that ends next, and when; -1: nothing runs."""
+    state, first, found, soonest = farm.builders[builder], first_slot(farm, builder), -1, np.inf
+    for place in range(farm.pools[state.pool].slots):
         slot = farm.slots[first + place]
         if slot.job >= 0 and (found < 0 or slot.ends_at_work < soonest):
             found, soonest = place, slot.ends_at_work
-    return found
+    if found < 0:
+        return found, soonest
+    at = reaches(state, soonest)
+    for place in range(found):
+        slot = farm.slots[first + place]
+        if slot.job >= 0 and reaches(state, slot.ends_at_work) <= latest(at):
+            found = place
+            break
+    at = max(state.seen_at, at)
+    return found, (state.seen_at if at <= latest(state.seen_at) else at)
 
 
 @compiled
 def expect_next(farm, builder):
     """Schedule the next end, replacing the previous entry."""
-    slot = next_slot(farm, builder)
-    if slot < 0:
-        return
-    state = farm.builders[builder]
-    left = farm.slots[first_slot(farm, builder) + slot].ends_at_work - state.clock_work
-    at = max(state.seen_at, state.clock_at + left / state.clock_rate)
-    put(farm.agenda, 0, own_thing(farm, builder), at, code(FINISH, builder, slot))
+    slot, at = next_end(farm, builder)
+    if slot >= 0:
+        put(farm.agenda, 0, own_thing(farm, builder), at, code(FINISH, builder, slot))
 
 
 @compiled
 def next_due(farm, builder):
     """Remove the job that is due now from the builder's load; return its slot."""
-    place = next_slot(farm, builder)
+    place, _ = next_end(farm, builder)
     state = farm.builders[builder]
     slot = farm.slots[first_slot(farm, builder) + place]
     job = slot.job

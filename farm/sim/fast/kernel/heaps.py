@@ -123,6 +123,30 @@ def take_out(heap, which, thing):
 
 
 @compiled
+def gather(heap, at, latest, below):
+    """Move the entries of the first heap from after ``at`` up to ``latest`` to ``at``.
+
+    Only those with a second key smaller than ``below``. Returns whether any was moved.
+    """
+    size, place, moved = heap.heaps[0].count, 0, False
+    # each place before those below it, as far as its entry is not later
+    while True:
+        if place < size and heap.keys[heap.things[place]].first <= latest:
+            key = heap.keys[heap.things[place]]
+            if key.first > at and key.second < below:
+                key.first = at
+                moved = True
+                up(heap, 0, place)  # what comes down instead has been looked at
+            place = 2 * place + 1
+            continue
+        while place and not place & 1:
+            place = (place - 1) >> 1
+        if not place:
+            return moved
+        place += 1
+
+
+@compiled
 def push(numbers, begin, size, number):
     """Add a number to the heap of ``size`` numbers from ``begin`` on."""
     place = size

@@ -201,7 +201,9 @@ COUNTS = record(
     slots_each=np.int64,
 )
 #: ``still_since``: since when jobs may be waiting without any builder
-INSTANTS = record(now=np.float64, last_event=np.float64, still_since=np.float64)
+INSTANTS = record(
+    now=np.float64, last_event=np.float64, still_since=np.float64, gathered_at=np.float64
+)
 RULES = record(ranking=np.int64, retries=np.int64, max_lost=np.int64, ends_at=np.float64)
 SOON = record(kind=np.int64, what=np.int64)
 NOTE = record(

@@ -12,9 +12,9 @@ import numpy as np
 
 from farm.emulation.agenda import ARRIVAL, LIFE
 from farm.sim.fast.kernel.compiled import compiled, inlined, kept
-from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
+from farm.sim.fast.kernel.contention import code, first_slot, latest, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait
-from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.heaps import gather, put, take_out
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
     ARRIVALS_ENDED,
@@ -67,14 +67,18 @@ def play(farm):
         at = agenda.keys[thing].first if thing >= 0 else np.inf
         batch = counts.batch_next
         if batch < batches and farm.jobs[farm.batches[batch]].submitted_at < at:
+            if thing >= 0 and gathered(farm, farm.jobs[farm.batches[batch]].submitted_at):
+                continue
             instants.now = farm.jobs[farm.batches[batch]].submitted_at
             wake(farm, instants.now, ARRIVAL << 48)
             submitted(farm, batch)
             continue
         if thing < 0 or (batch == batches and counts.open == 0 and at > farm.rules[0].ends_at):
             return PLAYED
-        instants.now = at
         place = agenda.keys[thing].second
+        if place < LIFE << 48 and at != instants.gathered_at and gathered(farm, at):
+            continue
+        instants.now = at
         if TICKS <= thing < TICKS + len(farm.pools):
             number = thing - TICKS
             pool = farm.pools[number]
@@ -97,6 +101,13 @@ def play(farm):
         happens(farm, thing)
         if not hope(farm):
             return HOPELESS
+
+
+@inlined
+def gathered(farm, at):
+    """Move the ends of jobs that are simultaneous to this instant; return whether any was moved."""
+    farm.instants[0].gathered_at = at
+    return gather(farm.agenda, at, latest(at), LIFE << 48)
 
 
 @compiled
