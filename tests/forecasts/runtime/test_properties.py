@@ -98,7 +98,7 @@ def test_learning_is_deterministic(name, history) -> None:
 run_times = st.floats(0.01, 1e5)
 
 
-@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "boinc-dcf", "last-3"])
+@pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
 @settings(max_examples=30, deadline=None)
 @given(st.lists(run_times, min_size=11, max_size=40), run_times)
 def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
@@ -112,3 +112,17 @@ def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
     # above its longest run only because of the cap on outliers
     most = max(*times, declared / 250)
     assert min(times) * (1 - 1e-9) <= estimate <= most * (1 + 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(run_times, min_size=1, max_size=20), run_times)
+def test_a_correction_factor_moves_towards_each_run(times, declared) -> None:
+    """Never past it, and never beyond a hundred times what was declared, or a hundredth of it."""
+    estimator = make_estimator("boinc-dcf")
+    builder = Builder(id="a", pool="p", index=0)
+    job = Job(id="j", service_time=1.0, declared_time=declared)
+    for time in times:
+        seen = min(max(time, declared / 100), declared * 100)
+        least, most = sorted((estimator.estimate(job, builder), seen))
+        estimator.learn(job, builder, time, "succeeded")
+        assert least * (1 - 1e-9) <= estimator.estimate(job, builder) <= most * (1 + 1e-9)
