@@ -120,7 +120,9 @@ def _pool(
     why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
     if seen is not None:
         builders, slots, why = _recorded(seen)
-        if seen.turnaround.count >= ENOUGH and seen.turnaround.p50:
+        if seen.ephemeral:
+            between = "\n    uses: 1               # a runner ran one job: add its boot_time"
+        elif seen.turnaround.count >= ENOUGH and seen.turnaround.p50:
             # a span that a person can read is near enough
             span_between = readable_span(seen.turnaround.p50)
             between = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"

@@ -253,6 +253,18 @@ def test_a_first_scenario_waits_as_the_farm_did(
     assert found["waiting_time_s"]["p95"] == pytest.approx(np.quantile(recorded, 0.95), rel=0.02)
 
 
+def test_runners_of_one_job_are_used_once(tmp_path: Path, farm: Callable[..., Said]):
+    """As many as there were at once, each for one job."""
+    lived = played(servers=11)
+    for number, one in enumerate(lived):
+        one.runner = f"runner-{number}"
+    write_bundle(tmp_path / "b", bundle_of(lived))
+    assert farm("init", "b", "-o", "mine.yaml").code == 0
+    found = json.loads(farm("simulate", "mine.yaml", "--json").out)
+    assert found["builders"]["joined"] >= len(lived)
+    assert found["builders"]["max_running"] == 11
+
+
 def test_a_job_that_takes_no_time_has_figures():
     """A window of no length would have no rates."""
     one = Attempt(id="a", submitted_at=START, eligible_at=START, started_at=START,
