@@ -31,6 +31,8 @@ test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS
 	@$(UNCOMPILED) $(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev ## the tests that take minutes
+	@# the kernel is compiled once, and not by every worker at the same time
+	@$(BIN)/farm simulate quickstart --engine fast --quiet >/dev/null
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
