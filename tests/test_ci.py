@@ -85,10 +85,11 @@ def test_times_are_compared_alone_and_last(clone: Path) -> None:
 
 
 def test_the_deployed_farm_is_tested_beside_the_other_parts(clone: Path) -> None:
-    """It mostly waits: here until the slow tests have ended."""
-    script(clone / "bin/make", MAKE + '[ "$1" != test-slow ] || touch slow-ended\n')
-    code, said, ran = run(clone, "slow", "docker", DOCKER_ENDS=str(clone / "slow-ended"))
-    assert (code, ran) == (0, [".venv/.installed-dev", "test-slow", "test-docker"]), said
+    """It mostly waits: here until the types have been checked; and the slow tests wait for it."""
+    script(clone / "bin/make", MAKE + '[ "$1" != types ] || touch types-ended\n')
+    parts = ("types", "slow", "docker")
+    code, said, ran = run(clone, *parts, DOCKER_ENDS=str(clone / "types-ended"))
+    assert (code, ran) == (0, [".venv/.installed-dev", "types", "test-docker", "test-slow"]), said
 
 
 @pytest.mark.parametrize("part", ["lint", "test", "test-docker", "test-slow", "test-timed"])
