@@ -39,12 +39,16 @@ class ByTime:
         return self._now(snapshot).plan(snapshot, memory)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
-        """Return when the algorithm says, or when a period begins or ends."""
+        """Return when the algorithm says, or the last look before a period begins or ends.
+
+        That look is not left out: what is remembered then is by the options until then.
+        """
         now, at = self._now(snapshot), snapshot.at
         if "stays_until" not in vars(type(now)):  # inherited: a declaration for another class
             return at
         edges = [period.changes_after(at, snapshot.starts) for period, _ in self._changes]
-        return max(at, min(now.stays_until(snapshot, memory), min(edges) - EARLY))
+        last_look = min(edges) - self.interval - EARLY
+        return max(at, min(now.stays_until(snapshot, memory), last_look))
 
     def _now(self, snapshot: PoolSnapshot) -> Algorithm[Any]:
         found = self._usual

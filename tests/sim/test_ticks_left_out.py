@@ -17,13 +17,16 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
+from farm.scenario.times_of_week import Period
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
+from provisioner.algorithms.gitlab import Gitlab
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import AnyAlgorithm
 from provisioner.algorithms.taskcluster import Taskcluster
+from provisioner.by_time import ByTime
 from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
@@ -202,3 +205,17 @@ def test_ticks_keep_their_instants(interval: float) -> None:
     seen(AskedWhenItMatters, "some")
     assert ticks["some"] == ticks["all"]
     assert len(ticks["all"]) > 9
+
+
+def test_what_is_remembered_at_a_time_of_the_week_is_by_the_options_until_then() -> None:
+    """A throttle that fills from then on was not filled by the ticks that were left out before."""
+    pool = PoolSpec(name="p", processors=("amd64",), provisioned=True)
+    usual = Gitlab(max=1, interval=0.1, throttle_limit=1.0, throttle_burst=0)
+    later = Gitlab(max=1, min=1, interval=0.1, throttle_limit=0.01, throttle_burst=1)
+    algorithm = ByTime(usual, [(Period(start=60.0), later)])
+    job = Job(id="a", service_time=1.0, arrived_at=0.0)
+    runs = [
+        played([pool], [kind(algorithm, 300.0)], [job], 300.0)
+        for kind in (Asked, AskedWhenItMatters)
+    ]
+    assert runs[0] == runs[1]
