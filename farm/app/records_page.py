@@ -29,8 +29,8 @@ def page_of_records(bundle: Bundle) -> str:
     manifest = bundle.manifest
     words = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
-        f"{manifest.begins} to {manifest.ends}. {manifest.summary()}.",
-        *(f"{count:,} {why}." for why, count in manifest.noted.items()),
+        f"{manifest.begins} to {manifest.ends}.",
+        *(f"{remark}." for remark in manifest.remarks),
     ]
     table = Table("", ("platform", *HEADINGS), [row_of(one) for one in figures.platforms])
     by_name = {one.name: one for one in platforms_of(bundle)}

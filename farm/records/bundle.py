@@ -68,6 +68,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
             f"{count:,} {why}" for why, count in reasons
         )
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the records must know: what was left out, corrected, or is unknown."""
+        return [self.summary(), *(f"{count:,} {why}" for why, count in self.noted.items())]
+
 
 class Bundle(msgspec.Struct, frozen=True):
     """The records of a farm in memory."""

@@ -109,6 +109,13 @@ def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_
             assert again.manifest.left_out["that came twice"] >= len(expected)
 
 
+def test_what_no_source_writes_is_recognised_as_lines_of_json(tmp_path: Path):
+    """Whatever its members are: the message about its columns comes later."""
+    path = tmp_path / "odd.json"
+    path.write_text('{"number": 1, "jobs": [5], "items": [5], "status": 5}')
+    assert source_of([path]) == "jsonl"
+
+
 def job(**changed: Any) -> dict[str, Any]:
     """Return a job of GitHub's that waited 10 s and ran 50 s."""
     return {

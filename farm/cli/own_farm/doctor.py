@@ -51,10 +51,8 @@ def doctor(
     if as_json:
         print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})
         return
-    if not quiet:
-        note(bundle.manifest.summary(), err=True)
-        for why, count in bundle.manifest.noted.items():
-            note(f"{count:,} {why}", err=True)
+    for remark in () if quiet else bundle.manifest.remarks:
+        note(remark, err=True)
     note(Listing(folding("platform", "verdict"), [_row(one) for one in found]))
     note("")
     note(_table(figures))

@@ -66,10 +66,8 @@ def import_trace(
     with progress("reading", silent=quiet):
         bundle = import_files(files, source, fields, zone_of(zone))
     bundle = anonymized(bundle) if anonymize else bundle
-    if not quiet:
-        note(bundle.manifest.summary(), err=True)
-        for why, count in bundle.manifest.noted.items():
-            note(f"{count:,} {why}", err=True)
+    for remark in () if quiet else bundle.manifest.remarks:
+        note(remark, err=True)
     if show:
         _show_bundle(bundle)
     if out is not None:

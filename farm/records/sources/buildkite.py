@@ -65,7 +65,7 @@ class _Build(msgspec.Struct):
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is what Buildkite writes."""
     some = members(value, "jobs")[:1]
-    return bool(some) and "number" in value and "run_id" not in some[0]
+    return bool(some) and "number" in value and isinstance(some[0], dict)
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
