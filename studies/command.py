@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from farm.app.studies import autoscalers
-from farm.app.studies.thesis.job_sets import MAX_SETS
-from farm.app.studies.thesis.study import TITLE, Part, tables, thesis
 from farm.core.errors import InputError
 from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, progress, runs_progress
 from farm.terminal.tables import Listing, numbers, texts
+from studies import autoscalers
+from studies.thesis.job_sets import MAX_SETS
+from studies.thesis.study import TITLE, Part, tables, thesis
 
 #: the default number of job sets of the thesis
 SETS = 20

@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.app.studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
-from farm.app.studies.thesis.model import (
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.forecasts.overload_risk import expected_slowdown
+from farm.results.figures.chart import Chart
+from farm.results.figures.lines import Figure
+from farm.results.figures.page import Section, Table
+from studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
+from studies.thesis.model import (
     ALL,
     MAKESPAN,
     MATRIX_RESPONSE,
@@ -24,13 +31,6 @@ from farm.app.studies.thesis.model import (
     nodes,
     play_cases,
 )
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
-from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
-from farm.forecasts.overload_risk import expected_slowdown
-from farm.results.figures.chart import Chart
-from farm.results.figures.lines import Figure
-from farm.results.figures.page import Section, Table
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))

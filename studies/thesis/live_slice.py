@@ -8,9 +8,11 @@ import msgspec
 import numpy as np
 
 from farm.app.api import run
-from farm.app.studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, asleep
-from farm.app.studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
-from farm.app.studies.thesis.model import (
+from farm.core.model import Job
+from farm.results.figures.page import Section, Table
+from studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, asleep
+from studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
+from studies.thesis.model import (
     ALL,
     METRICS,
     POLICY_OF,
@@ -20,8 +22,6 @@ from farm.app.studies.thesis.model import (
     play_cases,
     service_times,
 )
-from farm.core.model import Job
-from farm.results.figures.page import Section, Table
 
 SLOTS = 20.0
 #: farm seconds in a real one

@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from farm.app.chaos.plan import FAKED, FaultKind
+from chaos.plan import FAKED, FaultKind
 from farm.core.errors import InputError
 
 _SOURCE = r"""

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from farm.app.chaos.machine import Machine
+from chaos.machine import Machine
+from chaos.server_faults import ServerFaults
 from farm.app.long_running.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
-from farm.live.operating.server_faults import ServerFaults
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent

@@ -9,10 +9,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.chaos.campaign import Campaign
-from farm.app.chaos.machine import kinds_here
-from farm.app.chaos.plan import FaultKind, plan
-from farm.app.chaos.verdict import Verdict
+from chaos.campaign import Campaign
+from chaos.machine import kinds_here
+from chaos.plan import FaultKind, plan
+from chaos.verdict import Verdict
 from farm.scenario import load_scenario
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile

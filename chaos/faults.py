@@ -7,9 +7,9 @@ import random
 import signal
 from collections.abc import Callable
 
-from farm.app.chaos.farm import ChaosFarm, send, until
-from farm.app.chaos.plan import Fault, FaultKind
-from farm.live.operating.server_faults import ServerFaults
+from chaos.farm import ChaosFarm, send, until
+from chaos.plan import Fault, FaultKind
+from chaos.server_faults import ServerFaults
 
 Lift = Callable[[Callable[[], ServerFaults]], None]
 """Takes a fault back; given the way to the server, which may be another one by then, or stopped."""

@@ -10,7 +10,6 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from farm.app.studies.thesis.job_sets import Floats, JobSet
 from farm.core.commands import Command, EndJob
 from farm.core.contention.laws import ContentionLaw
 from farm.core.events import Event
@@ -23,6 +22,7 @@ from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
 from farm.sim.simulation import play as play_world
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
+from studies.thesis.job_sets import Floats, JobSet
 
 #: name in the thesis -> policy (random: a drawn permutation, as scores)
 POLICY_OF = {

@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from farm.app.studies.thesis import model
-from farm.app.studies.thesis.claims import claims_table
-from farm.app.studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
-from farm.app.studies.thesis.future_work import future_work, recorded_jobs
-from farm.app.studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
-from farm.app.studies.thesis.live_slice import live_slice
-from farm.app.studies.thesis.model import (
+from farm.cli.main import app
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.results.figures.page import Section
+from studies.thesis import model
+from studies.thesis.claims import claims_table
+from studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
+from studies.thesis.future_work import future_work, recorded_jobs
+from studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
+from studies.thesis.live_slice import live_slice
+from studies.thesis.model import (
     MAKESPAN,
     POLICY_OF,
     STRETCH,
@@ -28,12 +32,8 @@ from farm.app.studies.thesis.model import (
     play_cases,
     service_times,
 )
-from farm.cli.main import app
-from farm.core.errors import InputError
-from farm.core.model import Job
-from farm.results.figures.page import Section
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is not installed")
 
 
@@ -41,12 +41,12 @@ needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="Numba is no
 def small() -> Evaluation:
     """Chapter 5 on one job set, by the scheduler itself; of section 5.1 a single run."""
     with pytest.MonkeyPatch.context() as patch:
-        evaluation = "farm.app.studies.thesis.evaluation"
+        evaluation = "studies.thesis.evaluation"
         patch.setattr(
             f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
         )
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
-        patch.setattr("farm.app.studies.thesis.model.is_worth_it", lambda *_: False)
+        patch.setattr("studies.thesis.model.is_worth_it", lambda *_: False)
         return evaluate(1)
 
 
@@ -144,7 +144,7 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
 
 def test_each_question_has_a_figure_and_a_paragraph(monkeypatch: pytest.MonkeyPatch):
     """Each question of the future work is answered by simulations, the last of recorded jobs."""
-    monkeypatch.setattr("farm.app.studies.thesis.job_sets.MAX_SETS", 1)
+    monkeypatch.setattr("studies.thesis.job_sets.MAX_SETS", 1)
     found = future_work(1, None)
     assert [re.match(r"\S+", one.title)[0] for one in found] == [  # type: ignore[index]
         "6.4.1", "6.4.2", "6.4.3", "6.4.4", "6.1.1", "6.4.4", "4.2.1", "7.1", "6.4.5",
@@ -170,7 +170,7 @@ def test_the_command_writes_a_page(
 ):
     """Self-contained, with a drawing for each figure; impossible options are refused beforehand."""
     shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
-    monkeypatch.setattr("farm.cli.runs.study.thesis", lambda *_, **__: shown)
+    monkeypatch.setattr("studies.command.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output
@@ -186,7 +186,7 @@ def test_the_command_writes_a_page(
 @needs_numba
 def test_the_documented_claims_are_those_of_a_thousand_sets():
     """The page in docs states for each claim what the study finds on a thousand sets."""
-    page = (DOCS / "explanation" / "thesis.md").read_text("utf-8")
+    page = (DOCS / "thesis.md").read_text("utf-8")
     for row in claims_table(evaluate(MAX_SETS)).rows:
         assert f"| {' | '.join(row)} |" in page
 
@@ -196,11 +196,11 @@ def test_the_documented_claims_are_those_of_a_thousand_sets():
 def test_the_live_slice_is_beside_the_same_jobs(monkeypatch: pytest.MonkeyPatch):
     """Four runs on one farm, the first discarded; no job is faster than in virtual time."""
     monkeypatch.setattr(
-        "farm.app.studies.thesis.live_slice.jenkins_sets",
+        "studies.thesis.live_slice.jenkins_sets",
         lambda n: [jobs[: 6 * n] for jobs in jenkins_sets(n)[:4]],
     )
-    monkeypatch.setattr("farm.app.studies.thesis.live_slice.ALL", ("SJF",))
-    monkeypatch.setattr("farm.app.studies.thesis.live_slice.UNAGED", ("LJF",))
+    monkeypatch.setattr("studies.thesis.live_slice.ALL", ("SJF",))
+    monkeypatch.setattr("studies.thesis.live_slice.UNAGED", ("LJF",))
     several = live_slice().tables
     assert [[row[0] for row in table.rows] for table in several] == [["LJF"], ["SJF"]]
     for table in several:

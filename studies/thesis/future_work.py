@@ -8,9 +8,18 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from farm.app.studies.thesis.evaluation import PAGE_16, OnStep, numbers
-from farm.app.studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
-from farm.app.studies.thesis.model import (
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown, LoadLimits
+from farm.core.errors import InputError
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import HeavyLight
+from farm.results.figures.lines import Figure
+from farm.results.figures.page import Section, Table
+from farm.scenario.distributions import Distribution
+from farm.scenario.load import load_scenario
+from farm.workload import build_jobs
+from studies.thesis.evaluation import PAGE_16, OnStep, numbers
+from studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
+from studies.thesis.model import (
     MAKESPAN,
     MATRIX_RESPONSE,
     METRICS,
@@ -23,15 +32,6 @@ from farm.app.studies.thesis.model import (
     paired_ratio,
     play_cases,
 )
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown, LoadLimits
-from farm.core.errors import InputError
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import HeavyLight
-from farm.results.figures.lines import Figure
-from farm.results.figures.page import Section, Table
-from farm.scenario.distributions import Distribution
-from farm.scenario.load import load_scenario
-from farm.workload import build_jobs
 
 #: slots of each builder wherever something else is varied
 SLOTS = 6

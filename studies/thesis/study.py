@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from farm.app.studies.thesis.claims import claims_table
-from farm.app.studies.thesis.evaluation import OnStep, evaluate, sections
-from farm.app.studies.thesis.future_work import future_work
 from farm.results.figures.page import Section
+from studies.thesis.claims import claims_table
+from studies.thesis.evaluation import OnStep, evaluate, sections
+from studies.thesis.future_work import future_work
 
 TITLE = "Improving the scheduling policy for a CI server: the thesis, played again"
 
@@ -43,7 +43,7 @@ def thesis(
         evaluation = evaluate(runs, on_step)
         found += [Section("The claims", tables=[claims_table(evaluation)]), *sections(evaluation)]
     if live:
-        from farm.app.studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
+        from studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
 
         found.append(live_slice(on_step))
     if Part.FUTURE_WORK in parts:

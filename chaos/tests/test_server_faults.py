@@ -6,7 +6,7 @@ import random
 
 import fakeredis
 
-from farm.live.operating.server_faults import garbage
+from chaos.server_faults import garbage
 from farm.live.redis.keys import STREAMS, Keys
 from farm.live.wire.inbox import Inbox
 from tests.fixtures.door import Door

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.app.chaos.append_only_reader import commands_of
-from farm.app.chaos.machine import Machine, can_be_faked, kinds_here
-from farm.app.chaos.plan import FAKED, FaultKind, plan
-from farm.app.chaos.verdict import begun_twice, ended_twice, without_builder
+from chaos.append_only_reader import commands_of
+from chaos.machine import Machine, can_be_faked, kinds_here
+from chaos.plan import FAKED, FaultKind, plan
+from chaos.verdict import begun_twice, ended_twice, without_builder
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause, Job
@@ -85,7 +85,7 @@ def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
 
 def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
     """Unless they were asked for explicitly, and nothing else was."""
-    monkeypatch.setattr("farm.app.chaos.machine.can_be_faked", lambda: False)
+    monkeypatch.setattr("chaos.machine.can_be_faked", lambda: False)
     assert set(kinds_here(())) == set(FaultKind) - set(FAKED)
     with pytest.raises(InputError, match="--only clock-step: needs"):
         kinds_here([FaultKind.CLOCK_STEP])

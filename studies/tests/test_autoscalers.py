@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from farm.app.studies import autoscalers
 from provisioner.algorithms.registry import ALGORITHMS
+from studies import autoscalers
 
 
 def test_every_algorithm_is_on_the_bench() -> None:

@@ -15,9 +15,9 @@ from statistics import median
 
 import msgspec
 
-from farm.app.chaos.append_only_reader import hash_writes
-from farm.app.chaos.farm import PREFIX, ChaosFarm
-from farm.app.chaos.plan import FaultKind
+from chaos.append_only_reader import hash_writes
+from chaos.farm import PREFIX, ChaosFarm
+from chaos.plan import FaultKind
 from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError

@@ -14,15 +14,15 @@ from typing import Self
 
 import msgspec
 
-from farm.app.chaos.farm import STEP, ChaosFarm, until
-from farm.app.chaos.faults import Lift, inflict
-from farm.app.chaos.plan import Fault
-from farm.app.chaos.verdict import Recovery, Verdict, judge
+from chaos.farm import STEP, ChaosFarm, until
+from chaos.faults import Lift, inflict
+from chaos.plan import Fault
+from chaos.server_faults import AWAY, ServerFaults
+from chaos.verdict import Recovery, Verdict, judge
 from farm.core.commands import EndJob
 from farm.core.errors import RunError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
-from farm.live.operating.server_faults import AWAY, ServerFaults
 from farm.scenario import Scenario
 from farm.workload import build_jobs
 

@@ -8,9 +8,13 @@ from itertools import combinations, pairwise
 import msgspec
 import numpy as np
 
-from farm.app.studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
-from farm.app.studies.thesis.job_sets import model_sets
-from farm.app.studies.thesis.model import (
+from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.results.figures.page import Table
+from studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
+from studies.thesis.job_sets import model_sets
+from studies.thesis.model import (
     MAKESPAN,
     MATRIX_RESPONSE,
     POLICY_OF,
@@ -19,10 +23,6 @@ from farm.app.studies.thesis.model import (
     Plays,
     ends_of,
 )
-from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
-from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
-from farm.results.figures.page import Table
 
 #: ratios this close count as equal: runs of a thousand sets differ as much
 SAME = 0.01
