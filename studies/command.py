@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,10 @@ def study(
         trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
             for the week.
     """
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "farm study needs matplotlib; allowed: pip install 'build-farm-emulator[studies]'"
+        )
     out = out or Path(f"{which}.html")
     check_output(out, [".html"], "--out")
     if which is Published.AUTOSCALERS:

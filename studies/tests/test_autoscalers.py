@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from provisioner.algorithms.registry import ALGORITHMS
 from studies import autoscalers
 
@@ -17,6 +19,16 @@ def test_every_algorithm_is_on_the_bench() -> None:
     assert list(autoscalers.OPTIONS) == sorted(ALGORITHMS, key=list(autoscalers.OPTIONS).index)
     for name in ALGORITHMS:
         assert autoscalers._scenario(name, True, None).pools[0].signals is not None
+
+
+def test_an_extra_that_is_not_installed(
+    farm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says at once what to install."""
+    monkeypatch.setattr("studies.command.find_spec", lambda _: None)
+    found = farm("study", "thesis")
+    assert (found.code, found.out) == (2, "")
+    assert "pip install 'build-farm-emulator[studies]'" in found.err
 
 
 def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
