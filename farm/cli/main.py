@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 import farm
-from farm.cli.lazy_command import LazyCommand, installed_commands, warn
+from farm.cli.lazy_command import InstalledCommand, LazyCommand, installed_commands, warn
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
 
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
                 self.commands[name] = LazyCommand(name, module, function)
 
     @cached_property
-    def installed(self) -> dict[str, LazyCommand]:
+    def installed(self) -> dict[str, InstalledCommand]:
         """The commands that installed packages add; only who asks for these looks for them."""
         return installed_commands(self.commands)
 

@@ -1,8 +1,8 @@
-"""Draw the dashboards: ``python grafana/pictures.py URL [MINUTES]``.
+"""Draw the dashboards: ``python docs/dashboard_pictures.py URL [MINUTES]``.
 
-Asks the Prometheus at URL for every panel of ``dashboards/`` over the last MINUTES (15), as Grafana
-would, and writes ``docs/figures/dashboard-NAME.svg``: not Grafana's own picture, but its data and
-places.
+Asks the Prometheus at URL for every panel of ``grafana/dashboards/`` over the last MINUTES (15), as
+Grafana would, and writes ``docs/figures/dashboard-NAME.svg``: not Grafana's own picture, but its
+data and places.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-FIGURES = HERE.parent / "docs" / "figures"
+FIGURES = HERE / "figures"
 #: pixels of a cell of Grafana's grid, and points of a curve
 CELL, LINE, POINTS = 46, 30, 100
 #: pixels of a letter and of a line of a legend
@@ -59,7 +59,7 @@ class Prometheus:
             words = {"query": expr, "start": self.start, "end": self.end, "step": self.step}
         kind = "query_range" if target["range"] else "query"
         url = f"{self._url}/api/v1/{kind}?{urllib.parse.urlencode(words)}"
-        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the viewer's own
+        with urllib.request.urlopen(url, timeout=30) as answer:
             found = json.load(answer)["data"]["result"]
         return [(legend(target, one["metric"]), points(one)) for one in found]
 
@@ -280,7 +280,7 @@ def picture(board: Json, prometheus: Prometheus) -> str:
 def main(url: str, minutes: str = "15") -> None:
     """Write a picture of each dashboard."""
     prometheus = Prometheus(url, float(minutes))
-    for path in sorted((HERE / "dashboards").glob("*.json")):
+    for path in sorted((HERE.parent / "grafana" / "dashboards").glob("*.json")):
         board = json.loads(path.read_text(encoding="utf-8"))
         place = FIGURES / f"dashboard-{path.stem}.svg"
         place.write_text(picture(board, prometheus), encoding="utf-8")

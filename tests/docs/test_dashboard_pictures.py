@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import xml.etree.ElementTree as ET
 from html import escape
 from typing import Any
 
 import pytest
 
+from docs import dashboard_pictures as pictures
 from tests.grafana.conftest import FOLDER, ROOT, load
-
-sys.path.insert(0, str(ROOT / "grafana"))
-import pictures  # type: ignore[import-not-found]  # beside the dashboards, in no package
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
@@ -55,7 +52,7 @@ def texts(svg: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pictures_in_the_docs_show_every_panel(name: str):
-    """After changing a dashboard run: python grafana/pictures.py URL."""
+    """After changing a dashboard run: python docs/dashboard_pictures.py URL."""
     svg = (ROOT / f"docs/figures/dashboard-{name}.svg").read_text(encoding="utf-8")
     wanted = [panel["title"] for panel in load(FOLDER / f"{name}.json")["panels"]]
     assert [text for text in texts(svg) if text in wanted] == wanted
