@@ -1,4 +1,4 @@
-"""How far a simulation driven by a slowdown table is from jobs that really burn."""
+"""Compares a simulation under a slowdown table with jobs that really burn on this machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 
 import msgspec
 
-from farm.app.calibrating.calibration import busy_with_others
+from farm.app.calibrating.calibration import busy_with_others, disturbed
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.runs.live_run import live_run
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
+from farm.results.figures.page import Section, Table, page
 from farm.results.summary.records import Recorder
 from farm.scenario import Scenario
+from farm.scenario.calibration import Calibration
 from farm.scenario.pools import Contention
 from farm.workload import build_jobs
 from workers.burn.burning_jobs import MODES, parse_rates
@@ -32,6 +34,7 @@ Law = dict[str, Any] | str | None
 #: real seconds of a look at what others do
 LOOK = 0.5
 AS_WRITTEN = "as the scenario says"
+HEAD = ("mean response time", "mean s", "off by", "median job off by", "off by, as burnt")
 
 
 class LawCheck(msgspec.Struct, frozen=True):
@@ -80,24 +83,21 @@ class _LiveRun(msgspec.Struct, frozen=True):
     others: float
 
 
-def check_burning(scenario: Scenario) -> None:
-    """Raise InputError for a scenario that cannot be compared with jobs that burn."""
+def _check_burning(scenario: Scenario) -> None:
     if any(job.mode not in MODES for job in build_jobs(scenario)):
         raise InputError(
-            f"--compare: {scenario.name}: found jobs of mode timed; allowed: "
+            f"--scenario: {scenario.name}: found jobs of mode timed; allowed: "
             f"{', '.join(sorted(MODES))} (a comparison with the machine needs jobs that burn)"
         )
     if any(pool.provisioner is not None for pool in scenario.pools):
-        raise InputError(f"--compare: {scenario.name}: allowed: pools of a fixed size only")
+        raise InputError(f"--scenario: {scenario.name}: allowed: pools of a fixed size only")
 
 
-def check_table(
+def compare(
     scenario: Scenario,
-    table: tuple[float, ...],
+    found: Calibration,
     *,
-    cores: float | None = None,
     runs: int = 1,
-    rates: Mapping[str, float] | None = None,
     begins: Callable[[int], None] = lambda _: None,
 ) -> Check:
     """Run the scenario's burning jobs live, simulate them under the table, compare.
@@ -108,20 +108,21 @@ def check_table(
     burner, as a calibration does, unless FARM_BURNER names another.
 
     Args:
-        scenario: ``check_burning`` has nothing against it.
-        table: slowdown by number of heavy jobs.
-        cores: measured ones; None: not known.
+        scenario: jobs that burn, and pools of a fixed size.
+        found: slowdown by number of heavy jobs, measured cores, and units of work per second; those
+            that it lacks are measured once, for all runs.
         runs: how many live runs.
-        rates: units of work per second; what is not there is measured once, for all runs.
-        begins: told the number of each live run, from 1, when it begins.
+        begins: called with the number of each live run, from 1, when it begins.
 
-    Raises RunError when a job failed live, KeyboardInterrupt when a live run was stopped.
+    Raises InputError for a scenario that cannot be compared with jobs that burn, RunError when a
+    job failed live, KeyboardInterrupt when a live run was stopped.
     """
-    said = parse_rates(rates_for(scenario, rates))
+    _check_burning(scenario)
+    rates = parse_rates(rates_for(scenario, found.rates))
     lives = []
     for number in range(1, runs + 1):
         begins(number)
-        lives.append(_live(scenario, said))
+        lives.append(_live(scenario, rates))
     live = {job: statistics.fmean(run.jobs[job][0] for run in lives) for job in lives[0].jobs}
     services = statistics.fmean(times[1] for run in lives for times in run.jobs.values())
     check = Check(
@@ -133,23 +134,24 @@ def check_table(
         runs_s=tuple(statistics.fmean(one[0] for one in run.jobs.values()) for run in lives),
         burnt_s=tuple(run.burnt for run in lives),
         busy_with_others=round(statistics.median(run.others for run in lives), 2),
-        rates=said,
+        rates=rates,
         laws=(),
     )
     laws = tuple(
         _against(law, _under(scenario, keys), live, check.burnt)
-        for law, keys in _laws(scenario, table, cores).items()
+        for law, keys in _laws(scenario, found).items()
     )
     return msgspec.structs.replace(check, laws=laws)
 
 
-def _laws(scenario: Scenario, table: tuple[float, ...], cores: float | None) -> dict[str, Law]:
+def _laws(scenario: Scenario, found: Calibration) -> dict[str, Law]:
     """Return the laws to try: the scenario's own one only where it is another."""
+    cores = found.measured_cores
     measured: dict[str, Law] = (
         {} if cores is None else {"threads against measured cores": {"threads": {"cores": cores}}}
     )
     laws: dict[str, Law] = {
-        "measured table": {"slowdown": table},
+        "measured table": {"slowdown": found.slowdown},
         **measured,
         "threads against cores": {"threads": {"cores": usable_cores()}},
         "the thesis's table": {"slowdown": "thesis"},
@@ -213,3 +215,49 @@ def _simulated(scenario: Scenario) -> Responses:
     jobs = simulated_run(scenario).jobs
     jobs = jobs.taken(jobs["outcome"] != "lost")
     return dict(zip(jobs["job_id"].tolist(), jobs["response_time_s"].tolist(), strict=True))
+
+
+def rows(check: Check) -> list[tuple[str, ...]]:
+    """Return a row for the live runs, and one for each law."""
+    found: list[tuple[str, ...]] = [("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")]
+    for law in check.laws:
+        burnt = law.mean_difference_as_burnt
+        found.append(
+            (
+                f"simulated, {law.law}",
+                f"{law.mean_response_time_s:.2f}",
+                f"{law.mean_difference:+.1%}",
+                f"{law.median_job_difference:.1%}",
+                "" if burnt is None else f"{burnt:+.1%}",
+            )
+        )
+    return found
+
+
+def title(check: Check) -> str:
+    """Return what was compared."""
+    return f"{check.scenario}: {check.jobs} burning jobs"
+
+
+def remarks(check: Check) -> list[str]:
+    """Return what the live runs were like, and whether others disturbed them."""
+    runs = ", ".join(
+        f"{seconds:.2f}s" if burnt is None else f"{seconds:.2f}s at {burnt:.2f}"
+        for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
+    )
+    work, took = check.mean_work_s, check.live_mean_service_time_s
+    found = [f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"]
+    if check.burnt is not None:
+        found.append(
+            f"a second of work cost {check.burnt:.2f}s of processor time: not 1 where cores are "
+            "slower in company, or were faster or slower when their rates were measured"
+        )
+    if warning := disturbed(check.busy_with_others, "the live runs"):
+        found.append(warning)
+    return found
+
+
+def document(check: Check) -> str:
+    """Return the comparison as a page."""
+    section = Section("", remarks(check), tables=[Table("", HEAD, rows(check))])
+    return page(title(check), [section], {"check": check})
