@@ -15,7 +15,7 @@ from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.figures.page import Section
-from studies.thesis import model
+from farm.sim import job_sets
 from studies.thesis.claims import claims_table
 from studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
 from studies.thesis.future_work import future_work, recorded_jobs
@@ -46,7 +46,7 @@ def small() -> Evaluation:
             f"{evaluation}.jenkins_sets", lambda n: [jobs[::n] for jobs in jenkins_sets(n)[:4]]
         )
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
-        patch.setattr("studies.thesis.model.is_worth_it", lambda *_: False)
+        patch.setattr("farm.sim.job_sets.is_worth_it", lambda *_: False)
         return evaluate(1)
 
 
@@ -136,7 +136,7 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
         cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
         found = []
         for fast in (True, False):
-            monkeypatch.setattr(model, "is_worth_it", lambda *_, fast=fast: fast)
+            monkeypatch.setattr(job_sets, "is_worth_it", lambda *_, fast=fast: fast)
             found.append(play_cases(cases).numbers)
         for cell, numbers in found[0].items():
             np.testing.assert_array_equal(numbers, found[1][cell])

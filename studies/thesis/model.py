@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from functools import cache
 from typing import Literal
 
 import msgspec
 import numpy as np
 
-from farm.core.commands import Command, EndJob
 from farm.core.contention.laws import ContentionLaw
-from farm.core.events import Event
-from farm.core.policies import POLICIES, PolicyOptions
+from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import HeavyLight, SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
-from farm.sim.simulation import play as play_world
-from farm.sim.world import SimulatedWorld
-from farm.workload import batches
+from farm.sim import job_sets
+from farm.sim.job_sets import Case, ends_of_cases
 from studies.thesis.job_sets import Floats, JobSet
 
 #: name in the thesis -> policy (random: a drawn permutation, as scores)
@@ -61,13 +54,17 @@ class Plan(msgspec.Struct, frozen=True):
 
     def rules(self, policy: str) -> SchedulingRules:
         """Return the scheduling rules of a policy of the thesis."""
-        key = POLICIES[POLICY_OF[policy]](PolicyOptions(aging=self.aging))
         return SchedulingRules(
-            policy=key,
+            policy=_key(policy, self.aging),
             fail_fast=self.fail_fast,
             by_speed=self.by_speed,
             heavy_light=self.heavy_light,
         )
+
+
+@cache
+def _key(policy: str, aging: Literal["matrix", "linear"]) -> KeyFunction:
+    return POLICIES[POLICY_OF[policy]](PolicyOptions(aging=aging))
 
 
 def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
@@ -114,10 +111,14 @@ def paired_ratio(values: Floats, others: Floats) -> float:
 
 
 def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
-    """Simulate each case under each policy; by the compiled loop where possible and worthwhile."""
-    jobs = sum(len(sets) * len(sets[0]) for sets, _ in cases.values())
-    fast = is_worth_it(jobs * len(policies)) and not any(map(_not_compiled, cases.values()))
-    ends = (_compiled if fast else _reference)(cases, policies)
+    """Simulate each case under each policy."""
+    ends = ends_of_cases(
+        {
+            (policy, x): Case(sets, plan.pools, plan.rules(policy))
+            for policy in policies
+            for x, (sets, plan) in cases.items()
+        }
+    )
     times = {id(sets): service_times(sets) for sets, _ in cases.values()}
     numbers = {}
     for (policy, x), found in ends.items():
@@ -126,51 +127,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     return Plays(tuple(cases), tuple(policies), numbers)
 
 
-def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
-    (jobs, *_), plan = case
-    rules = plan.rules("FIFO")
-    if any(pool.loses for pool in plan.pools):
-        return "builders that retire or are lost"
-    return why_not(rules, Oracle(), plan.pools, {}) or why_not_these(rules, jobs, plan.pools)
-
-
-def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
-    """Simulate in threads: compiled code holds no lock."""
-    from farm.sim.fast.job_arrays import Load, load_of  # noqa: PLC0415 - Numba, where it is installed
-    from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
-
-    loads: dict[tuple[int, str, str], list[Load]] = {}
-    played = {}
-    with ThreadPoolExecutor() as threads:
-        for policy, x in product(policies, cases):
-            sets, plan = cases[x]
-            rules, key = plan.rules(policy), (id(sets), policy, plan.aging)
-            if key not in loads:
-                loads[key] = [load_of(rules.policy, Oracle(), jobs) for jobs in sets]
-            play = threads.submit(ends_of_each, loads[key], plan.pools, rules)
-            played[policy, x] = play
-        return {cell: play.result() for cell, play in played.items()}
-
-
-def _reference(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
-    return {
-        (policy, x): np.array([ends_of(jobs, policy, cases[x][1]) for jobs in cases[x][0]])
-        for policy, x in product(policies, cases)
-    }
-
-
 def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
-    """Simulate one job set by the scheduler itself; return when each job ended, in order."""
-    ended: dict[str, float] = {}
-
-    def observe(_: Event, commands: Sequence[Command]) -> None:
-        for command in commands:
-            if type(command) is EndJob:
-                ended[command.job.id] = command.finished_at
-
-    world = SimulatedWorld(plan.pools, batches(iter(jobs)))
-    play_world(Scheduler(plan.rules(policy), Oracle(), plan.pools), world, [observe])
-    return [ended[job.id] for job in jobs]
+    """Simulate one job set; return when each job ended, in order."""
+    return job_sets.ends_of(jobs, plan.pools, plan.rules(policy))
 
 
 def service_times(sets: Sequence[JobSet]) -> Floats:
