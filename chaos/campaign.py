@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 
 from chaos.farm import STEP, ChaosFarm, until
-from chaos.faults import Lift, inflict
+from chaos.faults import Lift, inject
 from chaos.plan import Fault
 from chaos.server_faults import AWAY, ServerFaults
 from chaos.verdict import Recovery, Verdict, judge
@@ -67,7 +67,7 @@ class Campaign:
                 for fault in faults:
                     share = jobs * fault.number // number - jobs * (fault.number - 1) // number
                     self._show(f"fault {fault.number} of {number}: {fault.kind.value}")
-                    self._suffer(fault, list(islice(supply, max(1, share))), feeder)
+                    self._run_fault(fault, list(islice(supply, max(1, share))), feeder)
                     if self._is_hopeless:
                         log.error("the farm does not recover any more: no further faults")
                         break
@@ -83,32 +83,32 @@ class Campaign:
         last = [one.seconds for one in self._recoveries[-HOPELESS:]]
         return len(last) == HOPELESS and min(last) == float("inf")
 
-    def _suffer(self, fault: Fault, jobs: list[Job], feeder: Feeder) -> None:
+    def _run_fault(self, fault: Fault, jobs: list[Job], feeder: Feeder) -> None:
         farm = self._farm
-        until(lambda: False, farm.tend, fault.pause)
-        lift = self._inflict(fault)
+        until(lambda: False, farm.supervise, fault.pause)
+        lift = self._inject(fault)
         probe = _probe(jobs.pop(), fault.number)
         self._submitted.update(job.id for job in (*jobs, probe))
         feeder.put([*jobs, probe])
-        until(lambda: False, farm.tend, fault.holds)
+        until(lambda: False, farm.supervise, fault.holds)
         if lift is not None:
-            until(lambda: tried(lambda: lift(self._link.server)), farm.tend, RECOVERY_TIMEOUT)
+            until(lambda: tried(lambda: lift(self._link.server)), farm.supervise, RECOVERY_TIMEOUT)
         began = time.monotonic()
-        there = until(lambda: self._link.has_ended(probe.id), farm.tend, RECOVERY_TIMEOUT)
+        there = until(lambda: self._link.has_ended(probe.id), farm.supervise, RECOVERY_TIMEOUT)
         seconds = time.monotonic() - began if there else float("inf")
         self._recoveries.append(Recovery(fault.kind, seconds))
         with self._notes.open("ab") as file:
             note = {"at": time.time(), "fault": fault, "recovery": seconds if there else None}
             file.write(msgspec.json.encode(note) + b"\n")
 
-    def _inflict(self, fault: Fault) -> Lift | None:
+    def _inject(self, fault: Fault) -> Lift | None:
         """Carry the fault out as soon as the server can be reached."""
         lifts: list[Lift | None] = []
 
-        def hurt() -> None:
-            lifts.append(inflict(fault, self._farm, self._link.server()))
+        def inject_now() -> None:
+            lifts.append(inject(fault, self._farm, self._link.server()))
 
-        if not until(lambda: tried(hurt), self._farm.tend, RECOVERY_TIMEOUT):
+        if not until(lambda: tried(inject_now), self._farm.supervise, RECOVERY_TIMEOUT):
             raise RunError(f"the farm's server is away for good (logs: {self._farm.state})")
         return lifts[0]
 
@@ -116,7 +116,7 @@ class Campaign:
         """Return the ends of jobs by id, and those that have none though nothing happens now."""
         known, deadline = -1, 0.0
         while True:
-            self._farm.tend()
+            self._farm.supervise()
             with contextlib.suppress(*AWAY):
                 ended = self._link.server().count_ended()
                 if ended != known:
@@ -129,7 +129,7 @@ class Campaign:
 
 
 class Link:
-    """The way to the farm's server, wherever it is just now."""
+    """The connection to the farm's server, whose address may change."""
 
     def __init__(self, farm: ChaosFarm) -> None:
         self._farm = farm
@@ -137,12 +137,12 @@ class Link:
         self._server: ServerFaults | None = None
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection."""
         self._server = None
         self._connections.close()
 
     def server(self) -> ServerFaults:
-        """Return the way to hurt the farm; raises what ``AWAY`` lists while there is none."""
+        """Return the farm's server; raises what ``AWAY`` lists while there is none."""
         place = self._farm.place()
         if place is None:
             raise RunError("the farm is coming up")
@@ -187,7 +187,7 @@ class Feeder:
         self._link.close()
 
     def put(self, jobs: list[Job]) -> None:
-        """Hand these in next."""
+        """Submit these after all others."""
         self._queue.put(jobs)
 
     @property

@@ -58,8 +58,7 @@ def chaos(
         with console.status("starting the farm") as line:
             verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
     if as_json:
-        told = msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws}
-        print_json(told)
+        print_json(msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws})
     elif not quiet:
         _print(verdict)
     raise typer.Exit(0 if verdict.holds else 1)

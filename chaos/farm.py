@@ -60,7 +60,7 @@ class ChaosFarm:
         )
         self._keeper: subprocess.Popen[bytes] | None = None
         #: processes that must be gone by an instant
-        self._doomed: list[tuple[float, Process]] = []
+        self._ending: list[tuple[float, Process]] = []
         #: how often the keeper ended of itself
         self.gave_up = 0
         #: processes that outlived their keeper
@@ -97,11 +97,11 @@ class ChaosFarm:
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
             )
 
-    def tend(self) -> None:
+    def supervise(self) -> None:
         """Restart what has ended and has no supervisor; note which processes outlive the keeper."""
         if self._keeper is not None and self._keeper.poll() is not None:
             self.gave_up += 1
-            self.doom()
+            self.expect_end()
             self.start()
         self._look_for_orphans()
 
@@ -109,29 +109,29 @@ class ChaosFarm:
         """Return when it is up; raises RunError if it is not in time."""
         deadline = time.monotonic() + UP_TIMEOUT
         while (place := self.place()) is None or place.state != "up":
-            self.tend()
+            self.supervise()
             if time.monotonic() > deadline:
                 raise RunError(f"the farm did not come up (logs: {self.state})")
             time.sleep(STEP)
-        self.tend()
+        self.supervise()
 
     def end(self, kind: signal.Signals) -> None:
         """End the keeper by a signal (SIGTERM: running jobs end first) and wait for that."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            self.doom()
+            self.expect_end()
             keeper.send_signal(kind)
             try:
                 keeper.wait(DOWN_TIMEOUT)
             except subprocess.TimeoutExpired:
                 keeper.kill()
                 keeper.wait()
-            self._doomed = [(time.monotonic() + GONE_WITHIN, one) for _, one in self._doomed]
+            self._ending = [(time.monotonic() + GONE_WITHIN, one) for _, one in self._ending]
 
     def close(self) -> None:
         """End whatever is still there."""
         self.end(signal.SIGTERM)
-        while self._doomed:
+        while self._ending:
             self._look_for_orphans()
             time.sleep(STEP)
         for pid in self.processes():
@@ -174,19 +174,19 @@ class ChaosFarm:
         began = began_at(pid) if pid else ""
         return (pid, began) if began else None
 
-    def doom(self) -> None:
+    def expect_end(self) -> None:
         """The keeper ends: all its processes have to end soon."""
         deadline = time.monotonic() + GONE_WITHIN
-        doomed = {pid: began_at(pid) for pid in self.processes()}
-        self._doomed += [(deadline, (pid, began)) for pid, began in doomed.items() if began]
+        ending = {pid: began_at(pid) for pid in self.processes()}
+        self._ending += [(deadline, (pid, began)) for pid, began in ending.items() if began]
 
     def _look_for_orphans(self) -> None:
-        left = [(by, one) for by, one in self._doomed if is_alive(*one)]
+        left = [(by, one) for by, one in self._ending if is_alive(*one)]
         late = [one for by, one in left if time.monotonic() > by]
         self.orphans += len(late)
         for pid, _ in late:
             end_at_once(pid)
-        self._doomed = [(by, one) for by, one in left if one not in late]
+        self._ending = [(by, one) for by, one in left if one not in late]
 
 
 def _role(words: list[str], *, leads: bool) -> str:
@@ -203,12 +203,12 @@ def send(process: Process, kind: signal.Signals) -> None:
             os.kill(process[0], kind)
 
 
-def until(there: Callable[[], bool], tend: Callable[[], None], timeout: float) -> bool:
-    """Wait, tending the farm, until a condition holds; False: it does not in time."""
+def until(there: Callable[[], bool], supervise: Callable[[], None], timeout: float) -> bool:
+    """Wait, supervising the farm, until a condition holds; False: it does not in time."""
     deadline = time.monotonic() + timeout
     while not there():
         if time.monotonic() > deadline:
             return False
-        tend()
+        supervise()
         time.sleep(STEP)
     return True

@@ -22,8 +22,8 @@ LONGEST_STEP = 86_400
 SLOWEST_SYNC = 3.0
 
 
-def inflict(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
-    """Hurt the farm; return what takes it back, if that is not up to the farm alone.
+def inject(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
+    """Inject a fault; return what takes it back, if the farm does not do that itself.
 
     Raises redis errors when the server is away.
     """
@@ -65,7 +65,7 @@ def inflict(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
 def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], ServerFaults]) -> None:
     """Wait for the last of them, too: a server that is killed before loses what it put off."""
     farm.machine.set(sync_time=0.0)
-    until(lambda: server_now().has_synced(), farm.tend, SLOWEST_SYNC + 1.0)
+    until(lambda: server_now().has_synced(), farm.supervise, SLOWEST_SYNC + 1.0)
 
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "restart": signal.SIGTERM}
