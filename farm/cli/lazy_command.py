@@ -20,6 +20,7 @@ from farm.terminal.command_help import with_docstring
 
 #: the group of entry points by which a package adds commands
 GROUP = "farm.commands"
+DOCSTRING = re.compile(r'\)(?: -> \w+)?:\n +"""([^"\n]+)')
 
 
 class LazyCommand(TyperCommand):
@@ -35,11 +36,13 @@ class LazyCommand(TyperCommand):
 
     def said(self) -> str:
         """Return the command's summary."""
-        spec = find_spec(self._module)
-        source = Path(spec.origin).read_text("utf-8") if spec and spec.origin else ""
-        start = rf'^def {self._function}\((?:(?!^def ).)*?\)(?: -> \w+)?:\n +"""([^"\n]+)'
-        found = re.search(start, source, re.DOTALL | re.MULTILINE)
-        return found[1] if found else ""
+        package, *inner = self._module.split(".")
+        spec = find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
+            path = Path(place, *inner).with_suffix(".py")
+            if inner and path.exists():
+                return _first_line(path.read_text("utf-8"), self._function)
+        return ""
 
     def load(self) -> Any:
         """Return the command itself."""
@@ -55,6 +58,13 @@ class LazyCommand(TyperCommand):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
         return self.load().make_context(*args, **extra)
+
+
+def _first_line(source: str, function: str) -> str:
+    """Return the first line of a function's docstring; empty if there is none."""
+    _, _, after = source.partition(f"\ndef {function}(")
+    found = DOCSTRING.search(after.partition("\ndef ")[0])
+    return found[1] if found else ""
 
 
 class InstalledCommand(LazyCommand):

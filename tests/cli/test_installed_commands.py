@@ -24,6 +24,10 @@ from farm.core.errors import InputError
 several = typer.Typer(help="Count apples or pears.\\n\\nMore.")
 
 
+def silent() -> None:
+    raise SystemExit(3)
+
+
 def greet(name: str = "you", loud: bool = False) -> None:
     """Greet a person.
 
@@ -66,12 +70,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
 def test_a_package_adds_commands(farm: Any, install: Any) -> None:
     """A function or a Typer app: in the help, with its options, run, and its errors shown."""
-    install("fruit", "greet = fruit_commands:greet\ncount = fruit_commands:several")
+    named = {"greet": "greet", "count": "several", "silent": "silent"}
+    install("fruit", "\n".join(f"{name} = fruit_commands:{of}" for name, of in named.items()))
     listed = farm("--help")
     assert (listed.code, listed.err) == (0, "")
     assert re.search(r"greet +Greet a person\.\n", listed.out)
     assert re.search(r"count +Count apples or pears\.\n", listed.out)
     assert "More" not in listed.out
+    assert "silent\n" in listed.out
+    assert farm("silent").code == 3
     assert "Who is greeted." in farm("greet", "--help").out
     assert farm("greet", "--name", "Ada", "--loud").out == "HELLO ADA\n"
     assert farm("count", "pears").out == "2 pears\n"
