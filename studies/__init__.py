@@ -1,1 +1,1 @@
-"""Published experiments, repeated with this farm's scheduler."""
+"""Experiments: published ones repeated, autoscalers compared, calibrations checked."""

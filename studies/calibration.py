@@ -6,7 +6,6 @@ import statistics
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -28,12 +27,9 @@ from workers.burn.limits import usable_cores
 from workers.journal import read_journals
 
 Responses = dict[str, float]
-Law = dict[str, Any] | str | None
-"""A pool's ``contention``; None: none; ``AS_WRITTEN``: the scenario's own."""
 
 #: real seconds of a look at what others do
 LOOK = 0.5
-AS_WRITTEN = "as the scenario says"
 HEAD = ("mean response time", "mean s", "off by", "median job off by", "off by, as burnt")
 
 
@@ -138,32 +134,32 @@ def compare(
         laws=(),
     )
     laws = tuple(
-        _against(law, _under(scenario, keys), live, check.burnt)
-        for law, keys in _laws(scenario, found).items()
+        _against(law, played, live, check.burnt) for law, played in _laws(scenario, found).items()
     )
     return msgspec.structs.replace(check, laws=laws)
 
 
-def _laws(scenario: Scenario, found: Calibration) -> dict[str, Law]:
-    """Return the laws to try: the scenario's own one only where it is another."""
+def _laws(scenario: Scenario, found: Calibration) -> dict[str, Scenario]:
+    """Return the scenario under each law to try: its own one only where it is another."""
     cores = found.measured_cores
-    measured: dict[str, Law] = (
-        {} if cores is None else {"threads against measured cores": {"threads": {"cores": cores}}}
-    )
-    laws: dict[str, Law] = {
+    laws: dict[str, object] = {
         "measured table": {"slowdown": found.slowdown},
-        **measured,
+        **(
+            {}
+            if cores is None
+            else {"threads against measured cores": {"threads": {"cores": cores}}}
+        ),
         "threads against cores": {"threads": {"cores": usable_cores()}},
         "the thesis's table": {"slowdown": "thesis"},
         "no contention": None,
     }
-    others = [_under(scenario, keys).pools for keys in laws.values()]
-    return laws if scenario.pools in others else {AS_WRITTEN: AS_WRITTEN, **laws}
+    tried = {name: _under(scenario, law) for name, law in laws.items()}
+    if scenario.pools in [one.pools for one in tried.values()]:
+        return tried
+    return {"as the scenario says": scenario, **tried}
 
 
-def _under(scenario: Scenario, law: Law) -> Scenario:
-    if law == AS_WRITTEN:
-        return scenario
+def _under(scenario: Scenario, law: object) -> Scenario:
     contention = None if law is None else Contention.model_validate(law)
     pools = tuple(pool.model_copy(update={"contention": contention}) for pool in scenario.pools)
     return scenario.model_copy(update={"pools": pools})
