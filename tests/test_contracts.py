@@ -116,6 +116,33 @@ def test_one_word_for_an_event_and_one_for_a_command():
     assert found == []
 
 
+def test_no_list_of_commands_is_passed_about():
+    """The parts of the scheduler share one output, given once; events are handled without it."""
+    functions = [
+        (place(path), node)
+        for path in sources("farm/core")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    assert functions, "the search finds nothing any more"
+    filled = [
+        f"{file}:{function.name}({argument.arg})"
+        for file, function in functions
+        for argument in (*function.args.args, *function.args.kwonlyargs)
+        if argument.annotation is not None
+        and (
+            ast.unparse(argument.annotation) == "list[Command]"
+            or (ast.unparse(argument.annotation) == "Out" and not made_with(function))
+        )
+    ]
+    assert filled == []
+
+
+def made_with(function: ast.FunctionDef) -> bool:
+    """Return whether a function builds a part of the scheduler, and so is given its output."""
+    return function.name == "__init__" or function.name.startswith("_make")
+
+
 def test_every_package_has_an_init_file():
     """A folder without one is invisible to the import contracts and to the installed package."""
     folders = {path.parent for path in sources(*PACKAGES)}

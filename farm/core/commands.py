@@ -114,6 +114,12 @@ Command = (
     | SetAlarm
 )
 
+Out = list[Command]
+"""The commands of the event that is being handled.
+
+The parts of a scheduler share one, and append to it; ``Scheduler.handle`` empties it.
+"""
+
 
 class Ignored(tuple[Command, ...]):
     """The empty answer to a stale event: a late or repeated report."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from farm.core.commands import Command, RetireBuilder, StartJob
+from farm.core.alarms import Alarms
+from farm.core.commands import Out, RetireBuilder, StartJob
 from farm.core.dispatching.decisions import Decision, DecisionLog
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.model import Builder, Job
@@ -30,14 +31,14 @@ class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
     #: called with an idle builder that has no timer (given by the scheduler)
-    on_idle: Callable[[BuilderState, list[Command]], None]
-    #: sets an alarm (likewise); ``alarm_rang`` is called whenever any alarm rings
-    ask_alarm: Callable[[float, list[Command]], None]
+    on_idle: Callable[[BuilderState], None]
     #: returns the size to send to a builder with labels (likewise); None: none is sent to any
     size_sent: Callable[[Job, Builder], float | None] | None = None
 
-    def __init__(self, rules: SchedulingRules) -> None:
+    def __init__(self, rules: SchedulingRules, alarms: Alarms, out: Out) -> None:
         self.rules = rules
+        self._alarms = alarms
+        self._out = out
         self.matching = self._make_matching()
         self.decisions = DecisionLog(rules.explain_last)
         #: instants since or until which jobs are held back, by job or platform: in snapshots
@@ -58,12 +59,12 @@ class Dispatcher:
                     lane.queue.slot_free(slot, at)
         return lane
 
-    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float) -> None:
         """Dispatch an arriving job if a builder is free and no job is ahead; else queue it."""
         lane = state.lane
         if not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
-            self._dispatch(state, slot or free_slot(builder), lane, at, commands)
+            self._dispatch(state, slot or free_slot(builder), lane, at)
         else:
             self.wait(state, lane, at)
 
@@ -80,7 +81,7 @@ class Dispatcher:
         lane.queue.remove(state, at)
         lane.waiting -= 1
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
         """Dispatch, best job first, until these lanes are empty or their builders full."""
         live = list(lanes)
         while True:
@@ -97,9 +98,9 @@ class Dispatcher:
             state, slot, lane = chosen
             if self.watched:
                 slot = lane.queue.place(state, at) or slot
-            self._dispatch(state, slot, lane, at, commands)
+            self._dispatch(state, slot, lane, at)
 
-    def _fill_slot(self, slot: Slot, at: float, commands: list[Command]) -> bool:
+    def _fill_slot(self, slot: Slot, at: float) -> bool:
         """Give a free slot the best job that its builder may run; return whether there was one."""
         best: JobState | None = None
         best_lane: Lane | None = None
@@ -110,7 +111,7 @@ class Dispatcher:
                     best, best_lane = state, lane
         if best is None or best_lane is None:
             return False
-        self._dispatch(best, slot, best_lane, at, commands)
+        self._dispatch(best, slot, best_lane, at)
         return True
 
     def _before(self, state: JobState, other: JobState) -> bool:
@@ -119,9 +120,7 @@ class Dispatcher:
             return _goes_before(state, other, self.matching.lanes)
         return bool(state.key < other.key)
 
-    def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
-    ) -> None:
+    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         """Assign the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
@@ -150,7 +149,7 @@ class Dispatcher:
         builder.active_at = at
         builder.used = used = builder.used + 1
         if used == builder.builder.uses:
-            self.drain(builder, at, commands)
+            self.drain(builder, at)
         elif busy < len(builder.slots):
             builder.group.free.offer(builder)
         else:
@@ -160,18 +159,18 @@ class Dispatcher:
             size = self.size_sent(state.job, builder.builder)
         if state.sent_size != size:
             state.sent_size = size
-        commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
+        self._out.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
 
-    def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
+    def attempt_over(self, slot: Slot, at: float) -> None:
         """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
         slot.running = None
         builder = slot.builder
         if builder.builder.cleans:
             slot.cleaning = True
             builder.pool.cleaning_slots += 1
-            self.retire_if_empty(builder, commands)
+            self.retire_if_empty(builder)
         else:
-            self.slot_ready(slot, builder, at, commands)
+            self.slot_ready(slot, builder, at)
 
     @staticmethod
     def await_claims(builder: BuilderState) -> None:
@@ -182,15 +181,13 @@ class Dispatcher:
         builder.pool.busy_slots += builder.busy
         builder.pool.cleaning_slots += builder.busy
 
-    def slot_cleaned(self, slot: Slot, at: float, commands: list[Command]) -> None:
+    def slot_cleaned(self, slot: Slot, at: float) -> None:
         """Offer a slot that has been cleaned."""
         slot.cleaning = False
         slot.builder.pool.cleaning_slots -= 1
-        self.slot_ready(slot, slot.builder, at, commands)
+        self.slot_ready(slot, slot.builder, at)
 
-    def slot_ready(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Mark a busy slot as free and offer it."""
         builder.busy = busy = builder.busy - 1
         builder.active_at = at
@@ -199,15 +196,13 @@ class Dispatcher:
         if builder.accepts:
             if not busy:
                 pool.idle_builders += 1
-            self.open_slot(slot, builder, at, commands)
+            self.open_slot(slot, builder, at)
             if not (builder.timed or builder.busy):
-                self.on_idle(builder, commands)
+                self.on_idle(builder)
         else:
-            self.retire_if_empty(builder, commands)
+            self.retire_if_empty(builder)
 
-    def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot: it takes a waiting job now, or is kept for the next arrival."""
         lanes = builder.lanes
         if self.watched:
@@ -216,17 +211,17 @@ class Dispatcher:
         for lane in lanes:
             if lane.waiting:
                 if self.rules.ends_together:
-                    self.ask_alarm(at, commands)  # once all slots of this instant are free
-                elif self._fill_slot(slot, at, commands):
+                    self._alarms.ask(at)  # once all slots of this instant are free
+                elif self._fill_slot(slot, at):
                     return
                 break
         builder.group.free.offer(builder)
 
-    def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
+    def open_builder(self, builder: BuilderState, at: float) -> None:
         """Offer the free slots of a builder that now takes jobs."""
         for slot in builder.slots:
             if slot.running is None and not slot.cleaning and builder.accepts:
-                self.open_slot(slot, builder, at, commands)
+                self.open_slot(slot, builder, at)
 
     def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
@@ -235,13 +230,13 @@ class Dispatcher:
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
 
-    def resume(self, at: float, commands: list[Command]) -> None:
+    def resume(self, at: float) -> None:
         """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
         if not self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at, commands)
-            self.alarm_rang(at, commands)
+            self.fill_lanes(self.matching.lanes, at)
+            self.alarm_rang(at)
         elif any(lane.waiting for lane in self.matching.lanes):
-            self.ask_alarm(at, commands)  # once all slots of this instant are free
+            self._alarms.ask(at)  # once all slots of this instant are free
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
         """Stop offering the slots of a builder; its running jobs continue."""
@@ -250,14 +245,12 @@ class Dispatcher:
             builder.pool.closes(builder)
         builder.accepts = False
 
-    def drain(
-        self, builder: BuilderState, at: float, commands: list[Command], *, retire: bool = True
-    ) -> None:
+    def drain(self, builder: BuilderState, at: float, *, retire: bool = True) -> None:
         """Let a builder finish its running jobs and take no more."""
         self.take_no_more(builder, at)
         builder.draining = True
         builder.retiring = builder.retiring or retire
-        self.retire_if_empty(builder, commands)
+        self.retire_if_empty(builder)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots from the queues (``gone``: for good)."""
@@ -271,7 +264,7 @@ class Dispatcher:
 
     # --- used by some balancers only ----------------------------------------------------------
 
-    def look_again(self, at: float, commands: list[Command]) -> None:
+    def look_again(self, at: float) -> None:
         """Dispatch jobs that were held back, if a change now allows it."""
 
     def load_reported(
@@ -279,18 +272,16 @@ class Dispatcher:
         builder: BuilderState,
         overloaded: bool,
         at: float,  # noqa: ARG002 - for subclasses
-        commands: list[Command],  # noqa: ARG002 - for subclasses
     ) -> None:
         """Handle a builder's report on whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
-    def alarm_rang(self, at: float, commands: list[Command]) -> None:
+    def alarm_rang(self, at: float) -> None:
         """Act on an alarm, which this dispatcher may have set."""
         if self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at, commands)
+            self.fill_lanes(self.matching.lanes, at)
 
-    @staticmethod
-    def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
+    def retire_if_empty(self, builder: BuilderState) -> None:
         """Retire a builder that is being retired and runs nothing any more.
 
         Slots are cleaned first, but a claim that a builder has not made is not awaited.
@@ -303,7 +294,7 @@ class Dispatcher:
             builder.retired = True
             builder.accepts = False
             builder.pool.stopping += 1
-            commands.append(RetireBuilder(builder.builder.id))
+            self._out.append(RetireBuilder(builder.builder.id))
 
 
 def free_slot(builder: BuilderState) -> Slot:
