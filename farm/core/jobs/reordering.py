@@ -116,11 +116,11 @@ class Reorderer:
         before = [member.key for member in members]
         for member in members:
             key = self._key(member)
-            if key != member.key:  # queues recognise an entry by the identity of its key
+            if key != member.key:
                 member.key = key
                 self.rekeyed.add(member.job.id)
         moves = [(m, old) for m, old in zip(members, before, strict=True) if not m.abandoned]
-        if not waits or all(m.key is old for m, old in moves):
+        if not waits or all(m.key == old for m, old in moves):
             return
         if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node
             # the jobs of one node share an entry, which has the key of the first

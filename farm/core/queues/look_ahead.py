@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from farm.core.queues.plain import Entry, PlainQueue
-from farm.core.state.working_state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, Slot
 
 
 class LookAheadQueue(PlainQueue):
@@ -33,7 +33,7 @@ class LookAheadQueue(PlainQueue):
             entry = heapq.heappop(heap)
             if self._counts(entry):
                 insort(front, entry)
-        return [state for _, state in front[:count]]
+        return [state for _, _, state in front[:count]]
 
     def choose(self, slot: Slot, at: float) -> JobState | None:  # noqa: ARG002 - as all queues
         """Return the first waiting job, for any slot."""
@@ -42,10 +42,9 @@ class LookAheadQueue(PlainQueue):
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:  # noqa: ARG002
         """Remove the job if it waits here, at whatever place."""
-        if state.status is JobStatus.WAITING:
+        if state.entry:
             self._waiting -= 1
-            self._on_change(state, state.key)
-            state.key = (*state.key,)  # its entry is void, even if it waits again
+            self._void(state)
 
     def _entries(self) -> Iterable[Entry]:
         """Return all entries, void ones too, in no particular order."""

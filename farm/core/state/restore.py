@@ -142,9 +142,7 @@ def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:
     for group in lane.groups:
         for slot in group.all_slots():
             if slot.running is not None and slot.running.lane is lane:
-                slot.running.status, was = JobStatus.ARRIVING, slot.running.status
                 lane.queue.dispatched(slot.running, slot, at)
-                slot.running.status = was
             elif slot.builder.accepts and not slot.cleaning and slot.running is None:
                 lane.queue.slot_free(slot, at)
     for state in waiting:

@@ -89,9 +89,11 @@ class JobState(JobLife, eq=False, kw_only=True):
     followers: tuple[JobState, ...] = ()
     #: the job whose execution serves this one (None: it has its own)
     leader: JobState | None = None
+    #: the number of its entry in a plain queue; others of it are void. 0: it has none
+    entry: int = 0
 
     def __lt__(self, other: JobState) -> bool:
-        """Order heap entries of one job, which have equal keys: any fixed order will do."""
+        """Order jobs with equal keys: any fixed order will do."""
         return self.serial < other.serial
 
 

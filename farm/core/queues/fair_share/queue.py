@@ -27,7 +27,7 @@ from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
-from farm.core.queues.plain import Entry, Key
+from farm.core.queues.plain import Key, Keyed
 from farm.core.state.working_state import JobState, Slot
 
 
@@ -340,7 +340,7 @@ class FairShareQueue:
         for _, state in Replay(self._tree.root).run():
             yield state
 
-    def order_kept(self) -> Iterator[list[Entry]]:
+    def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs as ``in_order`` would now, even if the queue changes afterwards."""
         return kept_order(self._tree.root, self._tree.onlookers)
 
