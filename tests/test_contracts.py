@@ -143,6 +143,16 @@ def made_with(function: ast.FunctionDef) -> bool:
     return function.name == "__init__" or function.name.startswith("_make")
 
 
+def test_lanes_are_asked_not_searched():
+    """Other modules ask Matching, which knows its lanes, and do not go through them themselves."""
+    reaching = [
+        place(path)
+        for path in sources(*PACKAGES)
+        if re.search(r"\bmatching\.lanes\b", path.read_text(encoding="utf-8"))
+    ]
+    assert 0 < len(reaching) <= 5, reaching
+
+
 def test_every_package_has_an_init_file():
     """A folder without one is invisible to the import contracts and to the installed package."""
     folders = {path.parent for path in sources(*PACKAGES)}

@@ -12,15 +12,13 @@ back deliberately and have their own dispatchers: ``heavy_light.py`` and ``faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from farm.core.alarms import Alarms
 from farm.core.commands import Out, RetireBuilder, StartJob
 from farm.core.dispatching.decisions import Decision, DecisionLog
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.model import Builder, Job
-from farm.core.queues.fair_share.invocation import score
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
@@ -117,7 +115,7 @@ class Dispatcher:
     def _before(self, state: JobState, other: JobState) -> bool:
         """Return whether the head of one lane precedes the head of another."""
         if self.watched:
-            return _goes_before(state, other, self.matching.lanes)
+            return self.matching.before(state, other)
         return bool(state.key < other.key)
 
     def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
@@ -233,9 +231,9 @@ class Dispatcher:
     def resume(self, at: float) -> None:
         """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
         if not self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at)
+            self.fill_lanes(self.matching.with_jobs(), at)
             self.alarm_rang(at)
-        elif any(lane.waiting for lane in self.matching.lanes):
+        elif self.matching.waiting():
             self._alarms.ask(at)  # once all slots of this instant are free
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
@@ -279,7 +277,7 @@ class Dispatcher:
     def alarm_rang(self, at: float) -> None:
         """Act on an alarm, which this dispatcher may have set."""
         if self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at)
+            self.fill_lanes(self.matching.with_jobs(), at)
 
     def retire_if_empty(self, builder: BuilderState) -> None:
         """Retire a builder that is being retired and runs nothing any more.
@@ -305,31 +303,3 @@ def free_slot(builder: BuilderState) -> Slot:
         if slot.running is None and not slot.cleaning:
             return slot
     raise LookupError(builder.builder.id)
-
-
-def _goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool:
-    """Return whether the job precedes ``other``, the head of another lane; O(depth · lanes).
-
-    A builder of several platforms serves several lanes, each with its own tree. Their heads compete
-    as they would in one tree: at the first level where their paths differ, the invocation with the
-    smaller (executing slots + 1) · 2^(priority/100) goes first, with slots counted over all lanes;
-    on a tie the policy decides.
-    """
-    if state.job.level != other.job.level:
-        return state.job.level > other.job.level
-    mine, theirs = state.path, other.path
-    for level, (one, another) in enumerate(zip(mine, theirs, strict=False), start=1):
-        if one != another:
-            ours = _score(mine[:level], state.job.priority, lanes)
-            others = _score(theirs[:level], other.job.priority, lanes)
-            return ours < others or (ours == others and bool(state.key < other.key))
-    if len(mine) != len(theirs):
-        return len(mine) < len(theirs)  # jobs queued in a node precede its children
-    return bool(state.key < other.key)
-
-
-def _score(path: tuple[str, ...], priority: int, lanes: Sequence[Lane]) -> tuple[int, float]:
-    queues = [lane.queue for lane in lanes if isinstance(lane.queue, FairShareQueue)]
-    executing = sum(queue.executing_in(path) for queue in queues)
-    offset = queues[0].offsets.get(path, 0) if queues else 0
-    return score(executing, priority + offset)

@@ -254,7 +254,7 @@ class HeavyLightDispatcher(Dispatcher):
 
     def alarm_rang(self, at: float) -> None:
         """Admit heavy jobs that have been held back long enough."""
-        for lane in self.matching.lanes:
+        for lane in self.matching.with_jobs():
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
                 self._let_in(lane, at)
             self._remember(lane, at)

@@ -66,9 +66,8 @@ class Reorderer:
         rules.offsets.clear()
         rules.offsets.update(offsets)
         self._book.rules = msgspec.structs.replace(rules, policy=policy, choices=choices)
-        for lane in self._dispatcher.matching.lanes:
-            if isinstance(lane.queue, FairShareQueue):
-                lane.queue.weigh()
+        for _, tree in self._dispatcher.matching.with_trees():
+            tree.weigh()
         return True
 
     @property
@@ -166,7 +165,7 @@ class QueueSorter:
             self._due_at = None
             if self._reorderer.unsorted is None:  # else the last sorting takes longer than that
                 self._reorderer.sort(at)
-        if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
+        if self._book.dispatcher.matching.waiting():
             if self._due_at is None:
                 due_at = (at // self._every + 1) * self._every
                 self._due_at = due_at if due_at > at else due_at + self._every

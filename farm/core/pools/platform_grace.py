@@ -43,11 +43,11 @@ class PlatformGrace:
 
     def look(self, at: float) -> None:
         """Fail the jobs that have waited too long; set an alarm for the rest."""
-        for lane in self._dispatcher.matching.lanes:
-            if not lane.waiting or self._has_builders(lane):
-                self._since.pop(lane, None)
-                continue
-            vanishes_at = self._since.setdefault(lane, at) + self._grace
+        lanes = self._dispatcher.matching.with_jobs()
+        without = [lane for lane in lanes if not self._has_builders(lane)]
+        self._since = {lane: self._since.get(lane, at) for lane in without}
+        for lane in without:
+            vanishes_at = self._since[lane] + self._grace
             if at < vanishes_at:
                 self._alarms.ask(vanishes_at)
                 continue

@@ -65,8 +65,8 @@ class UnrunnableJobs:
 
         None that could is there (drained ones may be undrained), boots, or may still be added.
         """
-        lanes = self._canceller.dispatcher.matching.lanes
-        return [lane for lane in lanes if lane.waiting and not self._may_run(lane)]
+        lanes = self._canceller.dispatcher.matching.with_jobs()
+        return [lane for lane in lanes if not self._may_run(lane)]
 
     def _may_run(self, lane: Lane) -> bool:
         there = (state for group in lane.groups for state in group.free.members())
