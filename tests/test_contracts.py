@@ -25,7 +25,6 @@ CLASS_LINES_ALLOWED = 250
 #: longer classes of the product, which are to shrink: with these lines at most
 LONG_CLASSES = {
     "farm/core/dispatching/dispatcher.py:Dispatcher": 280,
-    "farm/core/scheduler.py:Scheduler": 340,
     "farm/emulation/builder.py:EmulatedBuilder": 275,
     "farm/live/hosts/intake.py:Intake": 335,
     "farm/live/store/store.py:Store": 330,

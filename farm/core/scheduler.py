@@ -2,25 +2,17 @@
 
 It is the only writer of the farm's state. It reads no clock and uses no random numbers: the time
 is written on the event, and the same events lead to the same commands in every world. This module
-defines what each event means; ``dispatcher.py`` decides which job goes to which slot.
+defines what each event means (of builders: ``pools/builder_book.py``); ``dispatcher.py`` decides
+which job goes to which slot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
-from farm.core.commands import (
-    IGNORED,
-    NO_COMMANDS,
-    Command,
-    DrainBuilder,
-    LoseBuilder,
-    Out,
-    StaleEventError,
-)
+from farm.core.commands import IGNORED, NO_COMMANDS, Command, Out, StaleEventError
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.fastest import FastestDispatcher
 from farm.core.dispatching.heavy_light import HeavyLightDispatcher
@@ -30,12 +22,12 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
-from farm.core.model import Builder, Cause
+from farm.core.model import Cause
+from farm.core.pools.builder_book import BuilderBook
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.platform_grace import PlatformGrace
-from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import Estimator, SchedulingRules
@@ -72,6 +64,9 @@ class Scheduler:
         self.canceller = Canceller(self.book, self.dispatcher)
         self.reorderer = Reorderer(self.book, self.dispatcher, alarms)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
+        self.builder_book = BuilderBook(
+            self.builders, self.keeper, self.dispatcher, self.requeuer, self._idle, self._out
+        )
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
         self.unrunnable = UnrunnableJobs(self.canceller, self.keeper, alarms)
@@ -85,14 +80,14 @@ class Scheduler:
             events.CancelRequested: self._on_cancel,
             events.PriorityChanged: self.reorderer.change_priority,
             events.SchedulingChanged: self.reorderer.change_rules,
-            events.BuilderJoined: self._on_builder_joined,
-            events.SlotCleaned: self._on_slot_cleaned,
-            events.DrainRequested: self._on_drain,
-            events.UndrainRequested: self._on_undrain,
-            events.BuilderRetired: self._on_builder_retired,
-            events.BuilderLost: self._on_builder_lost,
+            events.BuilderJoined: self.builder_book.joined,
+            events.SlotCleaned: self.builder_book.slot_cleaned,
+            events.DrainRequested: self.builder_book.drain,
+            events.UndrainRequested: self.builder_book.undrain,
+            events.BuilderRetired: self.builder_book.retired,
+            events.BuilderLost: self.builder_book.lost,
             events.AttemptLost: self._on_attempt_lost,
-            events.LoadReported: self._on_load,
+            events.LoadReported: self.builder_book.load_reported,
             events.AlarmRang: self._on_alarm,
             events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
@@ -197,129 +192,6 @@ class Scheduler:
         if not self._out:
             raise StaleEventError
 
-    # --- builders ---------------------------------------------------------------------------
-
-    def _on_builder_joined(self, event: events.BuilderJoined) -> None:
-        builder, at = event.builder, event.at
-        if builder.id in self.builders:
-            raise StaleEventError
-        self.pool(builder.pool).requested.pop(builder.id, None)
-        state = self.add_builder(builder, at)
-        if builder.claims:
-            self.dispatcher.await_claims(state)
-        if builder.takes_jobs:
-            state.pool.opens(state)
-            self.dispatcher.open_builder(state, at)
-        self._watch_idleness(state)
-
-    def add_builder(self, builder: Builder, at: float) -> BuilderState:
-        """Add a builder, without offering its slots yet."""
-        pool = self.pool(builder.pool)
-        pool.builders += 1
-        pool.slots += builder.slots
-        builder = self.keeper.numbered(builder)
-        group = self.dispatcher.matching.group(builder)
-        state = self.builders[builder.id] = BuilderState(
-            builder, at, at, group=group, pool=pool, lanes=group.lanes
-        )
-        self._idle.joined(state)
-        group.free.register(state)
-        return state
-
-    def _on_slot_cleaned(self, event: events.SlotCleaned) -> None:
-        state = self.builders.get(event.builder)
-        if state is None or not 0 <= event.slot < len(state.slots):
-            raise StaleEventError
-        slot = state.slots[event.slot]
-        if not slot.cleaning:
-            raise StaleEventError
-        self.dispatcher.slot_cleaned(slot, event.at)
-
-    def _watch_idleness(self, state: BuilderState) -> None:
-        if not (state.timed or state.busy or state.draining):
-            self._idle.watch(state)
-
-    def _on_drain(self, event: events.DrainRequested) -> None:
-        found = self._named(event.pattern)
-        if not found:
-            raise StaleEventError
-        for state in found:
-            self.dispatcher.drain(state, event.at, retire=event.retire)
-        self.dispatcher.look_again(event.at)
-
-    def _on_undrain(self, event: events.UndrainRequested) -> None:
-        named = self._named(event.pattern)
-        found = [s for s in named if (s.draining or s.failed) and not s.retiring]
-        if not found:
-            raise StaleEventError
-        for state in found:
-            state.draining = state.failed = False
-            state.failures = 0
-            state.accepts = state.builder.takes_jobs
-            if not state.accepts:
-                continue
-            state.pool.opens(state)
-            state.active_at = event.at  # free again from now on
-            self.dispatcher.open_builder(state, event.at)
-            self._watch_idleness(state)
-
-    def _on_builder_retired(self, event: events.BuilderRetired) -> None:
-        self._gone(event, "its builder retired")
-
-    def _on_builder_lost(self, event: events.BuilderLost) -> None:
-        reason = event.reason or "its builder was lost"
-        self._gone(event, reason, lost=True, excused=event.excused)
-
-    def _gone(
-        self,
-        event: events.BuilderRetired | events.BuilderLost,
-        reason: str,
-        *,
-        lost: bool = False,
-        excused: bool = False,
-    ) -> None:
-        """Remove a builder; its jobs return to their places in the queue, or fail for good."""
-        at, state = event.at, self.builders.pop(event.builder, None)
-        if state is None:
-            self._never_came(event.builder, at)
-            return
-        pool = state.pool
-        pool.builders -= 1
-        pool.slots -= len(state.slots)
-        pool.busy_slots -= state.busy
-        pool.cleaning_slots -= sum(slot.cleaning for slot in state.slots)
-        pool.stopping -= state.retired
-        if state.accepts:
-            pool.closes(state)
-        self.dispatcher.close(state, at, gone=True)
-        state.retired = True
-        lanes: dict[int, Lane] = {}
-        for slot in state.slots:
-            if lost and not excused:
-                self.requeuer.note_loss(slot)
-            lane = self.requeuer.give_back(slot, at, reason, excused or None)
-            slot.running = None
-            if lane is not None:
-                lanes[id(lane)] = lane
-        self.canceller.fail_fast(at)
-        self.dispatcher.fill_lanes(lanes.values(), at)
-        self.dispatcher.look_again(at)
-        self.keeper.replace(pool, at)
-
-    def _never_came(self, name: str, at: float) -> None:
-        """Remove a requested builder that did not boot."""
-        for pool in self.pools.values():
-            if pool.requested.pop(name, None) is not None:
-                self.keeper.replace(pool, at)
-                return
-        raise StaleEventError
-
-    def _on_load(self, event: events.LoadReported) -> None:
-        state = self.builders.get(event.builder)
-        if state is None:
-            raise StaleEventError
-        self.dispatcher.load_reported(state, event.overloaded, event.at)
-
     # --- the farm as a whole ----------------------------------------------------------------
 
     def _on_opened(self, event: events.FarmOpened) -> None:
@@ -327,28 +199,15 @@ class Scheduler:
         self.keeper.open(event.at, provisioned=event.provisioned)
         if event.resized:
             for pool, count in self.keeper.shrink().items():
-                self._stop(pool, count, event.at)
+                self.builder_book.stop(pool, count, event.at)
         for state in self.builders.values():
-            self._watch_idleness(state)
+            self.builder_book.watch_idleness(state)
         self._losses.open(event.at)
         self.dispatcher.resume(event.at)
 
     def _on_planned(self, event: events.PoolPlanned) -> None:
         self.keeper.grow(event)
-        self._stop(event.pool, event.stop, event.at)
-
-    def _stop(self, pool: str, count: int, at: float) -> None:
-        """Stop builders of a pool that take jobs: idle ones first."""
-        if not count:
-            return
-        kills = self.keeper.kills(pool)
-        for state in builders_to_stop(self.builders.values(), pool, count):
-            if state.busy:
-                end = LoseBuilder if kills else DrainBuilder
-                self._out.append(end(state.builder.id))
-            if not (state.busy and kills):
-                self.dispatcher.drain(state, at)
-        self.dispatcher.look_again(at)
+        self.builder_book.stop(event.pool, event.stop, event.at)
 
     def _on_alarm(self, event: events.AlarmRang) -> None:
         at = event.at
@@ -381,9 +240,6 @@ class Scheduler:
         if slot.builder.builder.id != event.builder:
             raise StaleEventError
         return state, slot
-
-    def _named(self, pattern: str) -> list[BuilderState]:
-        return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
 
 
 _KEEP_RUNNABLE = {events.JobStarted, events.LoadReported, events.EstimateMade}

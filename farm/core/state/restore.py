@@ -75,7 +75,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
 
 
 def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
-    state = scheduler.add_builder(record.builder, record.joined_at)
+    state = scheduler.builder_book.add(record.builder, record.joined_at)
     for name, value in zip(BuilderLife.__struct_fields__, builder_life(record), strict=True):
         setattr(state, name, value)
     state.accepts = state.takes_jobs
