@@ -47,7 +47,7 @@ METRICS = (
 MAKESPAN, RESPONSE, MATRIX_RESPONSE, STRETCH, THROUGHPUT = range(5)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Setup(msgspec.Struct, frozen=True):
     """A farm and its scheduling rules."""
 
     pools: tuple[PoolSpec, ...]
@@ -70,12 +70,12 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
 
-def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
+def nodes(slots: int, law: ContentionLaw | None = None) -> Setup:
     """Return the two builders of section 5.3."""
-    return Plan((PoolSpec(name="node", slots=slots, builders=2, law=law),))
+    return Setup((PoolSpec(name="node", slots=slots, builders=2, law=law),))
 
 
-Cases = Mapping[float, tuple[Sequence[JobSet], Plan]]
+Cases = Mapping[float, tuple[Sequence[JobSet], Setup]]
 """What is compared, by what is varied: job sets with the same arrivals and matrices, and a farm."""
 
 
@@ -126,12 +126,12 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     return Plays(tuple(cases), tuple(policies), numbers)
 
 
-def _not_compiled(case: tuple[Sequence[JobSet], Plan]) -> str:
-    (jobs, *_), plan = case
-    rules = plan.rules("FIFO")
-    if any(pool.loses for pool in plan.pools):
+def _not_compiled(case: tuple[Sequence[JobSet], Setup]) -> str:
+    (jobs, *_), setup = case
+    rules = setup.rules("FIFO")
+    if any(pool.loses for pool in setup.pools):
         return "builders that retire or are lost"
-    return why_not(rules, Oracle(), plan.pools, {}) or why_not_these(rules, jobs, plan.pools)
+    return why_not(rules, Oracle(), setup.pools, {}) or why_not_these(rules, jobs, setup.pools)
 
 
 def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], Floats]:
@@ -143,11 +143,11 @@ def _compiled(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float], 
     played = {}
     with ThreadPoolExecutor() as threads:
         for policy, x in product(policies, cases):
-            sets, plan = cases[x]
-            rules, key = plan.rules(policy), (id(sets), policy, plan.aging)
+            sets, setup = cases[x]
+            rules, key = setup.rules(policy), (id(sets), policy, setup.aging)
             if key not in loads:
                 loads[key] = [load_of(rules.policy, Oracle(), jobs) for jobs in sets]
-            play = threads.submit(ends_of_each, loads[key], plan.pools, rules)
+            play = threads.submit(ends_of_each, loads[key], setup.pools, rules)
             played[policy, x] = play
         return {cell: play.result() for cell, play in played.items()}
 
@@ -159,7 +159,7 @@ def _reference(cases: Cases, policies: Sequence[str]) -> dict[tuple[str, float],
     }
 
 
-def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
+def ends_of(jobs: JobSet, policy: str, setup: Setup) -> list[float]:
     """Simulate one job set by the scheduler itself; return when each job ended, in order."""
     ended: dict[str, float] = {}
 
@@ -168,8 +168,8 @@ def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
             if type(command) is EndJob:
                 ended[command.job.id] = command.finished_at
 
-    world = SimulatedWorld(plan.pools, batches(iter(jobs)))
-    play_world(Scheduler(plan.rules(policy), Oracle(), plan.pools), world, [observe])
+    world = SimulatedWorld(setup.pools, batches(iter(jobs)))
+    play_world(Scheduler(setup.rules(policy), Oracle(), setup.pools), world, [observe])
     return [ended[job.id] for job in jobs]
 
 
