@@ -110,7 +110,8 @@ class Scheduler:
         A stale event (a late or repeated report) returns ``IGNORED``.
         """
         out = self._out
-        out.clear()
+        if out:
+            out.clear()
         try:
             self._handlers[type(event)](event)
         except StaleEventError:

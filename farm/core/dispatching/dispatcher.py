@@ -170,15 +170,6 @@ class Dispatcher:
         else:
             self.slot_ready(slot, builder, at)
 
-    @staticmethod
-    def await_claims(builder: BuilderState) -> None:
-        """Offer no slot of a new builder before it claims work for it."""
-        for slot in builder.slots:
-            slot.cleaning = True
-        builder.busy = len(builder.slots)
-        builder.pool.busy_slots += builder.busy
-        builder.pool.cleaning_slots += builder.busy
-
     def slot_cleaned(self, slot: Slot, at: float) -> None:
         """Offer a slot that has been cleaned."""
         slot.cleaning = False
@@ -265,12 +256,7 @@ class Dispatcher:
     def look_again(self, at: float) -> None:
         """Dispatch jobs that were held back, if a change now allows it."""
 
-    def load_reported(
-        self,
-        builder: BuilderState,
-        overloaded: bool,
-        at: float,  # noqa: ARG002 - for subclasses
-    ) -> None:
+    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:  # noqa: ARG002
         """Handle a builder's report on whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
@@ -280,15 +266,8 @@ class Dispatcher:
             self.fill_lanes(self.matching.with_jobs(), at)
 
     def retire_if_empty(self, builder: BuilderState) -> None:
-        """Retire a builder that is being retired and runs nothing any more.
-
-        Slots are cleaned first, but a claim that a builder has not made is not awaited.
-        """
-        if not builder.retiring or builder.retired:
-            return
-        if builder.busy == 0 or (
-            builder.builder.claims and all(slot.running is None for slot in builder.slots)
-        ):
+        """Retire a builder that is being retired and runs nothing any more."""
+        if builder.retiring and not builder.retired and builder.may_retire:
             builder.retired = True
             builder.accepts = False
             builder.pool.stopping += 1

@@ -44,7 +44,7 @@ class BuilderBook:
         self._keeper.counts(builder.pool).requested.pop(builder.id, None)
         state = self.add(builder, at)
         if builder.claims:
-            self._dispatcher.await_claims(state)
+            state.clean(range(len(state.slots)))
         if builder.takes_jobs:
             state.pool.opens(state)
             self._dispatcher.open_builder(state, at)

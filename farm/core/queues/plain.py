@@ -156,7 +156,9 @@ class PlainQueue:
         """Remove the job if it waits here."""
         if state.entry:
             self._waiting -= 1
-            self._void(state)
+            if self._kept:
+                self._note_entry(state)
+            state.entry = 0
             if self._heap[0][2] is state:
                 heapq.heappop(self._heap)
 

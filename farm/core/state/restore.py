@@ -79,12 +79,8 @@ def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
     for name, value in zip(BuilderLife.__struct_fields__, builder_life(record), strict=True):
         setattr(state, name, value)
     state.accepts = state.takes_jobs
-    for number in record.cleaning:
-        state.slots[number].cleaning = True
     state.pool.stopping += record.retired
-    state.busy = len(record.cleaning)
-    state.pool.busy_slots += len(record.cleaning)
-    state.pool.cleaning_slots += len(record.cleaning)
+    state.clean(record.cleaning)
 
 
 def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) -> JobState:
