@@ -91,7 +91,7 @@ class RetireBuilder(_Command, frozen=True, tag="builder-drained"):
 
 
 class LoseBuilder(_Command, frozen=True, tag="builder-loss-sent"):
-    """Make the builder disappear without notice, as the scenario says; BuilderLost follows."""
+    """Make the builder disappear without notice, as the scenario plans it; BuilderLost follows."""
 
     builder: str
 

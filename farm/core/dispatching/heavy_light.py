@@ -2,7 +2,7 @@
 
 The dynamic load index of the thesis (7.1): heavy and light jobs wait in separate lanes, and a
 builder that is near overload serves the light ones only. Heavy jobs go to the builder with the
-lowest load, light jobs to the one ranked first. The rules' ``measure`` says how load is measured.
+lowest load, light jobs to the one ranked first. The rules' ``measure`` measures the load.
 
 Three rules keep heavy jobs from waiting forever: a builder that runs nothing always has room;
 between two thresholds a builder keeps its state; and after ``hold_at_most`` without a
@@ -184,7 +184,7 @@ class HeavyLightDispatcher(Dispatcher):
     # --- as the plain dispatcher, then measuring the load again -----------------------------
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
-        """Let a job stand in its lane."""
+        """Queue a job in its lane."""
         if isinstance(lane, HeavyLane) and not lane.waiting:
             self.held[lane.name] = at
         super().wait(state, lane, at)

@@ -160,13 +160,13 @@ class JobBook:
             return
         lane = leader.lane
         self.dispatcher.unwait(leader, lane, at)
-        heir, *rest = leader.followers
+        successor, *rest = leader.followers
         leader.followers = ()
         self.end(leader, at, "cancelled", cause, reason)
-        heir.leader, heir.followers = None, tuple(rest)
-        heir.inherited = leader.execution  # the execution keeps its length and age
+        successor.leader, successor.followers = None, tuple(rest)
+        successor.inherited = leader.execution  # the execution keeps its length and age
         for follower in rest:
-            follower.leader = heir
-        if heir.job.action is not None:
-            self._leaders[heir.job.action, lane] = heir
-        self.dispatcher.wait(heir, lane, at)
+            follower.leader = successor
+        if successor.job.action is not None:
+            self._leaders[successor.job.action, lane] = successor
+        self.dispatcher.wait(successor, lane, at)

@@ -13,6 +13,7 @@ from farm.core.commands import StaleEventError
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.plain import Key
 from farm.core.rules import Choices, sort_key
 from farm.core.state.working_state import JobState, JobStatus
 
@@ -128,7 +129,7 @@ class Reorderer:
         else:
             state.lane.queue.rekeyed(state, before[0], at)
 
-    def _key(self, state: JobState) -> tuple[float, ...]:
+    def _key(self, state: JobState) -> Key:
         job, runs = state.job, state.leader or state
         own = self._book.rules.policy(job, *runs.execution, state.serial)
         return sort_key(job, own, state.serial)

@@ -35,12 +35,12 @@ class LookAheadQueue(PlainQueue):
                 insort(front, entry)
         return [state for _, _, state in front[:count]]
 
-    def choose(self, slot: Slot, at: float) -> JobState | None:  # noqa: ARG002 - as all queues
+    def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the first waiting job, for any slot."""
         found = self.first(1)
         return found[0] if found else None
 
-    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:  # noqa: ARG002
+    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Remove the job if it waits here, at whatever place."""
         if state.entry:
             self._waiting -= 1

@@ -6,12 +6,13 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from farm.core.queues.heap import walk
 from farm.core.state.working_state import JobState, Slot
 
-Key = tuple[Any, ...]
+Key = tuple[float, ...]
+"""A sort key of a waiting job, smallest first: see ``sort_key``."""
 Keyed = tuple[Key, JobState]
 """A job and its sort key at some instant."""
 
@@ -227,7 +228,7 @@ class PlainQueue:
 
 
 def _counted(entries: list[Entry], changed: Mapping[JobState, int]) -> list[Keyed]:
-    """Return what the entries stand for that counted before these changes."""
+    """Return the jobs and keys of the entries that counted before these changes."""
     return [
         (key, state) for key, number, state in entries if changed.get(state, state.entry) == number
     ]

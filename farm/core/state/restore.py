@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from farm.core.dispatching.matching import Lane
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.plain import Key
 from farm.core.rules import Estimator, SchedulingRules, sort_key
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
@@ -83,7 +83,7 @@ def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
     state.clean(record.cleaning)
 
 
-def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) -> JobState:
+def _put_job(scheduler: Scheduler, record: JobRecord, key: Key, *, rekey: bool) -> JobState:
     job, rules = record.job, scheduler.rules
     lane = scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy)
     state = JobState(*job_life(record), lane=lane)

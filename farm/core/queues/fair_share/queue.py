@@ -93,7 +93,7 @@ class FairShareQueue:
         if follower in self._executions:
             self._executions.remove(follower, at)
 
-    def rekeyed(self, state: JobState, before: Key, at: float) -> None:  # noqa: ARG002
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a waiting job to its new place: its key, level or priority has changed."""
         self._executions.rekeyed(state, before)
 
@@ -104,7 +104,7 @@ class FairShareQueue:
         operation, _ = self._stickiness.descend(self._tree.root, self._slots.get(slot), at)
         return None if operation is None else operation.execution.leader
 
-    def place(self, state: JobState, at: float) -> Slot | None:  # noqa: ARG002
+    def place(self, state: JobState, at: float) -> Slot | None:
         """Return the free slot that an arriving job prefers; None if no slot is free.
 
         Nearest first: its own node, then its parent's subtree, and so on up to the root, level by
@@ -170,7 +170,7 @@ class FairShareQueue:
         self._executions.end(execution, slot, at)
         self._tree.settle(touched)
 
-    def slot_free(self, slot: Slot, at: float) -> None:  # noqa: ARG002
+    def slot_free(self, slot: Slot, at: float) -> None:
         """Add a slot that waits for a job; a new slot belongs to the root."""
         record = self._slots.known(slot)
         if record.last is None:
@@ -178,7 +178,7 @@ class FairShareQueue:
         self._slots.offer(slot, record)
         self._tree.settle((record.last,))
 
-    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:  # noqa: ARG002
+    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
         """Withdraw a slot that waited for a job; ``gone``: for good."""
         record = self._slots.get(slot)
         if record is None or not (gone or record.free):
