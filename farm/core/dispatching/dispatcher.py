@@ -28,6 +28,10 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
+    #: makes lanes and groups as this balancer needs them
+    matching_type: type[Matching] = Matching
+    #: whether jobs behind one that is held back may be dispatched
+    looks_behind = False
     #: called with an idle builder that has no timer (given by the scheduler)
     on_idle: Callable[[BuilderState], None]
     #: returns the size to send to a builder with labels (likewise); None: none is sent to any
@@ -37,15 +41,12 @@ class Dispatcher:
         self.rules = rules
         self._alarms = alarms
         self._out = out
-        self.matching = self._make_matching()
+        self.matching = self.matching_type(rules.ranking, rules.make_queue)
         self.decisions = DecisionLog(rules.explain_last)
         #: instants since or until which jobs are held back, by job or platform: in snapshots
         self.held: dict[str, float] = {}
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
-
-    def _make_matching(self) -> Matching:
-        return Matching(self.rules.ranking, self.rules.make_queue)
 
     def lane(self, job: Job, at: float) -> Lane:
         """Return the lane of a job; a new lane is given the free slots."""
@@ -60,17 +61,20 @@ class Dispatcher:
     def arrive(self, state: JobState, at: float) -> None:
         """Dispatch an arriving job if a builder is free and no job is ahead; else queue it."""
         lane = state.lane
-        if not lane.waiting and (builder := lane.best_builder()) is not None:
+        if self.looks_behind:
+            self.wait(state, lane, at)
+            self.fill_lanes([lane], at)
+        elif not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
             self._dispatch(state, slot or free_slot(builder), lane, at)
         else:
             self.wait(state, lane, at)
+            self._held_back([lane], at)
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Queue a job in its lane (a requeued one at its old place)."""
         state.status = _WAITING
-        if state.slot is not None:
-            state.slot = None
+        state.slot = None
         lane.queue.add(state, at)
         lane.waiting += 1
 
@@ -92,11 +96,12 @@ class Dispatcher:
                 if state is not None and (chosen is None or self._before(state, chosen[0])):
                     chosen = (state, slot, lane)
             if chosen is None:
-                return
+                break
             state, slot, lane = chosen
             if self.watched:
                 slot = lane.queue.place(state, at) or slot
             self._dispatch(state, slot, lane, at)
+        self._held_back(live, at)
 
     def _fill_slot(self, slot: Slot, at: float) -> bool:
         """Give a free slot the best job that its builder may run; return whether there was one."""
@@ -114,18 +119,15 @@ class Dispatcher:
 
     def _before(self, state: JobState, other: JobState) -> bool:
         """Return whether the head of one lane precedes the head of another."""
-        if self.watched:
-            return self.matching.before(state, other)
-        return bool(state.key < other.key)
+        return self.matching.before(state, other)
 
     def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         """Assign the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
-        if state.status is _WAITING:
-            lane.waiting -= 1
-            lane.queue.dispatched(state, slot, at)
-        elif self.watched:
+        waited = state.status is _WAITING
+        lane.waiting -= waited
+        if waited or self.watched:
             lane.queue.dispatched(state, slot, at)
         builder = slot.builder
         if self.watched:
@@ -155,8 +157,7 @@ class Dispatcher:
         size = None
         if self.size_sent is not None and builder.builder.labels:
             size = self.size_sent(state.job, builder.builder)
-        if state.sent_size != size:
-            state.sent_size = size
+        state.sent_size = size
         self._out.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
 
     def attempt_over(self, slot: Slot, at: float) -> None:
@@ -180,11 +181,10 @@ class Dispatcher:
         """Mark a busy slot as free and offer it."""
         builder.busy = busy = builder.busy - 1
         builder.active_at = at
-        pool = builder.pool
-        pool.busy_slots -= 1
+        builder.pool.busy_slots -= 1
         if builder.accepts:
             if not busy:
-                pool.idle_builders += 1
+                builder.pool.idle_builders += 1
             self.open_slot(slot, builder, at)
             if not (builder.timed or builder.busy):
                 self.on_idle(builder)
@@ -243,18 +243,20 @@ class Dispatcher:
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots from the queues (``gone``: for good)."""
-        group = builder.group
-        group.free.withdraw(builder, gone=gone)
+        builder.group.free.withdraw(builder, gone=gone)
         if self.watched:
-            for lane in group.lanes:
+            for lane in builder.group.lanes:
                 for slot in builder.slots:
                     if gone or (slot.running is None and not slot.cleaning):
                         lane.queue.slot_unavailable(slot, at, gone=gone)
 
-    # --- used by some balancers only ----------------------------------------------------------
+    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
+        """Set an alarm for the jobs of these lanes that are held back."""
 
     def look_again(self, at: float) -> None:
         """Dispatch jobs that were held back, if a change now allows it."""
+        if self.looks_behind:
+            self.fill_lanes(self.matching.lanes, at)
 
     def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:  # noqa: ARG002
         """Handle a builder's report on whether it has room for heavy jobs."""

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import cast
 
+import msgspec
+
 from farm.core.alarms import Alarms
 from farm.core.commands import Out
 from farm.core.dispatching.balancers import Ranking
@@ -104,19 +106,18 @@ class Outlook:
 class FastestDispatcher(Dispatcher):
     """Assigns each waiting job, in order, to the builder that will finish it first."""
 
+    matching_type = _SpeedMatching
+    looks_behind = True
+
     def __init__(
         self, rules: SchedulingRules, estimator: Estimator, alarms: Alarms, out: Out
     ) -> None:
+        if rules.make_queue is PlainQueue:
+            rules = msgspec.structs.replace(rules, make_queue=LookAheadQueue)
         super().__init__(rules, alarms, out)
         self._estimate = estimator.estimate
         self._ends: dict[Slot, End] = {}
         self._dispatches = 0
-
-    def _make_matching(self) -> Matching:
-        make_queue = self.rules.make_queue
-        if make_queue is PlainQueue:
-            make_queue = LookAheadQueue
-        return _SpeedMatching(self.rules.ranking, make_queue)
 
     # --- when running jobs are expected to end ----------------------------------------------
 
@@ -165,19 +166,10 @@ class FastestDispatcher(Dispatcher):
 
     # --- where the plain dispatcher decides -------------------------------------------------
 
-    def arrive(self, state: JobState, at: float) -> None:
-        """Add one job."""
-        self.wait(state, state.lane, at)
-        self._decide([state.lane], at)
-
     def unwait(self, state: JobState, lane: Lane, at: float) -> None:
         """Take a waiting job out of its lane."""
         self.held.pop(state.job.id, None)
         super().unwait(state, lane, at)
-
-    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
-        """Dispatch the jobs of these lanes that should not be held back."""
-        self._decide(lanes, at)
 
     def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot."""
@@ -195,22 +187,18 @@ class FastestDispatcher(Dispatcher):
                 for slot in slots:
                     lane.queue.slot_free(slot, at)
         builder.group.free.offer(builder)
-        self._decide(builder.lanes, at)
-
-    def look_again(self, at: float) -> None:
-        """Decide again: a builder left, or a job's place in the queue changed."""
-        self._decide(self.matching.lanes, at)
+        self.fill_lanes(builder.lanes, at)
 
     def alarm_rang(self, at: float) -> None:
         """Decide again: a job may have been held back for as long as it may be."""
-        self._decide(self.matching.lanes, at)
+        self.look_again(at)
         later = [until for until in self.held.values() if until > at]
         if later:
             self._alarms.ask(min(later))
 
     # --- deciding ---------------------------------------------------------------------------
 
-    def _decide(self, lanes: Iterable[Lane], at: float) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
         """Go through the waiting jobs of all lanes that share builders with these, in order."""
         near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
         count = 1

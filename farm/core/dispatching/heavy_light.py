@@ -125,6 +125,8 @@ class HeavyLightDispatcher(Dispatcher):
     Heavy jobs are held back since one of their platform was last dispatched, or the first arrived.
     """
 
+    matching_type = _WeighedMatching
+
     def __init__(self, rules: SchedulingRules, rule: HeavyLight, alarms: Alarms, out: Out) -> None:
         super().__init__(rules, alarms, out)
         self._limits: LoadLimits = rule.limits
@@ -132,9 +134,6 @@ class HeavyLightDispatcher(Dispatcher):
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
         self._heavy_first = rule.heavy_first
-
-    def _make_matching(self) -> Matching:
-        return _WeighedMatching(self.rules.ranking, self.rules.make_queue)
 
     # --- load -------------------------------------------------------------------------------
 
@@ -189,18 +188,6 @@ class HeavyLightDispatcher(Dispatcher):
             self.held[lane.name] = at
         super().wait(state, lane, at)
 
-    def arrive(self, state: JobState, at: float) -> None:
-        """Add one job."""
-        super().arrive(state, at)
-        self._remember(state.lane, at)
-
-    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
-        """Dispatch, best job first, until these lanes are empty or have no builder."""
-        lanes = list(lanes)
-        super().fill_lanes(lanes, at)
-        for lane in lanes:
-            self._remember(lane, at)
-
     def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         super()._dispatch(state, slot, lane, at)
         builder = slot.builder
@@ -222,7 +209,8 @@ class HeavyLightDispatcher(Dispatcher):
 
     def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot."""
-        if builder.overloaded and any(self._overdue(lane, at) for lane in self._heavy(builder)):
+        heavy = _group(builder).heavy_lanes
+        if builder.overloaded and any(self._overdue(lane, at) for lane in heavy):
             self._relent(builder, at)
         super().open_slot(slot, builder, at)
         self._weigh(builder, at)
@@ -257,14 +245,14 @@ class HeavyLightDispatcher(Dispatcher):
         for lane in self.matching.with_jobs():
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
                 self._let_in(lane, at)
-            self._remember(lane, at)
+            self._held_back([lane], at)
 
     def _let_in(self, lane: HeavyLane, at: float) -> None:
         """Send one heavy job to an overloaded builder, if one has a free slot."""
         builder = Lane.best_builder(lane)
         if builder is not None and lane.best_builder() is None:
             self._relent(builder, at)
-            super().fill_lanes([lane], at)
+            self.fill_lanes([lane], at)
             self._weigh(builder, at)
 
     def _fill_heavy(self, group: WeighedGroup, at: float) -> None:
@@ -278,19 +266,15 @@ class HeavyLightDispatcher(Dispatcher):
         self._switch(builder, at)
         self._place(builder)
 
-    @staticmethod
-    def _heavy(builder: BuilderState) -> list[HeavyLane]:
-        return _group(builder).heavy_lanes
-
     def _overdue(self, lane: HeavyLane, at: float) -> bool:
         return lane.waiting > 0 and at >= self._held_until(lane, at)
 
-    def _remember(self, lane: Lane, at: float) -> None:
-        """Set an alarm for when the jobs of this lane will have been held back long enough."""
-        if isinstance(lane, HeavyLane) and lane.waiting:
-            rings_at = self._held_until(lane, at)
-            if at < rings_at < float("inf"):
-                self._alarms.ask(rings_at)
+    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
+        for lane in lanes:
+            if isinstance(lane, HeavyLane) and lane.waiting:
+                rings_at = self._held_until(lane, at)
+                if at < rings_at < float("inf"):
+                    self._alarms.ask(rings_at)
 
     def _held_until(self, lane: HeavyLane, at: float) -> float:
         return self.held.setdefault(lane.name, at) + self._hold_at_most

@@ -138,6 +138,8 @@ class Matching:
         differ, the invocation with the smaller (executing slots + 1) · 2^(priority/100) goes first,
         with slots counted over all lanes; on a tie the policy decides.
         """
+        if not (state.path or other.path):
+            return bool(state.key < other.key)
         if state.job.level != other.job.level:
             return state.job.level > other.job.level
         mine, theirs = state.path, other.path
