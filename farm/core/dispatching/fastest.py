@@ -29,8 +29,7 @@ from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher, free_slot
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
 from farm.core.model import Builder
-from farm.core.queues.look_ahead import LookAheadQueue
-from farm.core.queues.plain import PlainQueue
+from farm.core.queues.plain import LookAheadQueue, PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 

@@ -6,8 +6,7 @@ import pytest
 
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Job, Platform
-from farm.core.queues.look_ahead import LookAheadQueue
-from farm.core.queues.plain import PlainQueue
+from farm.core.queues.plain import LookAheadQueue, PlainQueue
 from farm.core.state.working_state import JobState
 
 
