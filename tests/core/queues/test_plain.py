@@ -11,7 +11,7 @@ from farm.core.state.working_state import JobState
 
 
 @pytest.mark.parametrize("kind", [PlainQueue, LookAheadQueue])
-def test_entries_are_told_apart_by_their_numbers(kind):
+def test_an_entry_counts_by_its_number(kind):
     """An equal key in place of a job's key loses no job, and one that returns is there once."""
     queue = kind()
     lane = Lane(Platform("amd64"), queue)
