@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from farm.emulation.agenda import LIFE, Action, Entry
+from farm.emulation.agenda import LIFE, Action, Due
 
 #: seconds; a wait of many years is more than the system takes
 LONGEST_WAIT = 3600.0
@@ -27,7 +27,7 @@ class Agenda:
     def __init__(self, lock: threading.RLock, late: Callable[[float], None] | None = None) -> None:
         self._late = late
         self._changed = threading.Condition(lock)
-        self._heap: list[tuple[float, int, int, int, Entry]] = []
+        self._heap: list[tuple[float, int, int, int, Due]] = []
         self._serial = 0
         self._closing = False
         self._defect: Exception | None = None
@@ -62,9 +62,9 @@ class Agenda:
         with self._changed:
             self.put(time.monotonic() + seconds, LIFE, 0, lambda _: action())
 
-    def put(self, due_at: float, rank: int, place: int, action: Action) -> Entry:
+    def put(self, due_at: float, rank: int, place: int, action: Action) -> Due:
         """Run the action at that instant of ``time.monotonic``; to be called under the lock."""
-        entry = Entry(action)
+        entry = Due(action)
         self._serial += 1
         heapq.heappush(self._heap, (due_at, rank, place, self._serial, entry))
         if self._heap[0][4] is entry and due_at > time.monotonic():
@@ -117,7 +117,7 @@ class FarmAgenda:
         """The present instant, farm seconds."""
         return time.monotonic() * self._speed
 
-    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
+    def put(self, at: float, rank: int, place: int, action: Action) -> Due:
         """Let something happen at that instant, and give it the instant when it does."""
 
         def due(_: float) -> None:

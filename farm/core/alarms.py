@@ -6,24 +6,25 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from farm.core.commands import Command, SetAlarm
+from farm.core.commands import Out, SetAlarm
 from farm.core.events import Event
 
-Handler = Callable[[Any, list[Command]], None]
-"""Handles an event and appends the resulting commands; StaleEventError: nothing changes."""
+Handler = Callable[[Any], None]
+"""Handles an event; StaleEventError: nothing changes."""
 
 
 class Alarms:
     """Sets alarms; whatever still waits for a later instant asks again when one rings."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: Out) -> None:
+        self._out = out
         self._set: list[float] = []
 
-    def ask(self, rings_at: float, commands: list[Command]) -> None:
+    def ask(self, rings_at: float) -> None:
         """Set an alarm for this instant, unless an earlier one is set already."""
         if not self._set or rings_at < self._set[0]:
             heapq.heappush(self._set, rings_at)
-            commands.append(SetAlarm(rings_at))
+            self._out.append(SetAlarm(rings_at))
 
     def rang(self, at: float) -> None:
         """Forget the alarms up to this instant: they have rung."""
@@ -31,11 +32,11 @@ class Alarms:
             heapq.heappop(self._set)
 
 
-def followed_by(handler: Handler, look: Callable[[float, list[Command]], None]) -> Handler:
-    """Return a handler that appends what ``look`` finds to be done after the event is handled."""
+def followed_by(handler: Handler, look: Callable[[float], None]) -> Handler:
+    """Return a handler that does what ``look`` finds to be done after the event is handled."""
 
-    def handle(event: Event, commands: list[Command]) -> None:
-        handler(event, commands)
-        look(event.at, commands)
+    def handle(event: Event) -> None:
+        handler(event)
+        look(event.at)
 
     return handle

@@ -91,7 +91,7 @@ class RetireBuilder(_Command, frozen=True, tag="builder-drained"):
 
 
 class LoseBuilder(_Command, frozen=True, tag="builder-loss-sent"):
-    """Make the builder disappear without notice, as the scenario says; BuilderLost follows."""
+    """Make the builder disappear without notice, as the scenario plans it; BuilderLost follows."""
 
     builder: str
 
@@ -113,6 +113,12 @@ Command = (
     | LoseBuilder
     | SetAlarm
 )
+
+Out = list[Command]
+"""The commands of the event that is being handled.
+
+The parts of a scheduler share one, and append to it; ``Scheduler.handle`` empties it.
+"""
 
 
 class Ignored(tuple[Command, ...]):

@@ -48,9 +48,9 @@ class ScenarioError(InputError):
     key = ""
 
     @classmethod
-    def of(cls, key: str, said: str) -> Self:
-        """Return the error of a key: ``KEY: SAID``."""
-        error = cls(f"{key}: {said}")
+    def of(cls, key: str, problem: str) -> Self:
+        """Return the error of a key: ``KEY: PROBLEM``."""
+        error = cls(f"{key}: {problem}")
         error.key = key
         return error
 
@@ -97,7 +97,7 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 def file_access(
     where: object, what: str = "be written", error: type[FarmError] = InputError
 ) -> Iterator[None]:
-    """Turn what the system says of a file into a message: ``WHERE: cannot be written: …``."""
+    """Turn the system's error about a file into a message: ``WHERE: cannot be written: …``."""
     try:
         yield
     except OSError as found:

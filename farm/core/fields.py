@@ -1,4 +1,4 @@
-"""Fields as they come in: what one may hold is said where it is declared, and nowhere else.
+"""Fields as they come in: what one may hold stands where it is declared, and nowhere else.
 
 ``threads: Annotated[int, THREADS] = 1``, where ``THREADS = limit("a whole number, 1 or more", …)``.
 Tables, JSON lines, scenarios, the user's own code and the wire all check it. Decoding does not: it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -14,7 +14,7 @@ from farm.core.events import SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.plain import PlainQueue, PlatformQueue
+from farm.core.queues.plain import Key, PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
 
 
@@ -62,11 +62,11 @@ class Choices(msgspec.Struct, frozen=True):
 
     def changed(self, event: SchedulingChanged) -> Choices:
         """Return the choices after a change."""
-        said = {"policy": event.policy, "aging_factor": event.aging_factor}
+        given = {"policy": event.policy, "aging_factor": event.aging_factor}
         weights = {**self.weights, **(event.weights or {})}
         return msgspec.structs.replace(
             self,
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
             weights={name: weight for name, weight in weights.items() if weight != 1},
         )
 
@@ -83,12 +83,12 @@ def _no_other(_: Choices) -> KeyFunction | None:
     return None
 
 
-def sort_key(job: Job, own: Any, serial: int) -> tuple[float, ...]:
+def sort_key(job: Job, own: float | tuple[float, ...], serial: int) -> Key:
     """Return the sort key of a waiting job: static level, the policy's ``own`` key, serial.
 
     It is flat, so that keys of any two policies can be compared while one replaces the other.
     """
-    return (-job.level, *own, serial) if type(own) is tuple else (-job.level, own, serial)
+    return (-job.level, *own, serial) if isinstance(own, tuple) else (-job.level, own, serial)
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):

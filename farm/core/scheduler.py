@@ -2,24 +2,17 @@
 
 It is the only writer of the farm's state. It reads no clock and uses no random numbers: the time
 is written on the event, and the same events lead to the same commands in every world. This module
-defines what each event means; ``dispatcher.py`` decides which job goes to which slot.
+defines what each event means (of builders: ``pools/builder_book.py``); ``dispatcher.py`` decides
+which job goes to which slot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
-from farm.core.commands import (
-    IGNORED,
-    NO_COMMANDS,
-    Command,
-    DrainBuilder,
-    LoseBuilder,
-    StaleEventError,
-)
+from farm.core.commands import IGNORED, NO_COMMANDS, Command, Out, StaleEventError
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.fastest import FastestDispatcher
 from farm.core.dispatching.heavy_light import HeavyLightDispatcher
@@ -29,12 +22,12 @@ from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.reordering import QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
-from farm.core.model import Builder, Cause
+from farm.core.model import Cause
+from farm.core.pools.builder_book import BuilderBook
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.platform_grace import PlatformGrace
-from farm.core.pools.retirement import builders_to_stop
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import Estimator, SchedulingRules
@@ -57,23 +50,26 @@ class Scheduler:
     ) -> None:
         self.estimator = estimator
         self.builders: dict[str, BuilderState] = {}
-        self.keeper = PoolKeeper(pools, self.builders)
+        self._out: Out = []
+        self._alarms = alarms = Alarms(self._out)
+        self.keeper = PoolKeeper(pools, self.builders, self._out)
         self.pools, self.pool = self.keeper.pools, self.keeper.counts
         specs = self.keeper.specs.values()
-        self._alarms = Alarms()
-        self._idle = IdleTimers(specs, self.builders, self._alarms)
-        self._losses = PlannedLosses(specs, self.builders, self._alarms)
-        self.dispatcher = _make_dispatcher(rules, estimator)
+        self._idle = IdleTimers(specs, self.builders, alarms)
+        self._losses = PlannedLosses(specs, self.builders, alarms, self._out)
+        self.dispatcher = _make_dispatcher(rules, estimator, alarms, self._out)
         self.dispatcher.size_sent = getattr(estimator, "size_sent", None)
         self.dispatcher.on_idle = self._idle.watch
-        self.dispatcher.ask_alarm = self._alarms.ask
-        self.book = JobBook(rules, estimator, self.dispatcher)
+        self.book = JobBook(rules, estimator, self.dispatcher, self._out)
         self.canceller = Canceller(self.book, self.dispatcher)
-        self.reorderer = Reorderer(self.book, self.dispatcher, self._alarms)
+        self.reorderer = Reorderer(self.book, self.dispatcher, alarms)
         self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
+        self.builder_book = BuilderBook(
+            self.builders, self.keeper, self.dispatcher, self.requeuer, self._idle, self._out
+        )
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
-        self.unrunnable = UnrunnableJobs(self.canceller, self.keeper, self._alarms)
+        self.unrunnable = UnrunnableJobs(self.canceller, self.keeper, alarms)
         self._learns = estimator.learns
         self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
@@ -84,23 +80,23 @@ class Scheduler:
             events.CancelRequested: self._on_cancel,
             events.PriorityChanged: self.reorderer.change_priority,
             events.SchedulingChanged: self.reorderer.change_rules,
-            events.BuilderJoined: self._on_builder_joined,
-            events.SlotCleaned: self._on_slot_cleaned,
-            events.DrainRequested: self._on_drain,
-            events.UndrainRequested: self._on_undrain,
-            events.BuilderRetired: self._on_builder_retired,
-            events.BuilderLost: self._on_builder_lost,
+            events.BuilderJoined: self.builder_book.joined,
+            events.SlotCleaned: self.builder_book.slot_cleaned,
+            events.DrainRequested: self.builder_book.drain,
+            events.UndrainRequested: self.builder_book.undrain,
+            events.BuilderRetired: self.builder_book.retired,
+            events.BuilderLost: self.builder_book.lost,
             events.AttemptLost: self._on_attempt_lost,
-            events.LoadReported: self._on_load,
+            events.LoadReported: self.builder_book.load_reported,
             events.AlarmRang: self._on_alarm,
             events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
         }
         if rules.platform_grace is not None:
-            watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, self._alarms)
+            watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, alarms)
             watch.follow(self._handlers)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
-            sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, self._alarms)
+            sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, alarms)
             sorter.follow(self._handlers)
 
     @property
@@ -113,23 +109,25 @@ class Scheduler:
 
         A stale event (a late or repeated report) returns ``IGNORED``.
         """
-        commands: list[Command] = []
+        out = self._out
+        if out:
+            out.clear()
         try:
-            self._handlers[type(event)](event, commands)
+            self._handlers[type(event)](event)
         except StaleEventError:
             return IGNORED
-        return commands or NO_COMMANDS
+        return out.copy() if out else NO_COMMANDS
 
     # --- jobs -------------------------------------------------------------------------------
 
-    def _on_submitted(self, event: events.JobsSubmitted, commands: list[Command]) -> None:
+    def _on_submitted(self, event: events.JobsSubmitted) -> None:
         at = event.at
         if len(event.jobs) == 1:
             state = self.book.take_in(event.jobs[0], at)
             if state is None:
                 raise StaleEventError
             if state.leader is None:
-                self.dispatcher.arrive(state, at, commands)
+                self.dispatcher.arrive(state, at)
             return
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
@@ -140,28 +138,28 @@ class Scheduler:
                 lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
-        self.dispatcher.fill_lanes(lanes.values(), at, commands)
+        self.dispatcher.fill_lanes(lanes.values(), at)
 
-    def _on_started(self, event: events.JobStarted, _: list[Command]) -> None:
+    def _on_started(self, event: events.JobStarted) -> None:
         state, _slot = self._attempt(event)
         if state.status is not _DISPATCHED:
             raise StaleEventError
         state.status = _RUNNING
         state.started_at = event.at
 
-    def _on_finished(self, event: events.JobFinished, commands: list[Command]) -> None:
+    def _on_finished(self, event: events.JobFinished) -> None:
         state, slot = self._attempt(event)
         at, outcome = event.at, event.outcome
         if state.started_at is None:
             state.started_at = state.dispatched_at
         if outcome == "cancelled" and state.status is not _CANCELLING:
-            self.requeuer.void(slot, at, event.reason or "given up by its builder", commands)
+            self.requeuer.void(slot, at, event.reason or "given up by its builder")
             return
         if self._learns and outcome != "cancelled":
             elapsed = at - (state.started_at or 0.0)
             self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
         if outcome == "failed" and self.rules.max_resets is not None:
-            self.requeuer.judge(state, slot, at, event.reason, commands)
+            self.requeuer.judge(state, slot, at, event.reason)
             return
         if outcome == "succeeded":
             slot.builder.failures = 0
@@ -173,200 +171,63 @@ class Scheduler:
         else:
             cause, reason = _CAUSES[outcome], event.reason
         if state.followers or state.abandoned:
-            self.book.end_all(state, at, outcome, cause, reason, commands)
+            self.book.end_all(state, at, outcome, cause, reason)
         else:
-            commands.append(self.book.end(state, at, outcome, cause, reason))
+            self.book.end(state, at, outcome, cause, reason)
         if outcome == "failed":
-            self.canceller.fail_fast(at, commands)
-        self.dispatcher.attempt_over(slot, at, commands)
+            self.canceller.fail_fast(at)
+        self.dispatcher.attempt_over(slot, at)
 
-    def _on_attempt_lost(self, event: events.AttemptLost, commands: list[Command]) -> None:
+    def _on_attempt_lost(self, event: events.AttemptLost) -> None:
         _, slot = self._attempt(event)
-        self.requeuer.void(slot, event.at, event.reason or "its builder does not know it", commands)
+        self.requeuer.void(slot, event.at, event.reason or "its builder does not know it")
 
-    def _on_cancel(self, event: events.CancelRequested, commands: list[Command]) -> None:
+    def _on_cancel(self, event: events.CancelRequested) -> None:
         wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
         if event.matrix is not None:
             wanted.extend(self.book.of_matrix(event.matrix))
         if (path := event.invocation) is not None:
             wanted.extend(s for s in self.jobs.values() if s.path[: len(path)] == path)
         reason = event.reason or event.cause.text
-        self.canceller.cancel(wanted, event.at, event.cause, reason, commands)
-        if not commands:
+        self.canceller.cancel(wanted, event.at, event.cause, reason)
+        if not self._out:
             raise StaleEventError
-
-    # --- builders ---------------------------------------------------------------------------
-
-    def _on_builder_joined(self, event: events.BuilderJoined, commands: list[Command]) -> None:
-        builder, at = event.builder, event.at
-        if builder.id in self.builders:
-            raise StaleEventError
-        self.pool(builder.pool).requested.pop(builder.id, None)
-        state = self.add_builder(builder, at)
-        if builder.claims:
-            self.dispatcher.await_claims(state)
-        if builder.takes_jobs:
-            state.pool.opens(state)
-            self.dispatcher.open_builder(state, at, commands)
-        self._watch_idleness(state, commands)
-
-    def add_builder(self, builder: Builder, at: float) -> BuilderState:
-        """Add a builder, without offering its slots yet."""
-        pool = self.pool(builder.pool)
-        pool.builders += 1
-        pool.slots += builder.slots
-        builder = self.keeper.numbered(builder)
-        group = self.dispatcher.matching.group(builder)
-        state = self.builders[builder.id] = BuilderState(
-            builder, at, at, group=group, pool=pool, lanes=group.lanes
-        )
-        self._idle.joined(state)
-        group.free.register(state)
-        return state
-
-    def _on_slot_cleaned(self, event: events.SlotCleaned, commands: list[Command]) -> None:
-        state = self.builders.get(event.builder)
-        if state is None or not 0 <= event.slot < len(state.slots):
-            raise StaleEventError
-        slot = state.slots[event.slot]
-        if not slot.cleaning:
-            raise StaleEventError
-        self.dispatcher.slot_cleaned(slot, event.at, commands)
-
-    def _watch_idleness(self, state: BuilderState, commands: list[Command]) -> None:
-        if not (state.timed or state.busy or state.draining):
-            self._idle.watch(state, commands)
-
-    def _on_drain(self, event: events.DrainRequested, commands: list[Command]) -> None:
-        found = self._named(event.pattern)
-        if not found:
-            raise StaleEventError
-        for state in found:
-            self.dispatcher.drain(state, event.at, commands, retire=event.retire)
-        self.dispatcher.look_again(event.at, commands)
-
-    def _on_undrain(self, event: events.UndrainRequested, commands: list[Command]) -> None:
-        named = self._named(event.pattern)
-        found = [s for s in named if (s.draining or s.failed) and not s.retiring]
-        if not found:
-            raise StaleEventError
-        for state in found:
-            state.draining = state.failed = False
-            state.failures = 0
-            state.accepts = state.builder.takes_jobs
-            if not state.accepts:
-                continue
-            state.pool.opens(state)
-            state.active_at = event.at  # free again from now on
-            self.dispatcher.open_builder(state, event.at, commands)
-            self._watch_idleness(state, commands)
-
-    def _on_builder_retired(self, event: events.BuilderRetired, commands: list[Command]) -> None:
-        self._gone(event, "its builder retired", commands)
-
-    def _on_builder_lost(self, event: events.BuilderLost, commands: list[Command]) -> None:
-        reason = event.reason or "its builder was lost"
-        self._gone(event, reason, commands, lost=True, excused=event.excused)
-
-    def _gone(
-        self,
-        event: events.BuilderRetired | events.BuilderLost,
-        reason: str,
-        commands: list[Command],
-        *,
-        lost: bool = False,
-        excused: bool = False,
-    ) -> None:
-        """Remove a builder; its jobs return to their places in the queue, or fail for good."""
-        at, state = event.at, self.builders.pop(event.builder, None)
-        if state is None:
-            self._never_came(event.builder, at, commands)
-            return
-        pool = state.pool
-        pool.builders -= 1
-        pool.slots -= len(state.slots)
-        pool.busy_slots -= state.busy
-        pool.cleaning_slots -= sum(slot.cleaning for slot in state.slots)
-        pool.stopping -= state.retired
-        if state.accepts:
-            pool.closes(state)
-        self.dispatcher.close(state, at, gone=True)
-        state.retired = True
-        lanes: dict[int, Lane] = {}
-        for slot in state.slots:
-            if lost and not excused:
-                self.requeuer.note_loss(slot)
-            lane = self.requeuer.give_back(slot, at, reason, commands, excused or None)
-            slot.running = None
-            if lane is not None:
-                lanes[id(lane)] = lane
-        self.canceller.fail_fast(at, commands)
-        self.dispatcher.fill_lanes(lanes.values(), at, commands)
-        self.dispatcher.look_again(at, commands)
-        self.keeper.replace(pool, at, commands)
-
-    def _never_came(self, name: str, at: float, commands: list[Command]) -> None:
-        """Remove a requested builder that did not boot."""
-        for pool in self.pools.values():
-            if pool.requested.pop(name, None) is not None:
-                self.keeper.replace(pool, at, commands)
-                return
-        raise StaleEventError
-
-    def _on_load(self, event: events.LoadReported, commands: list[Command]) -> None:
-        state = self.builders.get(event.builder)
-        if state is None:
-            raise StaleEventError
-        self.dispatcher.load_reported(state, event.overloaded, event.at, commands)
 
     # --- the farm as a whole ----------------------------------------------------------------
 
-    def _on_opened(self, event: events.FarmOpened, commands: list[Command]) -> None:
+    def _on_opened(self, event: events.FarmOpened) -> None:
         self.reorderer.finish(event.at)  # a restored scheduler's is finished
-        self.keeper.open(event.at, commands, provisioned=event.provisioned)
+        self.keeper.open(event.at, provisioned=event.provisioned)
         if event.resized:
             for pool, count in self.keeper.shrink().items():
-                self._stop(pool, count, event.at, commands)
+                self.builder_book.stop(pool, count, event.at)
         for state in self.builders.values():
-            self._watch_idleness(state, commands)
-        self._losses.open(event.at, commands)
-        self.dispatcher.resume(event.at, commands)
+            self.builder_book.watch_idleness(state)
+        self._losses.open(event.at)
+        self.dispatcher.resume(event.at)
 
-    def _on_planned(self, event: events.PoolPlanned, commands: list[Command]) -> None:
-        self.keeper.grow(event, commands)
-        self._stop(event.pool, event.stop, event.at, commands)
+    def _on_planned(self, event: events.PoolPlanned) -> None:
+        self.keeper.grow(event)
+        self.builder_book.stop(event.pool, event.stop, event.at)
 
-    def _stop(self, pool: str, count: int, at: float, commands: list[Command]) -> None:
-        """Stop builders of a pool that take jobs: idle ones first."""
-        if not count:
-            return
-        kills = self.keeper.kills(pool)
-        for state in builders_to_stop(self.builders.values(), pool, count):
-            if state.busy:
-                end = LoseBuilder if kills else DrainBuilder
-                commands.append(end(state.builder.id))
-            if not (state.busy and kills):
-                self.dispatcher.drain(state, at, commands)
-        self.dispatcher.look_again(at, commands)
-
-    def _on_alarm(self, event: events.AlarmRang, commands: list[Command]) -> None:
+    def _on_alarm(self, event: events.AlarmRang) -> None:
         at = event.at
         self._alarms.rang(at)
-        self.dispatcher.alarm_rang(at, commands)
+        self.dispatcher.alarm_rang(at)
         for state in self._idle.due(at):
-            self.dispatcher.drain(state, at, commands)
-        self._idle.ask(commands)
-        self._losses.lose(at, commands)
-        self.reorderer.go_on(at, commands)
+            self.dispatcher.drain(state, at)
+        self._idle.ask()
+        self._losses.lose(at)
+        self.reorderer.go_on(at)
 
-    def _on_arrivals_ended(self, event: events.ArrivalsEnded, commands: list[Command]) -> None:
+    def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> None:
         """From now on, fail unrunnable jobs after each event that may make a job unrunnable."""
         if self.unrunnable.watches:
             raise StaleEventError
         self.unrunnable.watches = True
         for kind in self._handlers.keys() - _KEEP_RUNNABLE:
             self._handlers[kind] = followed_by(self._handlers[kind], self.unrunnable.give_up)
-        self.unrunnable.give_up(event.at, commands)
+        self.unrunnable.give_up(event.at)
 
     # --- look-up ----------------------------------------------------------------------------
 
@@ -381,20 +242,21 @@ class Scheduler:
             raise StaleEventError
         return state, slot
 
-    def _named(self, pattern: str) -> list[BuilderState]:
-        return [s for name, s in self.builders.items() if fnmatchcase(name, pattern)]
-
 
 _KEEP_RUNNABLE = {events.JobStarted, events.LoadReported, events.EstimateMade}
 """Events that cannot make a waiting job unrunnable."""
 
 
-def _only_recorded(_: Event, __: list[Command]) -> None:
+def _only_recorded(_: Event) -> None:
     """Accept an event that is only recorded in the event log."""
 
 
-def _make_dispatcher(rules: SchedulingRules, estimator: Estimator) -> Dispatcher:
+def _make_dispatcher(
+    rules: SchedulingRules, estimator: Estimator, alarms: Alarms, out: Out
+) -> Dispatcher:
     """Return the dispatcher for these rules; most balancers only need a ranking."""
     if rules.heavy_light is not None:
-        return HeavyLightDispatcher(rules, rules.heavy_light)
-    return FastestDispatcher(rules, estimator) if rules.by_speed else Dispatcher(rules)
+        return HeavyLightDispatcher(rules, rules.heavy_light, alarms, out)
+    if rules.by_speed:
+        return FastestDispatcher(rules, estimator, alarms, out)
+    return Dispatcher(rules, alarms, out)

@@ -21,7 +21,7 @@ Action = Callable[[float], None]
 """What happens when an entry's time comes; it is given the instant, farm seconds."""
 
 
-class Entry:
+class Due:
     """Something due; it does not happen if its ``action`` is taken away (None)."""
 
     __slots__ = ("action",)
@@ -37,5 +37,5 @@ class Agenda(Protocol):
     def now(self) -> float:
         """The present instant, farm seconds from an arbitrary zero."""
 
-    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
+    def put(self, at: float, rank: int, place: int, action: Action) -> Due:
         """Let something happen at that instant, or as soon as possible after it."""

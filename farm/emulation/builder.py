@@ -27,7 +27,7 @@ from farm.core.events import (
 )
 from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
-from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Entry
+from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Due
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
 from farm.emulation.own_loop import LoopDriver, OwnLoop
@@ -86,9 +86,9 @@ class EmulatedBuilder:
         self._agenda = agenda
         self._report = report
         #: when attempts end that slow each other down by nothing, by job, and what happens then
-        self._ends: dict[str, tuple[float, Entry]] = {}
+        self._ends: dict[str, tuple[float, Due]] = {}
         #: the next finish under contention
-        self._next: Entry | None = None
+        self._next: Due | None = None
         #: it reports its load, by these limits
         self._limits = spec.load_limits
         self._overloaded = False

@@ -11,7 +11,7 @@ from farm.core.commands import StartJob
 from farm.core.events import DrainRequested, SlotCleaned
 from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
-from farm.emulation.agenda import LIFE, Agenda, Entry
+from farm.emulation.agenda import LIFE, Agenda, Due
 from farm.emulation.behaviour import BuilderBehaviour
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Timer:
     """A function that will be called, until it is cleared."""
 
     def __init__(self) -> None:
-        self.entry: Entry | None = None
+        self.entry: Due | None = None
 
 
 class OwnLoop(BuilderBehaviour):

@@ -15,17 +15,14 @@ def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> Far
 
     ``running``: jobs on builders; ``more``: fields that the scheduler does not know.
     """
-    queues = Counter[str]()
-    for lane in scheduler.dispatcher.matching.lanes:
-        # a platform may have one for light jobs and one for heavy ones
-        queues[str(lane.platform)] += lane.waiting
+    depths = scheduler.dispatcher.matching.depths()
     path = scheduler.rules.path
     return FarmStatus(
         at=at,
         waiting=max(0, len(scheduler.jobs) - running),
         running=running,
         builders=dict(sum(count_builders(scheduler).values(), Counter[str]())),
-        queues=queues,
+        queues={str(platform): waiting for platform, waiting in depths.items()},
         fair_share=path is not None,
         fair_share_keys=() if path is None else path.names,
         choices=scheduler.rules.choices,

@@ -131,7 +131,7 @@ class _Farm:
         self._world = LiveWorld(
             store=self._store,
             inbox=self._inbox(),
-            book=scheduler,
+            scheduler=scheduler,
             pools=pools,
             clock=self._clock,
             options=options,

@@ -19,8 +19,8 @@ class Ending:
     farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
     """
 
-    def __init__(self, book: Scheduler, intake: Intake, ends_at: float | None) -> None:
-        self._book = book
+    def __init__(self, scheduler: Scheduler, intake: Intake, ends_at: float | None) -> None:
+        self._scheduler = scheduler
         self._intake = intake
         #: a run lasts at least so long, farm time
         self._ends_at = ends_at
@@ -38,7 +38,7 @@ class Ending:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
         if self._ends_at is None:
             return self.asked > 0
-        done = self._intake.load_done and not self._book.jobs
+        done = self._intake.load_done and not self._scheduler.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
@@ -50,7 +50,7 @@ class Ending:
     def _stop(self, at: float, now: float) -> None:
         self._intake.closed = True
         self._intake.end_load(at)
-        states = self._book.jobs.values()
+        states = self._scheduler.jobs.values()
         if self._obeyed == 1:
             jobs = tuple(state.job.id for state in states if state.slot is None)
         else:

@@ -63,7 +63,7 @@ class LiveWorld:
 
     Args:
         store, inbox: the farm's keys in Redis.
-        book: the scheduler's memory, mirrored in the store.
+        scheduler: its state is mirrored in the store.
         pools: the specifications of the pools.
         clock: farm time, started by the caller.
         options: how the farm is set up; one that stays up ends only on request.
@@ -77,7 +77,7 @@ class LiveWorld:
         *,
         store: Store,
         inbox: Inbox,
-        book: Scheduler,
+        scheduler: Scheduler,
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         options: LiveOptions,
@@ -100,11 +100,11 @@ class LiveWorld:
         #: for what a desk publishes
         self.notices = store.notices
         self._inbox = inbox
-        self._book = book
-        self._state_writer = StateWriter(book)
+        self._scheduler = scheduler
+        self._state_writer = StateWriter(scheduler)
         #: a long-running farm, whose state is kept
         self._stays = options.stays is not None
-        self._successor_state = SuccessorState(book, self.roster, self.requests)
+        self._successor_state = SuccessorState(scheduler, self.roster, self.requests)
         self._recent = RecentEnds()
         self._meter = meter or Series()
         self._max_waiting = options.max_waiting
@@ -135,7 +135,7 @@ class LiveWorld:
         self._next_status = 0.0
         self._next_tick = 0.0
         self._next_look = 0.0
-        self._ending = Ending(book, self.intake, None if self._stays else options.ends_at)
+        self._ending = Ending(scheduler, self.intake, None if self._stays else options.ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class LiveWorld:
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm) -> None:
-        """Continue a farm whose scheduler has ended; the book is restored already."""
+        """Continue a farm whose scheduler has ended; the state is restored already."""
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
@@ -217,7 +217,7 @@ class LiveWorld:
         at = self.clock.now()
         for host in self.roster.aliens():
             self.intake.lose(host, at, "its farm ended")
-        self.intake.lose_hostless(self._book.builders, at)
+        self.intake.lose_hostless(self._scheduler.builders, at)
 
     def open(self) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
@@ -253,7 +253,7 @@ class LiveWorld:
         if self.wake_at is not None:
             timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
         began = time.monotonic()
-        room = len(self._book.jobs) - self._state_writer.running < self._max_waiting
+        room = len(self._scheduler.jobs) - self._state_writer.running < self._max_waiting
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         if entries:
@@ -333,7 +333,7 @@ class LiveWorld:
             self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
-        log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
+        log.error("%s", told(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._state_writer.forget()
         self._state_writer.write(batch)
         if self._stays:
@@ -348,7 +348,7 @@ class LiveWorld:
     def status(self) -> FarmStatus:
         """Return the status of the run."""
         return status_of(
-            self._book,
+            self._scheduler,
             self.clock.now(),
             self._state_writer.running,
             submitted=self.intake.jobs_accepted,

@@ -133,7 +133,7 @@ class FarmMetrics:
             self._begin_to_look(at)
         if self._shares is not None:
             slots = self._shares.slots(self._scheduler.builders.values())
-            waiting = self._shares.waiting(self._scheduler.dispatcher.matching.lanes)
+            waiting = self._shares.waiting(self._scheduler.dispatcher.matching)
             none = dict.fromkeys(slots | waiting, 0.0)
             weights = self._scheduler.rules.choices.weights
             series.set("farm_share_slots", none | slots)
@@ -177,7 +177,7 @@ class FarmMetrics:
         return more
 
     def _begin_to_look(self, at: float) -> None:
-        waiting = sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
+        waiting = self._scheduler.dispatcher.matching.waiting()
         if waiting > MAX_WAITING:
             self._gauges.show_nothing()
             self._tally.new_job_estimates = {}

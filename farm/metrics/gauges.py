@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from farm.core.dispatching.matching import BuilderGroup, Lane
 from farm.core.scheduler import Scheduler
@@ -35,7 +36,7 @@ class Gauges:
         self._platform = Bounded(NAMES)
         specs = scheduler.keeper.specs.items()
         self._samples = [(name, spec.builder(1, 1)) for name, spec in specs]
-        #: (pool, platform) -> 1, and how many lanes were compared with the pools' specifications
+        #: (pool, platform) -> 1, and how many platforms were compared with the pools
         self._serves: dict[Labels, float] = {}
         self._compared = 0
         self._builders: Counter[Labels] = Counter()
@@ -44,19 +45,20 @@ class Gauges:
 
     def look(self) -> None:
         """Count queues, builders and slots."""
-        lanes = self._scheduler.dispatcher.matching.lanes
+        platforms = self._scheduler.dispatcher.matching.depths()
         depths: Counter[Labels] = Counter()
-        for lane in lanes:
-            depths[(self._label(lane),)] += lane.waiting
+        for platform, waiting in platforms.items():
+            depths[(self._platform(str(platform)),)] += waiting
         unrunnable = Counter(dict.fromkeys(depths, 0))
         for lane in self._scheduler.unrunnable.lanes():
             unrunnable[(self._label(lane),)] += lane.waiting
         self._series.set("farm_queue_depth", _floats(depths))
         self._series.set("farm_jobs_unrunnable", _floats(unrunnable))
-        for lane in lanes[self._compared :]:
-            able = (name for name, builder in self._samples if builder.can_run(lane.platform))
-            self._serves.update({(self._pool(name), self._label(lane)): 1.0 for name in able})
-        self._compared = len(lanes)
+        for platform in islice(platforms, self._compared, None):
+            able = (name for name, builder in self._samples if builder.can_run(platform))
+            label = self._platform(str(platform))
+            self._serves.update({(self._pool(name), label): 1.0 for name in able})
+        self._compared = len(platforms)
         self._count_builders()
         self._series.set("farm_pool_platform_info", self._serves)
         self._series.set("farm_builders", _floats(self._builders))
@@ -115,13 +117,15 @@ class CloseLook:
     """
 
     def __init__(self, scheduler: Scheduler, label: Callable[[str], str], at: float) -> None:
-        lanes = scheduler.dispatcher.matching.lanes
-        self._labels: dict[Lane, str] = {lane: label(str(lane.platform)) for lane in lanes}
-        self._waiting = [lane for lane in lanes if lane.waiting]
+        matching = scheduler.dispatcher.matching
+        depths = matching.depths()
+        self._labels = {platform: label(str(platform)) for platform in depths}
+        self._waiting = [platform for platform, waiting in depths.items() if waiting]
         self._at = at
         #: how long the oldest waiting job of each platform has waited, seconds
         self.oldest = dict.fromkeys(self._labels.values(), 0.0)
         builders = scheduler.builders.values()
+        lanes = matching.with_jobs()
         self._sweep = QueueSweep(lanes, builders, at, look=self._look, since=math.inf)
 
     def step(self) -> bool:
@@ -129,20 +133,20 @@ class CloseLook:
         return self._sweep.step()
 
     def _look(self, state: JobState) -> None:
-        label, wait = self._labels[state.lane], self._at - state.submitted_at
+        label, wait = self._labels[state.lane.platform], self._at - state.submitted_at
         if wait > self.oldest[label]:
             self.oldest[label] = wait
 
     def heads(self) -> dict[str, float]:
         """Return the seconds until the head of each platform's queue is dispatched, if ever."""
         of = self._sweep.estimates.head_of_queue
-        found = {self._labels[lane]: of(lane.platform) for lane in self._waiting}
+        found = {self._labels[platform]: of(platform) for platform in self._waiting}
         return {label: value for label, value in found.items() if value is not None}
 
     def new_jobs(self) -> dict[str, float]:
         """Return the seconds until a job submitted now is dispatched, if ever, by platform."""
         of = self._sweep.estimates.new_job
-        found = {label: of(lane.platform) for lane, label in self._labels.items()}
+        found = {label: of(platform) for platform, label in self._labels.items()}
         return {label: value for label, value in found.items() if value is not None}
 
 

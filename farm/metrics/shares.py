@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from farm.core.commands import StartJob
-from farm.core.dispatching.matching import Lane
+from farm.core.dispatching.matching import Matching
 from farm.core.model import Job
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state.working_state import BuilderState
 from farm.metrics.catalogue import SHARES
 from farm.metrics.series import OTHER, Bounded, Labels, Series
@@ -66,14 +65,13 @@ class Shares:
         """A builder is gone with its slots."""
         self._last.pop(builder, None)
 
-    def waiting(self, lanes: Iterable[Lane]) -> dict[Labels, float]:
+    def waiting(self, matching: Matching) -> dict[Labels, float]:
         """Return how many jobs of each share wait: O(platforms and shares)."""
         found = dict.fromkeys(self._series.labels("farm_share_jobs_submitted_total"), 0.0)
-        for lane in lanes:
-            if isinstance(lane.queue, FairShareQueue):
-                for name, count in lane.queue.listing.waiting_by_outermost():
-                    share = (self.share_of((name,)),)
-                    found[share] = found.get(share, 0.0) + count
+        for _, tree in matching.with_trees():
+            for name, count in tree.listing.waiting_by_outermost():
+                share = (self.share_of((name,)),)
+                found[share] = found.get(share, 0.0) + count
         return found
 
     def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:

@@ -79,7 +79,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     met: bool
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The result; ``best`` is None if no size meets the objective."""
 
     #: what the points' sizes refer to: pools, or keys
@@ -217,7 +217,7 @@ def plan(
     terms: Sequence[Term],
     options: PlanOptions,
     on_point: Callable[[Point], None] = lambda _: None,
-) -> Plan:
+) -> SizePlan:
     """Return the smallest pools that meet the objective, or report that none do."""
     jobs = sum(1 for _ in build_jobs(scenario))
     scenario_of = partial(sized, scenario)
@@ -227,7 +227,7 @@ def plan(
         best, why = search.run()
         points = list(evaluator.points.values())
     names = tuple(pool.name for pool in pools_to_size(scenario))
-    return Plan(pools=names, best=best, points=tuple(points), why=why)
+    return SizePlan(pools=names, best=best, points=tuple(points), why=why)
 
 
 def plan_settings(
@@ -236,7 +236,7 @@ def plan_settings(
     terms: Sequence[Term],
     options: PlanOptions,
     on_point: Callable[[Point], None] = lambda _: None,
-) -> Plan:
+) -> SizePlan:
     """Try every scenario, and return the cheapest that meets the objective."""
     seed = next(iter(scenarios.values())).seed
     with SharedWork() as work:
@@ -245,7 +245,7 @@ def plan_settings(
     met = [point for point in points if point.met]
     best = min(met, key=lambda point: point.cost, default=None)
     why = "" if met else f"none of {len(points)} settings meets it"
-    return Plan(pools=tuple(keys), best=best, points=tuple(points), why=why)
+    return SizePlan(pools=tuple(keys), best=best, points=tuple(points), why=why)
 
 
 class _Search:

@@ -14,7 +14,7 @@ from farm.core import events
 from farm.core.events import Event
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
 from farm.core.pools.observer import PoolObserver
-from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Entry
+from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Due
 
 _FOREVER = float("inf")
 
@@ -42,7 +42,7 @@ class SimulatedProvisioner:
         self._desired: int | None = None
         self._ticked_at = 0.0
         #: the next tick that is taken; None: none, unless something happens
-        self._next: Entry | None = None
+        self._next: Due | None = None
 
     def begin(
         self,

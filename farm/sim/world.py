@@ -35,7 +35,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.simultaneity import latest_same
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus
-from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Entry
+from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Due
 from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder, part_done
 from farm.plugins.own_behaviours import OwnBehaviours
@@ -279,7 +279,7 @@ class Agenda:
     """A heap of ``(at, rank, place, serial, what)``; see ``farm.emulation.agenda`` for its order.
 
     Arrivals come last of all at their instant: the simulated world keeps them apart, because they
-    are read from the workload only when their time comes. ``what`` is an Entry, or the StartJob
+    are read from the workload only when their time comes. ``what`` is a Due, or the StartJob
     command whose job will finish then on a simple builder.
     """
 
@@ -293,9 +293,9 @@ class Agenda:
         #: the last instant to which simultaneous ends were moved
         self.gathered_at = -1.0
 
-    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:
+    def put(self, at: float, rank: int, place: int, action: Action) -> Due:
         """Schedule an entry at that instant."""
-        entry = Entry(action)
+        entry = Due(action)
         self.serial = serial = self.serial + 1
         heappush(self.heap, (at, rank, place, serial, entry))
         return entry

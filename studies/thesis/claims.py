@@ -19,8 +19,8 @@ from studies.thesis.model import (
     MATRIX_RESPONSE,
     POLICY_OF,
     RESPONSE,
-    Plan,
     Plays,
+    Setup,
     ends_of,
 )
 
@@ -354,7 +354,7 @@ def _proof() -> Claim:
             PoolSpec(name="node", slots=slots, builders=1, law=ContentionLaw(law))
             for slots in (2, 3)
         ]
-        times[name] = [max(ends_of(jobs, "LJF", Plan((pool,)))) for pool in pools]
+        times[name] = [max(ends_of(jobs, "LJF", Setup((pool,)))) for pool in pools]
     told = "; ".join(f"{name}: {a:.1f} and {b:.1f}s" for name, (a, b) in times.items())
     proven = [abs(a - b) < 1e-9 for a, b in times.values()]
     return Claim(

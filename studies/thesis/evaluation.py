@@ -25,8 +25,8 @@ from studies.thesis.model import (
     STRETCH,
     THROUGHPUT,
     UNAGED,
-    Plan,
     Plays,
+    Setup,
     ends_of,
     nodes,
     play_cases,
@@ -87,17 +87,17 @@ def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
     return msgspec.structs.replace(plays, numbers=means)
 
 
-def asleep(slots: float) -> Plan:
+def asleep(slots: float) -> Setup:
     """Return the farm of section 5.1: sleeping jobs slow nothing down, so one builder is enough."""
-    return Plan((PoolSpec(name="node", slots=int(slots), builders=1),), aging="linear")
+    return Setup((PoolSpec(name="node", slots=int(slots), builders=1),), aging="linear")
 
 
 def _reference_job(heavy: int) -> float:
     """Run the job of section 5.2 beside heavy ones of four threads on a builder of 8 threads."""
     law = ContentionLaw(ThreadSlowdown(8.0, 4))
-    plan = Plan((PoolSpec(name="machine", slots=11, builders=1, law=law),))
+    setup = Setup((PoolSpec(name="machine", slots=11, builders=1, law=law),))
     stress = [Job(id=f"stress-{n}", service_time=100.0, heavy=True) for n in range(heavy)]
-    return ends_of((*stress, Job(id="bc", service_time=1.0)), "FIFO", plan)[-1]
+    return ends_of((*stress, Job(id="bc", service_time=1.0)), "FIFO", setup)[-1]
 
 
 def sections(found: Evaluation) -> list[Section]:

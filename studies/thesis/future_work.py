@@ -26,8 +26,8 @@ from studies.thesis.model import (
     POLICY_OF,
     RESPONSE,
     Cases,
-    Plan,
     Plays,
+    Setup,
     nodes,
     paired_ratio,
     play_cases,
@@ -149,15 +149,15 @@ def _distributions(runs: int) -> Section:
 def _heterogeneous(sets: Sequence[JobSet]) -> Section:
     speeds = (1.0, 0.75, 0.5, 0.25)
 
-    def plan(slow: float, *, by_speed: bool = False) -> Plan:
+    def setup(slow: float, *, by_speed: bool = False) -> Setup:
         pools = (("fast", 2.0 - slow), ("slow", slow))
         made = (PoolSpec(name=n, slots=SLOTS, builders=1, speed=speed) for n, speed in pools)
-        return Plan(tuple(made), by_speed=by_speed)
+        return Setup(tuple(made), by_speed=by_speed)
 
-    plays = play_cases({slow: (sets, plan(slow)) for slow in speeds})
+    plays = play_cases({slow: (sets, setup(slow)) for slow in speeds})
     some = sets[:MAX_REFERENCE_SETS]
     fastest = play_cases(
-        {slow: (some, plan(slow, by_speed=True)) for slow in speeds}, ["LJF", "SJF"]
+        {slow: (some, setup(slow, by_speed=True)) for slow in speeds}, ["LJF", "SJF"]
     )
 
     def by_fastest(policy: str, slow: float) -> str:
@@ -181,9 +181,9 @@ def _heterogeneous(sets: Sequence[JobSet]) -> Section:
 
 def _memory_bus(sets: Sequence[JobSet]) -> Section:
     chances = np.random.RandomState(SEED).random_sample((len(sets), len(sets[0])))
-    plan = nodes(SLOTS, ContentionLaw(THESIS_TABLE, THESIS_TABLE))
+    setup = nodes(SLOTS, ContentionLaw(THESIS_TABLE, THESIS_TABLE))
     shares = (0.0, 0.1, 0.2, 0.4, 0.6)
-    cases = {share: (marked(sets, "memory_heavy", chances < share), plan) for share in shares}
+    cases = {share: (marked(sets, "memory_heavy", chances < share), setup) for share in shares}
     return _section(
         "6.4.3 Memory bus",
         """A second resource: jobs that load the memory bus, drawn at random, slow each other down
@@ -214,10 +214,10 @@ def _failures(sets: Sequence[JobSet]) -> list[Section]:
 
 
 def _failing(sets: Sequence[JobSet], grows: bool) -> Plays:
-    plan = msgspec.structs.replace(nodes(SLOTS, PAGE_16), fail_fast=True)
+    setup = msgspec.structs.replace(nodes(SLOTS, PAGE_16), fail_fast=True)
     order = np.array([_failing_first(jobs, n, grows) for n, jobs in enumerate(sets)])
     counts = (0.0, 1.0, 2.0, 5.0, 10.0)
-    return play_cases({k: (marked(sets, "fails", order < k), plan) for k in counts})
+    return play_cases({k: (marked(sets, "fails", order < k), setup) for k in counts})
 
 
 def _failing_first(jobs: JobSet, number: int, grows: bool) -> Floats:
@@ -260,14 +260,14 @@ def _load_index(sets: Sequence[JobSet]) -> Section:
     limits = LoadLimits(overloaded_at=1.4, room_at=1.0)
     blind = {x: nodes(x, PAGE_16) for x in (2, 4, 8, 16)}
 
-    def reporting(plan: Plan) -> Plan:
+    def reporting(setup: Setup) -> Setup:
         """Return the farm with builders that report their load, and a scheduler that listens."""
-        pools = tuple(msgspec.structs.replace(pool, load_limits=limits) for pool in plan.pools)
+        pools = tuple(msgspec.structs.replace(pool, load_limits=limits) for pool in setup.pools)
         rule = HeavyLight(limits=limits, heavy_first=True)
-        return msgspec.structs.replace(plan, pools=pools, heavy_light=rule)
+        return msgspec.structs.replace(setup, pools=pools, heavy_light=rule)
 
-    without = play_cases({x: (sets, plan) for x, plan in blind.items()})
-    plays = play_cases({x: (sets, reporting(plan)) for x, plan in blind.items()})
+    without = play_cases({x: (sets, setup) for x, setup in blind.items()})
+    plays = play_cases({x: (sets, reporting(setup)) for x, setup in blind.items()})
 
     def change(policy: str, x: float) -> str:
         """Return each of the thesis's measures, divided by the same without reports."""
@@ -317,7 +317,7 @@ def recorded_jobs(path: Path) -> Section:
     cases: Cases = {
         share: (
             [jobs],
-            Plan((PoolSpec(name="node", builders=1, slots=count),), aging="linear"),
+            Setup((PoolSpec(name="node", builders=1, slots=count),), aging="linear"),
         )
         for share, count in slots.items()
     }

@@ -40,7 +40,7 @@ METRICS = (
 MAKESPAN, RESPONSE, MATRIX_RESPONSE, STRETCH, THROUGHPUT = range(5)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Setup(msgspec.Struct, frozen=True):
     """A farm and its scheduling rules."""
 
     pools: tuple[PoolSpec, ...]
@@ -67,12 +67,12 @@ def _key(policy: str, aging: Literal["matrix", "linear"]) -> KeyFunction:
     return POLICIES[POLICY_OF[policy]](PolicyOptions(aging=aging))
 
 
-def nodes(slots: int, law: ContentionLaw | None = None) -> Plan:
+def nodes(slots: int, law: ContentionLaw | None = None) -> Setup:
     """Return the two builders of section 5.3."""
-    return Plan((PoolSpec(name="node", slots=slots, builders=2, law=law),))
+    return Setup((PoolSpec(name="node", slots=slots, builders=2, law=law),))
 
 
-Cases = Mapping[float, tuple[Sequence[JobSet], Plan]]
+Cases = Mapping[float, tuple[Sequence[JobSet], Setup]]
 """What is compared, by what is varied: job sets with the same arrivals and matrices, and a farm."""
 
 
@@ -114,9 +114,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     """Simulate each case under each policy."""
     ends = ends_of_cases(
         {
-            (policy, x): Case(sets, plan.pools, plan.rules(policy))
+            (policy, x): Case(sets, setup.pools, setup.rules(policy))
             for policy in policies
-            for x, (sets, plan) in cases.items()
+            for x, (sets, setup) in cases.items()
         }
     )
     times = {id(sets): service_times(sets) for sets, _ in cases.values()}
@@ -127,9 +127,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     return Plays(tuple(cases), tuple(policies), numbers)
 
 
-def ends_of(jobs: JobSet, policy: str, plan: Plan) -> list[float]:
+def ends_of(jobs: JobSet, policy: str, setup: Setup) -> list[float]:
     """Simulate one job set; return when each job ended, in order."""
-    return job_sets.ends_of(jobs, plan.pools, plan.rules(policy))
+    return job_sets.ends_of(jobs, setup.pools, setup.rules(policy))
 
 
 def service_times(sets: Sequence[JobSet]) -> Floats:

@@ -50,6 +50,16 @@ def test_a_finish_without_a_start_counts_from_the_dispatch(ledger):
     )
 
 
+def test_commands_belong_to_their_reader(ledger):
+    """An observer may keep the answer to an event: later events do not change it."""
+    farm = ledger("b")
+    farm.submit("a")
+    kept = farm.orders
+    farm.submit("c")
+    farm.finish("a")
+    assert [command.job.id for command in kept] == ["a"]
+
+
 def test_jobs_wait_for_a_builder_and_go_in_order(ledger):
     """No job overtakes under fifo; the finish frees the slot and fills it in one answer."""
     farm = ledger()

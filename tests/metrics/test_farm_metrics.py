@@ -324,7 +324,7 @@ def test_a_new_scheduler_continues_the_count_of_ended_jobs(play, job):
 def test_builder_time_is_counted_once(play):
     """What an earlier scheduler counted is not counted again: the cost would jump."""
     farm = play(stays=True)
-    farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
+    farm.scheduler.builder_book.add(Builder(id="old", pool="linux", index=1), 2.0)
     farm.metrics.adopt(50.0)
     farm.metrics.publish(60.0, at_once=True)
     assert farm.value("farm_builder_seconds_total", "linux") == 10.0
@@ -333,7 +333,7 @@ def test_builder_time_is_counted_once(play):
 def test_adopted_builders_count_from_their_joining(play):
     """A restored scheduler knows builders whose joining it did not see."""
     farm = play()
-    farm.scheduler.add_builder(Builder(id="old", pool="linux", index=1), 2.0)
+    farm.scheduler.builder_book.add(Builder(id="old", pool="linux", index=1), 2.0)
     metrics = type(farm.metrics)(farm.scheduler)
     metrics.publish(10.0, at_once=True)
     assert metrics.readings()["farm_builder_seconds_total"][("linux",)] == 8.0

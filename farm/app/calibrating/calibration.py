@@ -38,7 +38,7 @@ QUIET = 0.25
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CalibrationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured; times are real seconds."""
 
     #: heavy jobs beside the reference job: 0 … this many
@@ -69,19 +69,19 @@ class Timing(msgspec.Struct, frozen=True):
     others: float = 0.0
 
 
-def calibration(plan: Plan, on_timing: Callable[[Timing], None]) -> Calibration:
+def calibration(options: CalibrationOptions, on_timing: Callable[[Timing], None]) -> Calibration:
     """Measure as planned; ``on_timing`` is called with every timing."""
     rates = work_rates(burn_settings())
-    timings = measure(msgspec.structs.replace(plan, rates=rates), on_timing)
+    timings = measure(msgspec.structs.replace(options, rates=rates), on_timing)
     times = quiet_times(timings)
     factors = slowdowns(times)
     return Calibration(
         slowdown=tuple(never_falling(factors)),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=_machine(timings),
-        reference=plan.reference,
-        threads=plan.threads,
-        cores=plan.cores or 0,
+        reference=options.reference,
+        threads=options.threads,
+        cores=options.cores or 0,
         repeats=max(timing.round for timing in timings) + 1,
         rates={name: float(f"{rates[name]:.5g}") for name in sorted(rates)},
         measurements=tuple(
@@ -125,25 +125,27 @@ def disturbed(others: float, what: str) -> str:
     return f"Others kept {others:g} processors busy during it: do not trust {what}."
 
 
-def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
+def measure(
+    options: CalibrationOptions, report: Callable[[Timing], None] = lambda _: None
+) -> list[Timing]:
     """Return the timings of all rounds that the limit left time for; at least one whole round.
 
     Raises RunError when there was no time for that, InputError for a burner that is not there.
     """
     timings: list[Timing] = []
-    settings = BurnSettings(burner="own", nice=0, rates=plan.rates)
+    settings = BurnSettings(burner="own", nice=0, rates=options.rates)
     with contextlib.closing(Burners(settings)) as burners:
-        bench = _Bench(plan, burners)
-        for number, heavy in _turns(plan):
+        bench = _Bench(options, burners)
+        for number, heavy in _turns(options):
             found = bench.quiet_turn(heavy)
             if found is None:
                 break
             timings.append(Timing(number, heavy, *found))
             report(timings[-1])
-    if len({timing.heavy for timing in timings}) <= plan.jobs:
+    if len({timing.heavy for timing in timings}) <= options.jobs:
         raise RunError(
-            f"the first of {plan.repeats} rounds took longer than the limit of {plan.limit:g}s: "
-            "ask for fewer heavy jobs or threads, or allow more time"
+            f"the first of {options.repeats} rounds took longer than the limit of "
+            f"{options.limit:g}s: ask for fewer heavy jobs or threads, or allow more time"
         )
     return timings
 
@@ -199,9 +201,9 @@ def _own_seconds() -> float:
     return total
 
 
-def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
-    for number in range(plan.repeats):
-        upwards = range(plan.jobs + 1)
+def _turns(options: CalibrationOptions) -> Iterator[tuple[int, int]]:
+    for number in range(options.repeats):
+        upwards = range(options.jobs + 1)
         for heavy in upwards if number % 2 == 0 else reversed(upwards):
             yield number, heavy
 
@@ -209,15 +211,15 @@ def _turns(plan: Plan) -> Iterator[tuple[int, int]]:
 class _Bench:
     """The reference job of a plan, and the heavy jobs beside it."""
 
-    def __init__(self, plan: Plan, burners: Burners) -> None:
-        self._plan = plan
+    def __init__(self, options: CalibrationOptions, burners: Burners) -> None:
+        self._options = options
         self._burners = burners
-        self._patience = plan.patience
-        self._deadline = time.monotonic() + plan.limit + plan.patience
+        self._patience = options.patience
+        self._deadline = time.monotonic() + options.limit + options.patience
         self._cores: list[int] | None = None
-        if plan.cores is not None:
-            self._cores = cores_of(0, plan.cores, own_cores(), cpu_quota())
-        self._mode = "pi" if plan.reference == "pi" else "stress"
+        if options.cores is not None:
+            self._cores = cores_of(0, options.cores, own_cores(), cpu_quota())
+        self._mode = "pi" if options.reference == "pi" else "stress"
         burners.rates(["stress", self._mode], HASTY)
 
     def quiet_turn(self, heavy: int) -> tuple[float, float] | None:
@@ -239,7 +241,7 @@ class _Bench:
         Also how many processors others kept busy in the meantime. A burning reference is itself
         one of the heavy jobs; alone (0) it has a single thread.
         """
-        pi, threads = self._mode == "pi", self._plan.threads
+        pi, threads = self._mode == "pi", self._options.threads
         numbers = [
             self._burners.start("stress", None, threads, lambda _: None, cores=self._cores)
             for _ in range(heavy if pi else max(0, heavy - 1))
@@ -261,7 +263,7 @@ class _Bench:
         """Return the real seconds of the reference job; None: it was given up."""
         ended: queue.SimpleQueue[Burnt] = queue.SimpleQueue()
         number = self._burners.start(
-            self._mode, self._plan.alone, threads, ended.put, cores=self._cores
+            self._mode, self._options.alone, threads, ended.put, cores=self._cores
         )
         try:
             burnt = ended.get(timeout=self._left())

@@ -10,7 +10,7 @@ from farm.app.runs.estimates import seeded_estimator
 from farm.app.sweeps.axes import Axis, Grid
 from farm.results.summary.objectives import Term
 from farm.scenario import Scenario
-from farm.sim.capacity_planning import Plan, PlanOptions, Point, plan, plan_settings
+from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, plan, plan_settings
 from provisioner.from_scenario import algorithms_of
 
 
@@ -20,7 +20,7 @@ def plan_pools(
     options: PlanOptions,
     on_point: Callable[[Point], None] = lambda _: None,
     axes: Sequence[Axis] = (),
-) -> Plan:
+) -> SizePlan:
     """Return the smallest pools that meet the objective; see ``farm.sim.capacity_planning``.
 
     With ``axes``: the cheapest of their settings, the pools being sized as the scenario says.

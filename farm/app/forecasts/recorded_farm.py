@@ -19,11 +19,11 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
-from farm.emulation.agenda import Action, Entry
+from farm.emulation.agenda import Action, Due
 from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder
 from farm.forecasts.runtime.interface import Progress
-from farm.results.log.reader import Entry as LogEntry
+from farm.results.log.reader import Entry
 from farm.scenario import Scenario
 
 
@@ -32,8 +32,8 @@ class _Instant:
 
     now = 0.0
 
-    def put(self, at: float, rank: int, place: int, action: Action) -> Entry:  # noqa: ARG002
-        return Entry(action)
+    def put(self, at: float, rank: int, place: int, action: Action) -> Due:  # noqa: ARG002
+        return Due(action)
 
 
 class RecordedFarm:
@@ -57,7 +57,7 @@ class RecordedFarm:
         """Those that are there."""
         return {name: played.builder for name, played in self._played.items()}
 
-    def take(self, entry: LogEntry) -> None:
+    def take(self, entry: Entry) -> None:
         """Let happen what one event and its commands say."""
         for command in entry.commands:
             if isinstance(command, StartJob):

@@ -87,9 +87,8 @@ def invocations_of(
         )
     scheduler = restored(image.snapshot, make_rules(scenario), estimator_of(scenario))
     trees = {
-        f"{lane.platform}{', heavy jobs' if lane.heavy else ''}": lane.queue
-        for lane in scheduler.dispatcher.matching.lanes
-        if isinstance(lane.queue, FairShareQueue)
+        f"{lane.platform}{', heavy jobs' if lane.heavy else ''}": tree
+        for lane, tree in scheduler.dispatcher.matching.with_trees()
     }
     found = [
         _look(name, tree, node, show, limit, image.snapshot.at)

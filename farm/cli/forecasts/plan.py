@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
-from farm.sim.capacity_planning import Plan, PlanOptions, Point
+from farm.sim.capacity_planning import PlanOptions, Point, SizePlan
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
@@ -94,7 +94,7 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     return prices
 
 
-def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
+def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
     note(_table(found, terms, options))
     objective = " and ".join(map(str, terms))
     if found.best is None:
@@ -112,12 +112,12 @@ def _print(found: Plan, terms: Sequence[Term], options: PlanOptions, plot: Path 
         note(f"Curves written to {plot}")
 
 
-def _settings(found: Plan) -> bool:
+def _settings(found: SizePlan) -> bool:
     """Return whether settings were tried rather than sizes."""
     return any(isinstance(size, str) for size in found.points[0].sizes)
 
 
-def _table(found: Plan, terms: Sequence[Term], options: PlanOptions) -> Listing:
+def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> Listing:
     """Lay out what was tried, the cheapest first; pools and keys share one column."""
     bound = f"{options.confidence:.0%} below"
     judged = [name for t in terms for name in (f"{t.statistic} {t.metric}", bound)]
@@ -146,7 +146,7 @@ def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
     return [Text(cell, style="bold" if best else "") for cell in cells]
 
 
-def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:
+def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:
     return {
         "objective": [str(term) for term in terms],
         "replications": options.replications,
@@ -157,7 +157,7 @@ def _as_json(found: Plan, terms: Sequence[Term], options: PlanOptions) -> dict[s
     }
 
 
-def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
+def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
     return {
         "settings" if _settings(found) else "builders": dict(
             zip(found.pools, point.sizes, strict=True)
@@ -173,7 +173,7 @@ def _point_json(found: Plan, point: Point, terms: Sequence[Term]) -> dict[str, A
     }
 
 
-def _plot(found: Plan, terms: Sequence[Term], path: Path) -> None:
+def _plot(found: SizePlan, terms: Sequence[Term], path: Path) -> None:
     """Draw for each term its value over the cost, for the Pareto-optimal points."""
     # values far beyond the limit would squeeze the rest of the curve
     near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
 from farm.app.calibrating.calibration import (
-    Plan,
+    CalibrationOptions,
     Timing,
     calibration,
     disturbed,
@@ -81,7 +81,7 @@ def calibrate(
         )
     for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
         check_output(path, kinds, "--output" if path is output else "--plot")
-    plan = Plan(
+    options = CalibrationOptions(
         jobs=jobs,
         repeats=repeats,
         threads=threads,
@@ -93,7 +93,7 @@ def calibrate(
     )
     burn_settings()  # so that errors of the environment are reported now
     silent = quiet or as_json
-    found = _measured(plan, silent=silent) if table is None else read_calibration(table)
+    found = _measured(options, silent=silent) if table is None else read_calibration(table)
     _save(found, output, plot)
     if as_json:
         print_json(found.model_dump(mode="json"), pretty=True)
@@ -107,16 +107,16 @@ def calibrate(
         note(f"Figure written to {plot}")
 
 
-def _measured(plan: Plan, *, silent: bool) -> Calibration:
+def _measured(options: CalibrationOptions, *, silent: bool) -> Calibration:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with progress("measuring", *columns, silent=silent) as update:
-        update(total=plan.repeats * (plan.jobs + 1))
+        update(total=options.repeats * (options.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
             told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
             update(advance=1, description=told)
 
-        return calibration(plan, on_timing)
+        return calibration(options, on_timing)
 
 
 def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -29,11 +29,11 @@ Token = TypeVar("Token", bound=Hashable)
 _PLACE = itemgetter(1, 2)
 
 
-class _Running(msgspec.Struct, frozen=True):
+class _Running(msgspec.Struct, Generic[Token], frozen=True):
     """A running job: its end, and its load."""
 
     #: the reading of the work clock at which it ends, its slot, its serial, its token
-    end: tuple[float, int, int, Any]
+    end: tuple[float, int, int, Token]
     heavy: bool
     memory_heavy: bool
     threads: int
@@ -66,7 +66,7 @@ class Progress(Generic[Token]):
     def __init__(self, law: ContentionLaw = NO_CONTENTION, speed: float = 1.0) -> None:
         self._law = law
         self._speed = speed
-        self._running: dict[Token, _Running] = {}
+        self._running: dict[Token, _Running[Token]] = {}
         #: of the running jobs, sorted
         self._ends: list[tuple[float, int, int, Token]] = []
         self._serial = 0
@@ -178,7 +178,7 @@ class Progress(Generic[Token]):
         self._last_at = max(at, self._last_at)
         return self._last_at
 
-    def _weigh(self, at: float, job: _Running, sign: int) -> None:
+    def _weigh(self, at: float, job: _Running[Token], sign: int) -> None:
         """Add the job to the load, or remove it, and adjust the clock's rate."""
         load = self._load
         self._load = Load(

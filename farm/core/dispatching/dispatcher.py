@@ -12,14 +12,13 @@ back deliberately and have their own dispatchers: ``heavy_light.py`` and ``faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from farm.core.commands import Command, RetireBuilder, StartJob
+from farm.core.alarms import Alarms
+from farm.core.commands import Out, RetireBuilder, StartJob
 from farm.core.dispatching.decisions import Decision, DecisionLog
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.model import Builder, Job
-from farm.core.queues.fair_share.invocation import score
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
@@ -29,24 +28,25 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
+    #: makes lanes and groups as this balancer needs them
+    matching_type: type[Matching] = Matching
+    #: whether jobs behind one that is held back may be dispatched
+    looks_behind = False
     #: called with an idle builder that has no timer (given by the scheduler)
-    on_idle: Callable[[BuilderState, list[Command]], None]
-    #: sets an alarm (likewise); ``alarm_rang`` is called whenever any alarm rings
-    ask_alarm: Callable[[float, list[Command]], None]
+    on_idle: Callable[[BuilderState], None]
     #: returns the size to send to a builder with labels (likewise); None: none is sent to any
     size_sent: Callable[[Job, Builder], float | None] | None = None
 
-    def __init__(self, rules: SchedulingRules) -> None:
+    def __init__(self, rules: SchedulingRules, alarms: Alarms, out: Out) -> None:
         self.rules = rules
-        self.matching = self._make_matching()
+        self._alarms = alarms
+        self._out = out
+        self.matching = self.matching_type(rules.ranking, rules.make_queue)
         self.decisions = DecisionLog(rules.explain_last)
         #: instants since or until which jobs are held back, by job or platform: in snapshots
         self.held: dict[str, float] = {}
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
-
-    def _make_matching(self) -> Matching:
-        return Matching(self.rules.ranking, self.rules.make_queue)
 
     def lane(self, job: Job, at: float) -> Lane:
         """Return the lane of a job; a new lane is given the free slots."""
@@ -58,20 +58,23 @@ class Dispatcher:
                     lane.queue.slot_free(slot, at)
         return lane
 
-    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
+    def arrive(self, state: JobState, at: float) -> None:
         """Dispatch an arriving job if a builder is free and no job is ahead; else queue it."""
         lane = state.lane
-        if not lane.waiting and (builder := lane.best_builder()) is not None:
+        if self.looks_behind:
+            self.wait(state, lane, at)
+            self.fill_lanes([lane], at)
+        elif not lane.waiting and (builder := lane.best_builder()) is not None:
             slot = lane.queue.place(state, at) if self.watched else None
-            self._dispatch(state, slot or free_slot(builder), lane, at, commands)
+            self._dispatch(state, slot or free_slot(builder), lane, at)
         else:
             self.wait(state, lane, at)
+            self._held_back([lane], at)
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Queue a job in its lane (a requeued one at its old place)."""
         state.status = _WAITING
-        if state.slot is not None:
-            state.slot = None
+        state.slot = None
         lane.queue.add(state, at)
         lane.waiting += 1
 
@@ -80,7 +83,7 @@ class Dispatcher:
         lane.queue.remove(state, at)
         lane.waiting -= 1
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
         """Dispatch, best job first, until these lanes are empty or their builders full."""
         live = list(lanes)
         while True:
@@ -93,13 +96,14 @@ class Dispatcher:
                 if state is not None and (chosen is None or self._before(state, chosen[0])):
                     chosen = (state, slot, lane)
             if chosen is None:
-                return
+                break
             state, slot, lane = chosen
             if self.watched:
                 slot = lane.queue.place(state, at) or slot
-            self._dispatch(state, slot, lane, at, commands)
+            self._dispatch(state, slot, lane, at)
+        self._held_back(live, at)
 
-    def _fill_slot(self, slot: Slot, at: float, commands: list[Command]) -> bool:
+    def _fill_slot(self, slot: Slot, at: float) -> bool:
         """Give a free slot the best job that its builder may run; return whether there was one."""
         best: JobState | None = None
         best_lane: Lane | None = None
@@ -110,25 +114,20 @@ class Dispatcher:
                     best, best_lane = state, lane
         if best is None or best_lane is None:
             return False
-        self._dispatch(best, slot, best_lane, at, commands)
+        self._dispatch(best, slot, best_lane, at)
         return True
 
     def _before(self, state: JobState, other: JobState) -> bool:
         """Return whether the head of one lane precedes the head of another."""
-        if self.watched:
-            return _goes_before(state, other, self.matching.lanes)
-        return bool(state.key < other.key)
+        return self.matching.before(state, other)
 
-    def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
-    ) -> None:
+    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         """Assign the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
-        if state.status is _WAITING:
-            lane.waiting -= 1
-            lane.queue.dispatched(state, slot, at)
-        elif self.watched:
+        waited = state.status is _WAITING
+        lane.waiting -= waited
+        if waited or self.watched:
             lane.queue.dispatched(state, slot, at)
         builder = slot.builder
         if self.watched:
@@ -150,7 +149,7 @@ class Dispatcher:
         builder.active_at = at
         builder.used = used = builder.used + 1
         if used == builder.builder.uses:
-            self.drain(builder, at, commands)
+            self.drain(builder, at)
         elif busy < len(builder.slots):
             builder.group.free.offer(builder)
         else:
@@ -158,56 +157,41 @@ class Dispatcher:
         size = None
         if self.size_sent is not None and builder.builder.labels:
             size = self.size_sent(state.job, builder.builder)
-        if state.sent_size != size:
-            state.sent_size = size
-        commands.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
+        state.sent_size = size
+        self._out.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
 
-    def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
+    def attempt_over(self, slot: Slot, at: float) -> None:
         """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
         slot.running = None
         builder = slot.builder
         if builder.builder.cleans:
             slot.cleaning = True
             builder.pool.cleaning_slots += 1
-            self.retire_if_empty(builder, commands)
+            self.retire_if_empty(builder)
         else:
-            self.slot_ready(slot, builder, at, commands)
+            self.slot_ready(slot, builder, at)
 
-    @staticmethod
-    def await_claims(builder: BuilderState) -> None:
-        """Offer no slot of a new builder before it claims work for it."""
-        for slot in builder.slots:
-            slot.cleaning = True
-        builder.busy = len(builder.slots)
-        builder.pool.busy_slots += builder.busy
-        builder.pool.cleaning_slots += builder.busy
-
-    def slot_cleaned(self, slot: Slot, at: float, commands: list[Command]) -> None:
+    def slot_cleaned(self, slot: Slot, at: float) -> None:
         """Offer a slot that has been cleaned."""
         slot.cleaning = False
         slot.builder.pool.cleaning_slots -= 1
-        self.slot_ready(slot, slot.builder, at, commands)
+        self.slot_ready(slot, slot.builder, at)
 
-    def slot_ready(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Mark a busy slot as free and offer it."""
         builder.busy = busy = builder.busy - 1
         builder.active_at = at
-        pool = builder.pool
-        pool.busy_slots -= 1
+        builder.pool.busy_slots -= 1
         if builder.accepts:
             if not busy:
-                pool.idle_builders += 1
-            self.open_slot(slot, builder, at, commands)
+                builder.pool.idle_builders += 1
+            self.open_slot(slot, builder, at)
             if not (builder.timed or builder.busy):
-                self.on_idle(builder, commands)
+                self.on_idle(builder)
         else:
-            self.retire_if_empty(builder, commands)
+            self.retire_if_empty(builder)
 
-    def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot: it takes a waiting job now, or is kept for the next arrival."""
         lanes = builder.lanes
         if self.watched:
@@ -216,17 +200,17 @@ class Dispatcher:
         for lane in lanes:
             if lane.waiting:
                 if self.rules.ends_together:
-                    self.ask_alarm(at, commands)  # once all slots of this instant are free
-                elif self._fill_slot(slot, at, commands):
+                    self._alarms.ask(at)  # once all slots of this instant are free
+                elif self._fill_slot(slot, at):
                     return
                 break
         builder.group.free.offer(builder)
 
-    def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
+    def open_builder(self, builder: BuilderState, at: float) -> None:
         """Offer the free slots of a builder that now takes jobs."""
         for slot in builder.slots:
             if slot.running is None and not slot.cleaning and builder.accepts:
-                self.open_slot(slot, builder, at, commands)
+                self.open_slot(slot, builder, at)
 
     def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
@@ -235,13 +219,13 @@ class Dispatcher:
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
 
-    def resume(self, at: float, commands: list[Command]) -> None:
+    def resume(self, at: float) -> None:
         """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
         if not self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at, commands)
-            self.alarm_rang(at, commands)
-        elif any(lane.waiting for lane in self.matching.lanes):
-            self.ask_alarm(at, commands)  # once all slots of this instant are free
+            self.fill_lanes(self.matching.with_jobs(), at)
+            self.alarm_rang(at)
+        elif self.matching.waiting():
+            self._alarms.ask(at)  # once all slots of this instant are free
 
     def take_no_more(self, builder: BuilderState, at: float) -> None:
         """Stop offering the slots of a builder; its running jobs continue."""
@@ -250,60 +234,46 @@ class Dispatcher:
             builder.pool.closes(builder)
         builder.accepts = False
 
-    def drain(
-        self, builder: BuilderState, at: float, commands: list[Command], *, retire: bool = True
-    ) -> None:
+    def drain(self, builder: BuilderState, at: float, *, retire: bool = True) -> None:
         """Let a builder finish its running jobs and take no more."""
         self.take_no_more(builder, at)
         builder.draining = True
         builder.retiring = builder.retiring or retire
-        self.retire_if_empty(builder, commands)
+        self.retire_if_empty(builder)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots from the queues (``gone``: for good)."""
-        group = builder.group
-        group.free.withdraw(builder, gone=gone)
+        builder.group.free.withdraw(builder, gone=gone)
         if self.watched:
-            for lane in group.lanes:
+            for lane in builder.group.lanes:
                 for slot in builder.slots:
                     if gone or (slot.running is None and not slot.cleaning):
                         lane.queue.slot_unavailable(slot, at, gone=gone)
 
-    # --- used by some balancers only ----------------------------------------------------------
+    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
+        """Set an alarm for the jobs of these lanes that are held back."""
 
-    def look_again(self, at: float, commands: list[Command]) -> None:
+    def look_again(self, at: float) -> None:
         """Dispatch jobs that were held back, if a change now allows it."""
+        if self.looks_behind:
+            self.fill_lanes(self.matching.lanes, at)
 
-    def load_reported(
-        self,
-        builder: BuilderState,
-        overloaded: bool,
-        at: float,  # noqa: ARG002 - for subclasses
-        commands: list[Command],  # noqa: ARG002 - for subclasses
-    ) -> None:
+    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:  # noqa: ARG002
         """Handle a builder's report on whether it has room for heavy jobs."""
         builder.overloaded = overloaded
 
-    def alarm_rang(self, at: float, commands: list[Command]) -> None:
+    def alarm_rang(self, at: float) -> None:
         """Act on an alarm, which this dispatcher may have set."""
         if self.rules.ends_together:
-            self.fill_lanes(self.matching.lanes, at, commands)
+            self.fill_lanes(self.matching.with_jobs(), at)
 
-    @staticmethod
-    def retire_if_empty(builder: BuilderState, commands: list[Command]) -> None:
-        """Retire a builder that is being retired and runs nothing any more.
-
-        Slots are cleaned first, but a claim that a builder has not made is not awaited.
-        """
-        if not builder.retiring or builder.retired:
-            return
-        if builder.busy == 0 or (
-            builder.builder.claims and all(slot.running is None for slot in builder.slots)
-        ):
+    def retire_if_empty(self, builder: BuilderState) -> None:
+        """Retire a builder that is being retired and runs nothing any more."""
+        if builder.retiring and not builder.retired and builder.may_retire:
             builder.retired = True
             builder.accepts = False
             builder.pool.stopping += 1
-            commands.append(RetireBuilder(builder.builder.id))
+            self._out.append(RetireBuilder(builder.builder.id))
 
 
 def free_slot(builder: BuilderState) -> Slot:
@@ -314,31 +284,3 @@ def free_slot(builder: BuilderState) -> Slot:
         if slot.running is None and not slot.cleaning:
             return slot
     raise LookupError(builder.builder.id)
-
-
-def _goes_before(state: JobState, other: JobState, lanes: Sequence[Lane]) -> bool:
-    """Return whether the job precedes ``other``, the head of another lane; O(depth · lanes).
-
-    A builder of several platforms serves several lanes, each with its own tree. Their heads compete
-    as they would in one tree: at the first level where their paths differ, the invocation with the
-    smaller (executing slots + 1) · 2^(priority/100) goes first, with slots counted over all lanes;
-    on a tie the policy decides.
-    """
-    if state.job.level != other.job.level:
-        return state.job.level > other.job.level
-    mine, theirs = state.path, other.path
-    for level, (one, another) in enumerate(zip(mine, theirs, strict=False), start=1):
-        if one != another:
-            ours = _score(mine[:level], state.job.priority, lanes)
-            others = _score(theirs[:level], other.job.priority, lanes)
-            return ours < others or (ours == others and bool(state.key < other.key))
-    if len(mine) != len(theirs):
-        return len(mine) < len(theirs)  # jobs queued in a node precede its children
-    return bool(state.key < other.key)
-
-
-def _score(path: tuple[str, ...], priority: int, lanes: Sequence[Lane]) -> tuple[int, float]:
-    queues = [lane.queue for lane in lanes if isinstance(lane.queue, FairShareQueue)]
-    executing = sum(queue.executing_in(path) for queue in queues)
-    offset = queues[0].offsets.get(path, 0) if queues else 0
-    return score(executing, priority + offset)

@@ -21,13 +21,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import cast
 
-from farm.core.commands import Command
+import msgspec
+
+from farm.core.alarms import Alarms
+from farm.core.commands import Out
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher, free_slot
 from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
 from farm.core.model import Builder
-from farm.core.queues.look_ahead import LookAheadQueue
-from farm.core.queues.plain import PlainQueue
+from farm.core.queues.plain import LookAheadQueue, PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
@@ -103,24 +105,23 @@ class Outlook:
 class FastestDispatcher(Dispatcher):
     """Assigns each waiting job, in order, to the builder that will finish it first."""
 
-    def __init__(self, rules: SchedulingRules, estimator: Estimator) -> None:
-        super().__init__(rules)
+    matching_type = _SpeedMatching
+    looks_behind = True
+
+    def __init__(
+        self, rules: SchedulingRules, estimator: Estimator, alarms: Alarms, out: Out
+    ) -> None:
+        if rules.make_queue is PlainQueue:
+            rules = msgspec.structs.replace(rules, make_queue=LookAheadQueue)
+        super().__init__(rules, alarms, out)
         self._estimate = estimator.estimate
         self._ends: dict[Slot, End] = {}
         self._dispatches = 0
 
-    def _make_matching(self) -> Matching:
-        make_queue = self.rules.make_queue
-        if make_queue is PlainQueue:
-            make_queue = LookAheadQueue
-        return _SpeedMatching(self.rules.ranking, make_queue)
-
     # --- when running jobs are expected to end ----------------------------------------------
 
-    def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
-    ) -> None:
-        super()._dispatch(state, slot, lane, at, commands)
+    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
+        super()._dispatch(state, slot, lane, at)
         self.held.pop(state.job.id, None)
         self._expect(slot, at)
 
@@ -142,12 +143,10 @@ class FastestDispatcher(Dispatcher):
             del group.ends[bisect_left(group.ends, end)]
             del group.slots[end[1]]
 
-    def slot_ready(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Release a busy slot (until now it counted as about to be free)."""
         self._forget(slot)
-        super().slot_ready(slot, builder, at, commands)
+        super().slot_ready(slot, builder, at)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
         """Withdraw a builder's slots; no job is held back for them any more."""
@@ -166,56 +165,39 @@ class FastestDispatcher(Dispatcher):
 
     # --- where the plain dispatcher decides -------------------------------------------------
 
-    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Add one job."""
-        self.wait(state, state.lane, at)
-        self._decide([state.lane], at, commands)
-
     def unwait(self, state: JobState, lane: Lane, at: float) -> None:
         """Take a waiting job out of its lane."""
         self.held.pop(state.job.id, None)
         super().unwait(state, lane, at)
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
-        """Dispatch the jobs of these lanes that should not be held back."""
-        self._decide(lanes, at, commands)
-
-    def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot."""
-        self._open([slot], builder, at, commands)
+        self._open([slot], builder, at)
 
-    def open_builder(self, builder: BuilderState, at: float, commands: list[Command]) -> None:
+    def open_builder(self, builder: BuilderState, at: float) -> None:
         """Offer all free slots of a builder together, so that a decision can use any of them."""
         free = [slot for slot in builder.slots if slot.running is None and not slot.cleaning]
         if free:
-            self._open(free, builder, at, commands)
+            self._open(free, builder, at)
 
-    def _open(
-        self, slots: list[Slot], builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def _open(self, slots: list[Slot], builder: BuilderState, at: float) -> None:
         if self.watched:
             for lane in builder.lanes:
                 for slot in slots:
                     lane.queue.slot_free(slot, at)
         builder.group.free.offer(builder)
-        self._decide(builder.lanes, at, commands)
+        self.fill_lanes(builder.lanes, at)
 
-    def look_again(self, at: float, commands: list[Command]) -> None:
-        """Decide again: a builder left, or a job's place in the queue changed."""
-        self._decide(self.matching.lanes, at, commands)
-
-    def alarm_rang(self, at: float, commands: list[Command]) -> None:
+    def alarm_rang(self, at: float) -> None:
         """Decide again: a job may have been held back for as long as it may be."""
-        self._decide(self.matching.lanes, at, commands)
+        self.look_again(at)
         later = [until for until in self.held.values() if until > at]
         if later:
-            self.ask_alarm(min(later), commands)
+            self._alarms.ask(min(later))
 
     # --- deciding ---------------------------------------------------------------------------
 
-    def _decide(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
+    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
         """Go through the waiting jobs of all lanes that share builders with these, in order."""
         near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
         count = 1
@@ -225,7 +207,7 @@ class FastestDispatcher(Dispatcher):
             if not open_lanes:
                 return
             states = self._first(live if count <= LOOK_AHEAD else open_lanes, count)
-            self._look_at(states, at, commands)
+            self._look_at(states, at)
             if len(states) < count:
                 return
             count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
@@ -246,7 +228,7 @@ class FastestDispatcher(Dispatcher):
             found.append(best.pop(0))
         return found
 
-    def _look_at(self, states: list[JobState], at: float, commands: list[Command]) -> None:
+    def _look_at(self, states: list[JobState], at: float) -> None:
         outlook = Outlook(at)
         sides: dict[int, _Sides] = {}
         waiting = 0
@@ -254,10 +236,10 @@ class FastestDispatcher(Dispatcher):
             lane = state.lane
             free, full = sides.get(id(lane)) or sides.setdefault(id(lane), _sides(lane))
             best = self._first_to_end(state, free)
-            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook, commands):
+            if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook):
                 waiting += 1
             elif best is not None:
-                self._dispatch(state, free_slot(best[1]), lane, at, commands)
+                self._dispatch(state, free_slot(best[1]), lane, at)
                 sides.clear()
 
     def _first_to_end(
@@ -281,7 +263,6 @@ class FastestDispatcher(Dispatcher):
         now: tuple[float, BuilderState] | None,
         full: list[SpeedGroup],
         outlook: Outlook,
-        commands: list[Command],
     ) -> bool:
         """Return whether the job waits, held back or for lack of a slot; it then reserves one."""
         at = outlook.at
@@ -298,7 +279,7 @@ class FastestDispatcher(Dispatcher):
             until = self.held.setdefault(state.job.id, at + now[0] - run_time)
             if at >= until:
                 return False
-            self.ask_alarm(until, commands)
+            self._alarms.ask(until)
         if chosen is not None:
             outlook.reserve(chosen, ends_at)
         return True

@@ -2,7 +2,7 @@
 
 The dynamic load index of the thesis (7.1): heavy and light jobs wait in separate lanes, and a
 builder that is near overload serves the light ones only. Heavy jobs go to the builder with the
-lowest load, light jobs to the one ranked first. The rules' ``measure`` says how load is measured.
+lowest load, light jobs to the one ranked first. The rules' ``measure`` measures the load.
 
 Three rules keep heavy jobs from waiting forever: a builder that runs nothing always has room;
 between two thresholds a builder keeps its state; and after ``hold_at_most`` without a
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from farm.core.commands import Command
+from farm.core.alarms import Alarms
+from farm.core.commands import Out
 from farm.core.contention.laws import ContentionLaw, Load, LoadLimits
 from farm.core.dispatching.balancers import Ranking
 from farm.core.dispatching.dispatcher import Dispatcher
@@ -124,16 +125,15 @@ class HeavyLightDispatcher(Dispatcher):
     Heavy jobs are held back since one of their platform was last dispatched, or the first arrived.
     """
 
-    def __init__(self, rules: SchedulingRules, rule: HeavyLight) -> None:
-        super().__init__(rules)
+    matching_type = _WeighedMatching
+
+    def __init__(self, rules: SchedulingRules, rule: HeavyLight, alarms: Alarms, out: Out) -> None:
+        super().__init__(rules, alarms, out)
         self._limits: LoadLimits = rule.limits
         #: None: builders report their load
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
         self._heavy_first = rule.heavy_first
-
-    def _make_matching(self) -> Matching:
-        return _WeighedMatching(self.rules.ranking, self.rules.make_queue)
 
     # --- load -------------------------------------------------------------------------------
 
@@ -183,27 +183,13 @@ class HeavyLightDispatcher(Dispatcher):
     # --- as the plain dispatcher, then measuring the load again -----------------------------
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
-        """Let a job stand in its lane."""
+        """Queue a job in its lane."""
         if isinstance(lane, HeavyLane) and not lane.waiting:
             self.held[lane.name] = at
         super().wait(state, lane, at)
 
-    def arrive(self, state: JobState, at: float, commands: list[Command]) -> None:
-        """Add one job."""
-        super().arrive(state, at, commands)
-        self._remember(state.lane, at, commands)
-
-    def fill_lanes(self, lanes: Iterable[Lane], at: float, commands: list[Command]) -> None:
-        """Dispatch, best job first, until these lanes are empty or have no builder."""
-        lanes = list(lanes)
-        super().fill_lanes(lanes, at, commands)
-        for lane in lanes:
-            self._remember(lane, at, commands)
-
-    def _dispatch(
-        self, state: JobState, slot: Slot, lane: Lane, at: float, commands: list[Command]
-    ) -> None:
-        super()._dispatch(state, slot, lane, at, commands)
+    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
+        super()._dispatch(state, slot, lane, at)
         builder = slot.builder
         if isinstance(lane, HeavyLane):
             self.held[lane.name] = at
@@ -212,22 +198,21 @@ class HeavyLightDispatcher(Dispatcher):
                 self._switch(builder, at)
         self._weigh(builder, at)
 
-    def attempt_over(self, slot: Slot, at: float, commands: list[Command]) -> None:
+    def attempt_over(self, slot: Slot, at: float) -> None:
         """Reuse the slot of an ended attempt; its builder may have room for heavy jobs again."""
         builder = slot.builder
         slot.running = None
         slot.cleaning = builder.builder.cleans
         self._weigh(builder, at)
-        super().attempt_over(slot, at, commands)
-        self._fill_heavy(_group(builder), at, commands)
+        super().attempt_over(slot, at)
+        self._fill_heavy(_group(builder), at)
 
-    def open_slot(
-        self, slot: Slot, builder: BuilderState, at: float, commands: list[Command]
-    ) -> None:
+    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Offer a free slot."""
-        if builder.overloaded and any(self._overdue(lane, at) for lane in self._heavy(builder)):
+        heavy = _group(builder).heavy_lanes
+        if builder.overloaded and any(self._overdue(lane, at) for lane in heavy):
             self._relent(builder, at)
-        super().open_slot(slot, builder, at, commands)
+        super().open_slot(slot, builder, at)
         self._weigh(builder, at)
 
     def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
@@ -244,9 +229,7 @@ class HeavyLightDispatcher(Dispatcher):
 
     # --- admitting heavy jobs ---------------------------------------------------------------
 
-    def load_reported(
-        self, builder: BuilderState, overloaded: bool, at: float, commands: list[Command]
-    ) -> None:
+    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:
         """Handle a builder's report on its load; ignored unless reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
             return
@@ -255,27 +238,27 @@ class HeavyLightDispatcher(Dispatcher):
         builder.overloaded = overloaded
         self._switch(builder, at)
         self._weigh(builder, at)
-        self._fill_heavy(_group(builder), at, commands)
+        self._fill_heavy(_group(builder), at)
 
-    def alarm_rang(self, at: float, commands: list[Command]) -> None:
+    def alarm_rang(self, at: float) -> None:
         """Admit heavy jobs that have been held back long enough."""
-        for lane in self.matching.lanes:
+        for lane in self.matching.with_jobs():
             if isinstance(lane, HeavyLane) and self._overdue(lane, at):
-                self._let_in(lane, at, commands)
-            self._remember(lane, at, commands)
+                self._let_in(lane, at)
+            self._held_back([lane], at)
 
-    def _let_in(self, lane: HeavyLane, at: float, commands: list[Command]) -> None:
+    def _let_in(self, lane: HeavyLane, at: float) -> None:
         """Send one heavy job to an overloaded builder, if one has a free slot."""
         builder = Lane.best_builder(lane)
         if builder is not None and lane.best_builder() is None:
             self._relent(builder, at)
-            super().fill_lanes([lane], at, commands)
+            self.fill_lanes([lane], at)
             self._weigh(builder, at)
 
-    def _fill_heavy(self, group: WeighedGroup, at: float, commands: list[Command]) -> None:
+    def _fill_heavy(self, group: WeighedGroup, at: float) -> None:
         lanes = [lane for lane in group.heavy_lanes if lane.waiting]
         if lanes:
-            self.fill_lanes(lanes, at, commands)
+            self.fill_lanes(lanes, at)
 
     def _relent(self, builder: BuilderState, at: float) -> None:
         """Treat an overloaded builder as if it had room, until its load is measured again."""
@@ -283,19 +266,15 @@ class HeavyLightDispatcher(Dispatcher):
         self._switch(builder, at)
         self._place(builder)
 
-    @staticmethod
-    def _heavy(builder: BuilderState) -> list[HeavyLane]:
-        return _group(builder).heavy_lanes
-
     def _overdue(self, lane: HeavyLane, at: float) -> bool:
         return lane.waiting > 0 and at >= self._held_until(lane, at)
 
-    def _remember(self, lane: Lane, at: float, commands: list[Command]) -> None:
-        """Set an alarm for when the jobs of this lane will have been held back long enough."""
-        if isinstance(lane, HeavyLane) and lane.waiting:
-            rings_at = self._held_until(lane, at)
-            if at < rings_at < float("inf"):
-                self.ask_alarm(rings_at, commands)
+    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
+        for lane in lanes:
+            if isinstance(lane, HeavyLane) and lane.waiting:
+                rings_at = self._held_until(lane, at)
+                if at < rings_at < float("inf"):
+                    self._alarms.ask(rings_at)
 
     def _held_until(self, lane: HeavyLane, at: float) -> float:
         return self.held.setdefault(lane.name, at) + self._hold_at_most

@@ -7,13 +7,16 @@ for a job, or the best job for a builder, means comparing the tops of a few heap
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from math import inf
 
 from farm.core.dispatching.balancers import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.invocation import score
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlatformQueue
-from farm.core.state.working_state import BuilderState, Slot
+from farm.core.state.working_state import BuilderState, JobState, Slot
 
 
 class Lane:
@@ -83,7 +86,8 @@ class Matching:
         lanes: dict[Platform, Lane] = {}
         #: the lanes of light and of heavy jobs, by platform: the same ones here
         self.by_weight: tuple[dict[Platform, Lane], dict[Platform, Lane]] = (lanes, lanes)
-        #: all lanes, in the order in which their platforms were first seen
+        #: all lanes, in the order in which their platforms were first seen; other packages ask
+        #: the methods below
         self.lanes: list[Lane] = []
         #: in the order in which their first builders joined
         self.groups: dict[Hashable, BuilderGroup] = {}
@@ -102,6 +106,57 @@ class Matching:
         for group in self.groups.values():
             self._connect(found, group)
         return found
+
+    def waiting(self) -> int:
+        """Count the waiting jobs (jobs that share an execution once)."""
+        return sum(lane.waiting for lane in self.lanes)
+
+    def depths(self) -> Counter[Platform]:
+        """Count the waiting jobs of each platform seen so far, the first seen first."""
+        depths = Counter[Platform]()
+        for lane in self.lanes:  # a platform may have one for light jobs and one for heavy ones
+            depths[lane.platform] += lane.waiting
+        return depths
+
+    def with_jobs(self) -> list[Lane]:
+        """Return the lanes in which jobs wait."""
+        return [lane for lane in self.lanes if lane.waiting]
+
+    def with_trees(self) -> list[tuple[Lane, FairShareQueue]]:
+        """Return the lanes that are shared fairly, with their queues."""
+        return [(x, tree) for x in self.lanes if isinstance(tree := x.queue, FairShareQueue)]
+
+    def served_by(self, builder: Builder) -> list[Lane]:
+        """Return the lanes whose jobs such a builder may run."""
+        return [lane for lane in self.lanes if builder.can_run(lane.platform)]
+
+    def before(self, state: JobState, other: JobState) -> bool:
+        """Return whether the head of one lane precedes that of another: O(depth · lanes).
+
+        A builder of several platforms serves several lanes. With fair share, each has its own tree,
+        and their heads compete as they would in one tree: at the first level where their paths
+        differ, the invocation with the smaller (executing slots + 1) · 2^(priority/100) goes first,
+        with slots counted over all lanes; on a tie the policy decides.
+        """
+        if not (state.path or other.path):
+            return bool(state.key < other.key)
+        if state.job.level != other.job.level:
+            return state.job.level > other.job.level
+        mine, theirs = state.path, other.path
+        for level, (one, another) in enumerate(zip(mine, theirs, strict=False), start=1):
+            if one != another:
+                ours = self._score(mine[:level], state.job.priority)
+                others = self._score(theirs[:level], other.job.priority)
+                return ours < others or (ours == others and bool(state.key < other.key))
+        if len(mine) != len(theirs):
+            return len(mine) < len(theirs)  # jobs queued in a node precede its children
+        return bool(state.key < other.key)
+
+    def _score(self, path: tuple[str, ...], priority: int) -> tuple[int, float]:
+        trees = [tree for _, tree in self.with_trees()]
+        executing = sum(tree.executing_in(path) for tree in trees)
+        offset = trees[0].offsets.get(path, 0) if trees else 0
+        return score(executing, priority + offset)
 
     def group(self, builder: Builder) -> BuilderGroup:
         """Return the group that a builder belongs to."""

@@ -5,7 +5,7 @@ A job enters with its sort key and leaves with one ``EndJob``, which holds its w
 
 from __future__ import annotations
 
-from farm.core.commands import Command, EndJob
+from farm.core.commands import EndJob, Out
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Cause, Job, Outcome
@@ -17,8 +17,9 @@ class JobBook:
     """The live jobs; ended ones are removed."""
 
     def __init__(
-        self, rules: SchedulingRules, estimator: Estimator, dispatcher: Dispatcher
+        self, rules: SchedulingRules, estimator: Estimator, dispatcher: Dispatcher, out: Out
     ) -> None:
+        self.out = out
         self.rules = rules
         self.estimator = estimator
         self.dispatcher = dispatcher
@@ -84,22 +85,16 @@ class JobBook:
         leader.lane.queue.joined(state, at)
 
     def end_all(
-        self,
-        state: JobState,
-        at: float,
-        outcome: Outcome,
-        cause: Cause,
-        reason: str,
-        commands: list[Command],
+        self, state: JobState, at: float, outcome: Outcome, cause: Cause, reason: str
     ) -> None:
         """End a job and those that its execution served."""
         if state.abandoned:
             self.forget(state)
         else:
-            commands.append(self.end(state, at, outcome, cause, reason))
+            self.end(state, at, outcome, cause, reason)
         if state.followers:
-            ends = (self.end(f, at, outcome, cause, reason, state) for f in state.followers)
-            commands.extend(ends)
+            for follower in state.followers:
+                self.end(follower, at, outcome, cause, reason, state)
             state.followers = ()  # break the reference cycle: no work for the garbage collector
 
     def end(
@@ -110,7 +105,7 @@ class JobBook:
         cause: Cause,
         reason: str,
         served_by: JobState | None = None,
-    ) -> EndJob:
+    ) -> None:
         """End a job, once, with the record of its life, and remove it."""
         job = state.job
         if job.matrix is None and job.action is None:
@@ -120,21 +115,23 @@ class JobBook:
         source = served_by or state
         slot = source.slot
         builder = None if slot is None else slot.builder.builder
-        return EndJob(
-            job,
-            outcome,
-            source.attempts,
-            state.submitted_at,
-            at,
-            source.dispatched_at,
-            source.started_at,
-            None if builder is None else builder.id,
-            None if slot is None else slot.number,
-            reason,
-            state.estimated_time,
-            None if served_by is None else served_by.job.id,
-            cause,
-            None if builder is None else builder.pool,
+        self.out.append(
+            EndJob(
+                job,
+                outcome,
+                source.attempts,
+                state.submitted_at,
+                at,
+                source.dispatched_at,
+                source.started_at,
+                None if builder is None else builder.id,
+                None if slot is None else slot.number,
+                reason,
+                state.estimated_time,
+                None if served_by is None else served_by.job.id,
+                cause,
+                None if builder is None else builder.pool,
+            )
         )
 
     def forget(self, state: JobState) -> None:
@@ -153,25 +150,23 @@ class JobBook:
         leader.lane.queue.left(follower, at)
         leader.followers = tuple(f for f in leader.followers if f is not follower)
 
-    def hand_over(
-        self, leader: JobState, at: float, cause: Cause, reason: str, commands: list[Command]
-    ) -> None:
+    def hand_over(self, leader: JobState, at: float, cause: Cause, reason: str) -> None:
         """Cancel a job whose execution serves others too: they keep the execution."""
         if leader.slot is not None:
-            commands.append(self.end(leader, at, "cancelled", cause, reason))
+            self.end(leader, at, "cancelled", cause, reason)
             leader.lane.queue.left(leader, at)
             leader.abandoned = True
             self.enter(leader)  # its attempt still reports under this id, and others may join
             return
         lane = leader.lane
         self.dispatcher.unwait(leader, lane, at)
-        heir, *rest = leader.followers
+        successor, *rest = leader.followers
         leader.followers = ()
-        commands.append(self.end(leader, at, "cancelled", cause, reason))
-        heir.leader, heir.followers = None, tuple(rest)
-        heir.inherited = leader.execution  # the execution keeps its length and age
+        self.end(leader, at, "cancelled", cause, reason)
+        successor.leader, successor.followers = None, tuple(rest)
+        successor.inherited = leader.execution  # the execution keeps its length and age
         for follower in rest:
-            follower.leader = heir
-        if heir.job.action is not None:
-            self._leaders[heir.job.action, lane] = heir
-        self.dispatcher.wait(heir, lane, at)
+            follower.leader = successor
+        if successor.job.action is not None:
+            self._leaders[successor.job.action, lane] = successor
+        self.dispatcher.wait(successor, lane, at)

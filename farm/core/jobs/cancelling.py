@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from farm.core.commands import CancelJob, Command, EndJob
+from farm.core.commands import CancelJob, EndJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.model import Cause
@@ -21,14 +21,7 @@ class Canceller:
         self.dispatcher = dispatcher
         self.jobs = book.by_id
 
-    def cancel(
-        self,
-        states: Iterable[JobState],
-        at: float,
-        cause: Cause,
-        reason: str,
-        commands: list[Command],
-    ) -> None:
+    def cancel(self, states: Iterable[JobState], at: float, cause: Cause, reason: str) -> None:
         """End waiting jobs immediately; ask builders to stop running ones."""
         for state in states:
             if state.job.id not in self.jobs or state.status is _CANCELLING:
@@ -37,40 +30,39 @@ class Canceller:
                 continue  # cancelled before; its execution continues for others
             if (leader := state.leader) is not None:
                 self.book.leave(state, leader, at)
-                commands.append(self.book.end(state, at, "cancelled", cause, reason))
+                self.book.end(state, at, "cancelled", cause, reason)
                 if leader.abandoned and not leader.followers:
-                    self._drop(leader, at, commands)
+                    self._drop(leader, at)
             elif state.followers:
-                self.book.hand_over(state, at, cause, reason, commands)
+                self.book.hand_over(state, at, cause, reason)
             elif state.slot is None:
                 self.dispatcher.unwait(state, state.lane, at)
-                commands.append(self.book.end(state, at, "cancelled", cause, reason))
+                self.book.end(state, at, "cancelled", cause, reason)
             else:
-                self._stop(state, cause, reason, commands)
+                self._stop(state, cause, reason)
 
-    def fail_fast(self, at: float, commands: list[Command]) -> None:
+    def fail_fast(self, at: float) -> None:
         """Cancel the rest of each matrix with a job that failed just now, if the rules say so."""
         if not self.book.rules.fail_fast:
             return
-        for command in tuple(commands):
+        for command in tuple(self.book.out):
             if isinstance(command, EndJob) and command.outcome == "failed" and command.job.matrix:
                 rest = self.book.of_matrix(command.job.matrix)
                 why = f"fail-fast: {command.job.id} failed"
-                self.cancel(rest, at, Cause.FAIL_FAST, why, commands)
+                self.cancel(rest, at, Cause.FAIL_FAST, why)
 
-    def _drop(self, leader: JobState, at: float, commands: list[Command]) -> None:
+    def _drop(self, leader: JobState, at: float) -> None:
         """Abandon an execution that serves no job any more, running or waiting."""
         if leader.slot is None:
             self.dispatcher.unwait(leader, leader.lane, at)
             self.book.forget(leader)
         else:
-            self._stop(leader, Cause.REQUESTED, "no job needs it any more", commands)
+            self._stop(leader, Cause.REQUESTED, "no job needs it any more")
 
-    @staticmethod
-    def _stop(state: JobState, cause: Cause, reason: str, commands: list[Command]) -> None:
+    def _stop(self, state: JobState, cause: Cause, reason: str) -> None:
         """Ask the builder to stop a running job."""
         if state.slot is not None:
             state.status = _CANCELLING
             state.cause, state.reason = cause, reason
             builder = state.slot.builder.builder.id
-            commands.append(CancelJob(state.job.id, state.attempts, builder, reason))
+            self.book.out.append(CancelJob(state.job.id, state.attempts, builder, reason))

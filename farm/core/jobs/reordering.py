@@ -9,10 +9,11 @@ import msgspec
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
-from farm.core.commands import Command, StaleEventError
+from farm.core.commands import StaleEventError
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.plain import Key
 from farm.core.rules import Choices, sort_key
 from farm.core.state.working_state import JobState, JobStatus
 
@@ -36,7 +37,7 @@ class Reorderer:
         #: live jobs whose keys a reordering changed, by id, until their reader clears it
         self.rekeyed: set[str] = set()
 
-    def change_priority(self, event: events.PriorityChanged, commands: list[Command]) -> None:
+    def change_priority(self, event: events.PriorityChanged) -> None:
         """Change a waiting job's level, score or priority."""
         state = self._book.by_id.get(event.job)
         waiting = JobStatus.WAITING
@@ -47,14 +48,14 @@ class Reorderer:
         state.job = msgspec.structs.replace(state.job, **changes)
         before, state.key = state.key, self._key(state)
         state.lane.queue.rekeyed(state, before, event.at)
-        self._dispatcher.look_again(event.at, commands)
+        self._dispatcher.look_again(event.at)
 
-    def change_rules(self, event: events.SchedulingChanged, commands: list[Command]) -> None:
+    def change_rules(self, event: events.SchedulingChanged) -> None:
         """Change the policy, ageing factor or weights; StaleEventError if nothing changes."""
         choices = self._book.rules.choices.changed(event)
         if choices == self._book.rules.choices or not self.adopt(choices):
             raise StaleEventError
-        self.sort(event.at, commands)
+        self.sort(event.at)
 
     def adopt(self, choices: Choices) -> bool:
         """Use these choices from now on; False if the policy is not known."""
@@ -66,9 +67,8 @@ class Reorderer:
         rules.offsets.clear()
         rules.offsets.update(offsets)
         self._book.rules = msgspec.structs.replace(rules, policy=policy, choices=choices)
-        for lane in self._dispatcher.matching.lanes:
-            if isinstance(lane.queue, FairShareQueue):
-                lane.queue.weigh()
+        for _, tree in self._dispatcher.matching.with_trees():
+            tree.weigh()
         return True
 
     @property
@@ -76,7 +76,7 @@ class Reorderer:
         """The serials, first and last, between which jobs still have old keys; None: none has."""
         return (self._left[0].serial, self._left[-1].serial) if self._left else None
 
-    def sort(self, at: float, commands: list[Command]) -> None:
+    def sort(self, at: float) -> None:
         """Compute all jobs' keys again, and move the waiting ones to their new places.
 
         In a farm that sorts at intervals this is by the latest estimates.
@@ -85,17 +85,17 @@ class Reorderer:
             self._key(first)  # a policy may remember which matrix it saw first
         self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id}
         self._left = deque(sorted(self._book.by_id.values(), key=lambda state: state.serial))
-        self.go_on(at, commands)
+        self.go_on(at)
 
-    def go_on(self, at: float, commands: list[Command]) -> None:
+    def go_on(self, at: float) -> None:
         """Take the next step, if a sorting is under way."""
         if not self._left:
             return
         self._rekey((self._left.popleft() for _ in range(min(AT_ONCE, len(self._left)))), at)
         if self._left:
-            self._alarms.ask(at, commands)
+            self._alarms.ask(at)
         else:
-            self._dispatcher.look_again(at, commands)
+            self._dispatcher.look_again(at)
 
     def finish(self, at: float) -> None:
         """Take all steps that are left, as a scheduler does that is restored between two."""
@@ -116,11 +116,11 @@ class Reorderer:
         before = [member.key for member in members]
         for member in members:
             key = self._key(member)
-            if key != member.key:  # queues recognise an entry by the identity of its key
+            if key != member.key:
                 member.key = key
                 self.rekeyed.add(member.job.id)
         moves = [(m, old) for m, old in zip(members, before, strict=True) if not m.abandoned]
-        if not waits or all(m.key is old for m, old in moves):
+        if not waits or all(m.key == old for m, old in moves):
             return
         if isinstance(state.lane.queue, FairShareQueue):  # each waits in a node
             # the jobs of one node share an entry, which has the key of the first
@@ -129,7 +129,7 @@ class Reorderer:
         else:
             state.lane.queue.rekeyed(state, before[0], at)
 
-    def _key(self, state: JobState) -> tuple[float, ...]:
+    def _key(self, state: JobState) -> Key:
         job, runs = state.job, state.leader or state
         own = self._book.rules.policy(job, *runs.execution, state.serial)
         return sort_key(job, own, state.serial)
@@ -160,14 +160,14 @@ class QueueSorter:
         for kind in _SORTED_AFTER:
             handlers[kind] = followed_by(handlers[kind], self.look)
 
-    def look(self, at: float, commands: list[Command]) -> None:
+    def look(self, at: float) -> None:
         """Sort if it is due; set an alarm for the next sorting if jobs wait."""
         if self._due_at is not None and self._due_at <= at:
             self._due_at = None
             if self._reorderer.unsorted is None:  # else the last sorting takes longer than that
-                self._reorderer.sort(at, commands)
-        if any(lane.waiting for lane in self._book.dispatcher.matching.lanes):
+                self._reorderer.sort(at)
+        if self._book.dispatcher.matching.waiting():
             if self._due_at is None:
                 due_at = (at // self._every + 1) * self._every
                 self._due_at = due_at if due_at > at else due_at + self._every
-            self._alarms.ask(self._due_at, commands)
+            self._alarms.ask(self._due_at)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.core.commands import Command, RequeueJob
+from farm.core.commands import RequeueJob
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
@@ -31,21 +31,19 @@ class Requeuer:
         self.dispatcher = dispatcher
         self.canceller = canceller
 
-    def void(self, slot: Slot, at: float, reason: str, commands: list[Command]) -> None:
+    def void(self, slot: Slot, at: float, reason: str) -> None:
         """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
         state = slot.running
         if self.book.rules.max_resets is not None and state:
-            self.judge(state, slot, at, reason, commands)
+            self.judge(state, slot, at, reason)
             return
-        lane = self.give_back(slot, at, reason, commands)
-        self.canceller.fail_fast(at, commands)
-        self.dispatcher.attempt_over(slot, at, commands)
+        lane = self.give_back(slot, at, reason)
+        self.canceller.fail_fast(at)
+        self.dispatcher.attempt_over(slot, at)
         if lane is not None:
-            self.dispatcher.fill_lanes([lane], at, commands)
+            self.dispatcher.fill_lanes([lane], at)
 
-    def judge(
-        self, state: JobState, slot: Slot, at: float, reason: str, commands: list[Command]
-    ) -> None:
+    def judge(self, state: JobState, slot: Slot, at: float, reason: str) -> None:
         """Judge whether the builder or the job is to blame for a failed attempt."""
         builder = slot.builder
         state.failures += 1
@@ -66,14 +64,14 @@ class Requeuer:
             self.dispatcher.take_no_more(builder, at)
             builder.failed = True
         reason = f"{reason or 'the attempt failed'} ({counts})"
-        lane = self.give_back(slot, at, reason, commands, job_is_reset)
-        self.canceller.fail_fast(at, commands)
+        lane = self.give_back(slot, at, reason, job_is_reset)
+        self.canceller.fail_fast(at)
         if lane is not None:
             # before its old slot is free again: another builder is a better test
-            self.dispatcher.fill_lanes([lane], at, commands)
-        self.dispatcher.attempt_over(slot, at, commands)
+            self.dispatcher.fill_lanes([lane], at)
+        self.dispatcher.attempt_over(slot, at)
         if builder_fails:
-            self.dispatcher.look_again(at, commands)
+            self.dispatcher.look_again(at)
 
     @staticmethod
     def note_loss(slot: Slot) -> None:
@@ -82,12 +80,7 @@ class Requeuer:
             state.builders_lost += (slot.builder.builder.id,)
 
     def give_back(
-        self,
-        slot: Slot,
-        at: float,
-        reason: str,
-        commands: list[Command],
-        again: bool | None = None,
+        self, slot: Slot, at: float, reason: str, again: bool | None = None
     ) -> Lane | None:
         """Requeue the job of a void attempt at its old place, or end it; return the lane to fill.
 
@@ -100,7 +93,7 @@ class Requeuer:
         if self.dispatcher.watched:
             lane.queue.ended(state, slot, at, completed=False)
         if state.status is JobStatus.CANCELLING:
-            self.book.end_all(state, at, "cancelled", state.cause, state.reason, commands)
+            self.book.end_all(state, at, "cancelled", state.cause, state.reason)
             return None
         cause = Cause.FAILED
         if again is None:
@@ -113,9 +106,10 @@ class Requeuer:
                 under = state.builders_lost if cause is Cause.POISONOUS else ()
                 reason = why_given_up(reason, state.losses, rules.retries, under)
         if not again:
-            self.book.end_all(state, at, "failed", cause, reason, commands)
+            self.book.end_all(state, at, "failed", cause, reason)
             return None
-        commands.append(RequeueJob(state.job.id, state.attempts, slot.builder.builder.id, reason))
+        builder = slot.builder.builder.id
+        self.book.out.append(RequeueJob(state.job.id, state.attempts, builder, reason))
         self.dispatcher.wait(state, lane, at)
         return lane
 

@@ -15,22 +15,13 @@ named in the scenario as ``module:function``, or an entry point of the group ``f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from farm.core.model import Job
-from farm.core.policies import (
-    ageing,
-    buildbarn,
-    fifo,
-    ljf,
-    random_order,
-    score,
-    sjf,
-)
+from farm.core.policies import ageing, buildbarn, fifo, ljf, random_order, score, sjf
 
-KeyFunction = Callable[[Job, float, float, int], Any]
+KeyFunction = Callable[[Job, float, float, int], float | tuple[float, ...]]
 
 
 class PolicyOptions(msgspec.Struct, frozen=True):

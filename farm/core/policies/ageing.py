@@ -16,7 +16,9 @@ from collections.abc import Callable
 from farm.core.model import Job
 
 
-def make(factor: float, aging: str, *, longest_first: bool) -> Callable[..., object]:
+def make(
+    factor: float, aging: str, *, longest_first: bool
+) -> Callable[[Job, float, float, int], float | tuple[float, float]]:
     """Return the key function; ``aging`` is ``linear``, or ``matrix``: in order of release."""
     sign = -1.0 if longest_first else 1.0
     if aging == "matrix":
@@ -28,7 +30,7 @@ def make(factor: float, aging: str, *, longest_first: bool) -> Callable[..., obj
     return key
 
 
-def _by_matrix(sign: float) -> Callable[..., object]:
+def _by_matrix(sign: float) -> Callable[[Job, float, float, int], tuple[float, float]]:
     """Return a key function that remembers in which order matrices were first seen.
 
     A job without a matrix is a matrix of its own.

@@ -21,7 +21,7 @@ def splitmix64(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def make(seed: int) -> Callable[[Job, float, float, int], object]:
+def make(seed: int) -> Callable[[Job, float, float, int], float]:
     """Return the key function of this seed."""
     start = splitmix64(seed)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Command
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import BuilderState
 
@@ -32,13 +31,13 @@ class IdleTimers:
         """Note whether a builder needs a timer."""
         state.timed = state.builder.pool not in self._timeouts
 
-    def watch(self, state: BuilderState, commands: list[Command]) -> None:
+    def watch(self, state: BuilderState) -> None:
         """Set a timer for an idle builder that has none."""
         state.timed = True
         expires_at = self._expires_at(state)
         timer = (expires_at, state.builder.index, next(self._serials), state)
         heapq.heappush(self._timers, timer)
-        self._alarms.ask(expires_at, commands)
+        self._alarms.ask(expires_at)
 
     def due(self, at: float) -> list[BuilderState]:
         """Return the builders whose time-out has expired, in order of expiry."""
@@ -47,10 +46,10 @@ class IdleTimers:
             found.append(heapq.heappop(self._timers)[-1])
         return found
 
-    def ask(self, commands: list[Command]) -> None:
+    def ask(self) -> None:
         """Set an alarm for the next time-out, as found by ``due``."""
         if self._timers:
-            self._alarms.ask(self._timers[0][0], commands)
+            self._alarms.ask(self._timers[0][0])
 
     def _expires_at(self, state: BuilderState) -> float:
         return state.active_at + self._timeouts[state.builder.pool]

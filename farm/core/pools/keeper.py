@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from farm.core.commands import Command, RequestBuilder
+from farm.core.commands import Out, RequestBuilder
 from farm.core.events import PoolPlanned
 from farm.core.model import Builder
 from farm.core.pools.retirement import surplus_of
@@ -21,7 +21,10 @@ class PoolKeeper:
     starts with its minimum; from then on its provisioner plans its size.
     """
 
-    def __init__(self, specs: Iterable[PoolSpec], builders: Mapping[str, BuilderState]) -> None:
+    def __init__(
+        self, specs: Iterable[PoolSpec], builders: Mapping[str, BuilderState], out: Out
+    ) -> None:
+        self._out = out
         self.specs = {spec.name: spec for spec in specs}
         #: all pools seen so far
         self.pools: dict[str, PoolCounts] = {}
@@ -47,13 +50,13 @@ class PoolKeeper:
         self.made = max(self.made, builder.index)
         return builder
 
-    def open(self, at: float, commands: list[Command], *, provisioned: bool) -> None:
+    def open(self, at: float, *, provisioned: bool) -> None:
         """Request the missing builders of fixed pools, and of provisioned pools' minimum."""
         for spec in self.specs.values():
             if provisioned or not spec.provisioned:
-                self._request(spec, self._missing(spec), at, commands)
+                self._request(spec, self._missing(spec), at)
 
-    def grow(self, plan: PoolPlanned, commands: list[Command]) -> None:
+    def grow(self, plan: PoolPlanned) -> None:
         """Request the builders of a plan: as many as the pool may have, and start together.
 
         Does nothing for a pool without a specification.
@@ -62,7 +65,7 @@ class PoolKeeper:
             most = spec.max if spec.provisioned else spec.builders
             room = MAX_STARTS if most is None else most - self._size(spec)
             start = min(plan.start, room, MAX_STARTS)
-            self._request(spec, start, plan.at, commands, outside=plan.outside)
+            self._request(spec, start, plan.at, outside=plan.outside)
 
     def shrink(self) -> dict[str, int]:
         """Take back the surplus requests of fixed pools, the last ones first.
@@ -80,25 +83,17 @@ class PoolKeeper:
                 left[name] = surplus - len(booting)
         return left
 
-    def replace(self, pool: PoolCounts, at: float, commands: list[Command]) -> None:
+    def replace(self, pool: PoolCounts, at: float) -> None:
         """Request the replacement of a builder that left, if its pool is fixed."""
         spec = self.specs.get(pool.name)
         if spec is not None and not spec.provisioned and self._missing(spec) > 0:
-            self._request(spec, 1, at, commands)
+            self._request(spec, 1, at)
 
-    def _request(
-        self,
-        spec: PoolSpec,
-        count: int,
-        at: float,
-        commands: list[Command],
-        *,
-        outside: bool = False,
-    ) -> None:
+    def _request(self, spec: PoolSpec, count: int, at: float, *, outside: bool = False) -> None:
         for _ in range(count):
             builder = self._next(spec)
             self.counts(spec.name).requested[builder.id] = BuilderRequest(builder, at)
-            commands.append(RequestBuilder(builder, outside))
+            self._out.append(RequestBuilder(builder, outside))
 
     def may_make(self, spec: PoolSpec) -> bool:
         """Return whether a pool may still get builders, provisioned or as replacements."""

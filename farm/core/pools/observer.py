@@ -29,11 +29,7 @@ class PoolObserver:
         """Return a snapshot of the pool at this instant (farm time, s)."""
         scheduler, spec = self._scheduler, self._spec
         pool = scheduler.pool(spec.name)
-        lanes = [
-            lane
-            for lane in scheduler.dispatcher.matching.lanes
-            if self._sample.can_run(lane.platform)
-        ]
+        lanes = scheduler.dispatcher.matching.served_by(self._sample)
         broken = pool.builders - pool.accepting
         draining = draining_jobs = 0
         cleaning = pool.cleaning_slots

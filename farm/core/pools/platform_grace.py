@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
-from farm.core.commands import Command
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
@@ -27,11 +26,7 @@ class PlatformGrace:
     """
 
     def __init__(
-        self,
-        grace: float,
-        canceller: Canceller,
-        keeper: PoolKeeper,
-        alarms: Alarms,
+        self, grace: float, canceller: Canceller, keeper: PoolKeeper, alarms: Alarms
     ) -> None:
         self._grace = grace
         self._canceller = canceller
@@ -46,20 +41,20 @@ class PlatformGrace:
         for kind in WATCHED:
             handlers[kind] = followed_by(handlers[kind], self.look)
 
-    def look(self, at: float, commands: list[Command]) -> None:
+    def look(self, at: float) -> None:
         """Fail the jobs that have waited too long; set an alarm for the rest."""
-        for lane in self._dispatcher.matching.lanes:
-            if not lane.waiting or self._has_builders(lane):
-                self._since.pop(lane, None)
-                continue
-            vanishes_at = self._since.setdefault(lane, at) + self._grace
+        lanes = self._dispatcher.matching.with_jobs()
+        without = [lane for lane in lanes if not self._has_builders(lane)]
+        self._since = {lane: self._since.get(lane, at) for lane in without}
+        for lane in without:
+            vanishes_at = self._since[lane] + self._grace
             if at < vanishes_at:
-                self._alarms.ask(vanishes_at, commands)
+                self._alarms.ask(vanishes_at)
                 continue
             del self._since[lane]
             for state in list(lane.queue.in_order()):
-                self._fail(state, lane, at, commands)
-        self._canceller.fail_fast(at, commands)
+                self._fail(state, lane, at)
+        self._canceller.fail_fast(at)
 
     def _has_builders(self, lane: Lane) -> bool:
         there = (state for group in lane.groups for state in group.free.members())
@@ -68,13 +63,13 @@ class PlatformGrace:
         requested = (one for pool in self._keeper.pools.values() for one in pool.requested.values())
         return any(one.builder.can_run(lane.platform) for one in requested)
 
-    def _fail(self, state: JobState, lane: Lane, at: float, commands: list[Command]) -> None:
+    def _fail(self, state: JobState, lane: Lane, at: float) -> None:
         reason = f"no builder for {lane.platform} was there for {self._grace:g}s"
         for follower in state.followers:
             self._book.leave(follower, state, at)
-            commands.append(self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state))
+            self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state)
         self._dispatcher.unwait(state, lane, at)
         if state.abandoned:
             self._book.forget(state)
         else:
-            commands.append(self._book.end(state, at, "failed", Cause.UNRUNNABLE, reason))
+            self._book.end(state, at, "failed", Cause.UNRUNNABLE, reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Command
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
@@ -22,12 +21,7 @@ class UnrunnableJobs:
     are: builders that come and go, or that may not take these jobs, do not make a run endless.
     """
 
-    def __init__(
-        self,
-        canceller: Canceller,
-        keeper: PoolKeeper,
-        alarms: Alarms,
-    ) -> None:
+    def __init__(self, canceller: Canceller, keeper: PoolKeeper, alarms: Alarms) -> None:
         self._canceller = canceller
         self._jobs = canceller.jobs
         self._keeper = keeper
@@ -37,7 +31,7 @@ class UnrunnableJobs:
         #: whether arrivals have ended
         self.watches = False
 
-    def give_up(self, at: float, commands: list[Command]) -> None:
+    def give_up(self, at: float) -> None:
         """End the jobs that no builder will ever run; set an alarm for the others."""
         if not self._jobs or self._something_runs():
             self._still_since = None
@@ -46,9 +40,9 @@ class UnrunnableJobs:
             self._still_since = at
         given_up_at = self._still_since + PATIENCE
         found = list(self._jobs.values()) if at >= given_up_at else self._without_builders()
-        self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text, commands)
+        self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text)
         if self._jobs:
-            self._alarms.ask(given_up_at, commands)
+            self._alarms.ask(given_up_at)
 
     def _something_runs(self) -> bool:
         for pool in self._keeper.pools.values():  # noqa: SIM110 - asked after every event
@@ -71,8 +65,8 @@ class UnrunnableJobs:
 
         None that could is there (drained ones may be undrained), boots, or may still be added.
         """
-        lanes = self._canceller.dispatcher.matching.lanes
-        return [lane for lane in lanes if lane.waiting and not self._may_run(lane)]
+        lanes = self._canceller.dispatcher.matching.with_jobs()
+        return [lane for lane in lanes if not self._may_run(lane)]
 
     def _may_run(self, lane: Lane) -> bool:
         there = (state for group in lane.groups for state in group.free.members())

@@ -92,9 +92,13 @@ class UpdatableHeap(Generic[Item]):
 
     def copy(self) -> UpdatableHeap[Item]:
         """Return another heap with the same items under the same keys."""
-        twin: UpdatableHeap[Item] = UpdatableHeap()
-        twin._entries, twin._live, twin._puts = self._entries.copy(), self._live.copy(), self._puts
-        return twin
+        copy: UpdatableHeap[Item] = UpdatableHeap()
+        copy._entries, copy._live, copy._puts = (
+            self._entries.copy(),
+            self._live.copy(),
+            self._puts,
+        )
+        return copy
 
     def walk(self) -> Iterator[tuple[Any, Item]]:
         """Yield (key, item) in order, the first k in O(k log k), void entries aside.

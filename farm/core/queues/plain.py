@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from farm.core.queues.heap import walk
-from farm.core.state.working_state import JobState, JobStatus, Slot
+from farm.core.state.working_state import JobState, Slot
 
-Key = tuple[Any, ...]
-#: a job and its sort key when it was added
-Entry = tuple[Key, JobState]
+Key = tuple[float, ...]
+"""A sort key of a waiting job, smallest first: see ``sort_key``."""
+Keyed = tuple[Key, JobState]
+"""A job and its sort key at some instant."""
+
+#: of a plain queue: key, number, job
+Entry = tuple[Key, int, JobState]
 #: entries that a kept order sorts in one step: about a millisecond
 SORTED_AT_ONCE = 1000
 #: the maximum number of portions, because merging them costs their square
@@ -68,7 +72,7 @@ class PlatformQueue(Protocol):
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without changing the queue."""
 
-    def order_kept(self) -> Iterator[list[Entry]]:
+    def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs and keys as ``in_order`` would now, even if the queue changes afterwards.
 
         They come in portions, so that no step of the iterator takes more than about a
@@ -79,16 +83,18 @@ class PlatformQueue(Protocol):
 class PlainQueue:
     """A queue in policy order: a heap whose void entries are skipped when they surface.
 
-    An entry is valid only while its job waits and has the very key with which it was pushed, so
+    Entries are numbered, and only the one that its job names (``JobState.entry``) counts, so
     removing a job costs nothing; the heap is rebuilt when more than half of it is void.
     """
 
-    __slots__ = ("_heap", "_kept", "_waiting")
+    __slots__ = ("_heap", "_kept", "_pushed", "_waiting")
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        #: for each kept order: the old keys of jobs that have changed since; None: it did not wait
-        self._kept: list[dict[JobState, Key | None]] = []
+        #: entries pushed so far
+        self._pushed = 0
+        #: for each kept order: what the entries were of jobs that have changed since
+        self._kept: list[dict[JobState, int]] = []
         #: the number of waiting jobs (the heap may hold more entries)
         self._waiting = 0
 
@@ -98,18 +104,31 @@ class PlainQueue:
     def add(self, state: JobState, at: float) -> None:
         """Queue the job at the best place of those that its execution serves."""
         self._waiting += 1
-        if self._kept:
-            self._on_change(state, None)
         if state.followers:
             state.key = _best_key(state)
-        heapq.heappush(self._heap, (state.key, state))
+        self._push(state)
 
     def remove(self, state: JobState, at: float) -> None:
-        """Remove a waiting job; to be called before its status changes."""
+        """Remove a waiting job."""
         self._waiting -= 1
-        self._on_change(state, state.key)
-        state.key = (*state.key,)  # the entry in the heap no longer has this very key
+        self._void(state)
         self._limit_void_entries()
+
+    def _push(self, state: JobState) -> None:
+        """Give the job an entry, which voids the one that it had."""
+        if self._kept:
+            self._note_entry(state)
+        self._pushed = state.entry = self._pushed + 1
+        heapq.heappush(self._heap, (state.key, state.entry, state))
+
+    def _void(self, state: JobState) -> None:
+        if self._kept:
+            self._note_entry(state)
+        state.entry = 0
+
+    def _note_entry(self, state: JobState) -> None:
+        for changed in self._kept:
+            changed.setdefault(state, state.entry)
 
     def _limit_void_entries(self) -> None:
         if len(self._heap) > 64 and self._waiting * 2 < len(self._heap):
@@ -118,15 +137,14 @@ class PlainQueue:
 
     @staticmethod
     def _counts(entry: Entry) -> bool:
-        key, state = entry
-        return state.key is key and state.status is JobStatus.WAITING
+        return entry[2].entry == entry[1]
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the first waiting job, for any slot."""
         heap = self._heap
         while heap:
-            key, state = heap[0]
-            if state.key is key and state.status is JobStatus.WAITING:
+            _, number, state = heap[0]
+            if state.entry == number:
                 return state
             heapq.heappop(heap)
         return None
@@ -137,11 +155,12 @@ class PlainQueue:
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Remove the job if it waits here."""
-        if state.status is JobStatus.WAITING:
+        if state.entry:
             self._waiting -= 1
             if self._kept:
-                self._on_change(state, state.key)
-            if self._heap[0][1] is state:
+                self._note_entry(state)
+            state.entry = 0
+            if self._heap[0][2] is state:
                 heapq.heappop(self._heap)
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
@@ -156,10 +175,9 @@ class PlainQueue:
     def joined(self, follower: JobState, at: float) -> None:
         """Move a waiting leader up to the best place of those that it serves."""
         leader = follower.leader
-        if leader is not None and leader.status is JobStatus.WAITING and follower.key < leader.key:
-            self._on_change(leader, leader.key)
-            leader.key = (*follower.key,)  # a new tuple, see _best_key
-            heapq.heappush(self._heap, (leader.key, leader))
+        if leader is not None and leader.entry and follower.key < leader.key:
+            leader.key = follower.key
+            self._push(leader)
 
     def left(self, follower: JobState, at: float) -> None:
         """Do nothing: the leader keeps its place."""
@@ -169,43 +187,35 @@ class PlainQueue:
         if state.leader is not None:
             self.joined(state, at)
             return
-        self._on_change(state, before)
         if state.followers:
             state.key = _best_key(state)
-        heapq.heappush(self._heap, (state.key, state))
+        self._push(state)
         self._limit_void_entries()
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in policy order: O(n log n), without changing the queue."""
-        entries = filter(self._counts, self._entries())
-        for _, state in sorted(entries, key=lambda entry: entry[0]):
+        for _, _, state in sorted(filter(self._counts, self._entries())):
             yield state
 
-    def order_kept(self) -> Iterator[list[Entry]]:
+    def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs as ``in_order`` would now, even if the queue changes afterwards."""
         order = self._order_kept(list(self._entries()))
         next(order)  # from here on changes are recorded
         return order
 
-    def _order_kept(self, entries: list[Entry]) -> Iterator[list[Entry]]:
-        changed: dict[JobState, Key | None] = {}
+    def _order_kept(self, entries: list[Entry]) -> Iterator[list[Keyed]]:
+        changed: dict[JobState, int] = {}
         self._kept.append(changed)
         size = max(SORTED_AT_ONCE, len(entries) // PORTIONS)
         portions = []
         try:
             yield []
             for begin in range(0, len(entries), size):
-                portion = _counted(entries[begin : begin + size], changed)
-                portion.sort()
-                portions.append(portion)
+                portions.append(sorted(_counted(entries[begin : begin + size], changed)))
                 yield []
         finally:
             self._kept = [one for one in self._kept if one is not changed]
         yield from merged_in_portions(portions, size)
-
-    def _on_change(self, state: JobState, before: Key | None) -> None:
-        for changed in self._kept:
-            changed.setdefault(state, before)
 
     def _entries(self) -> Iterable[Entry]:
         """Return all entries, void ones too, in no particular order."""
@@ -214,35 +224,65 @@ class PlainQueue:
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
         entries = filter(self._counts, walk(self._heap))
-        return [state for _, state in islice(entries, count)]
+        return [state for _, _, state in islice(entries, count)]
 
 
-def _counted(entries: list[Entry], changed: Mapping[JobState, Key | None]) -> list[Entry]:
-    """Return the entries that were valid before these changes."""
-    waiting = JobStatus.WAITING
+class LookAheadQueue(PlainQueue):
+    """A heap with a short sorted front: reading ``k`` jobs costs O(k), not O(k log n).
+
+    Jobs that are held back stay in the front; one that leaves from the middle of it is dropped at
+    the next reading, so that void entries do not accumulate.
+    """
+
+    __slots__ = ("_front",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: the first entries in order; after ``first``, none in the heap is smaller
+        self._front: list[Entry] = []
+
+    def first(self, count: int) -> list[JobState]:
+        """Return the first ``count`` waiting jobs."""
+        heap = self._heap
+        front = self._front = [entry for entry in self._front if self._counts(entry)]
+        while heap and (len(front) < count or heap[0][0] < front[-1][0]):
+            entry = heapq.heappop(heap)
+            if self._counts(entry):
+                insort(front, entry)
+        return [state for _, _, state in front[:count]]
+
+    def choose(self, slot: Slot, at: float) -> JobState | None:
+        """Return the first waiting job, for any slot."""
+        found = self.first(1)
+        return found[0] if found else None
+
+    def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
+        """Remove the job if it waits here, at whatever place."""
+        if state.entry:
+            self._waiting -= 1
+            self._void(state)
+
+    def _entries(self) -> Iterable[Entry]:
+        """Return all entries, void ones too, in no particular order."""
+        return chain(self._front, self._heap)
+
+
+def _counted(entries: list[Entry], changed: Mapping[JobState, int]) -> list[Keyed]:
+    """Return the jobs and keys of the entries that counted before these changes."""
     return [
-        entry
-        for entry in entries
-        if (
-            changed[entry[1]] is entry[0]
-            if entry[1] in changed
-            else entry[1].key is entry[0] and entry[1].status is waiting
-        )
+        (key, state) for key, number, state in entries if changed.get(state, state.entry) == number
     ]
 
 
-def _best_key(state: JobState) -> tuple[Any, ...]:
-    """Return the best key of a job and its followers, as a new tuple that voids older entries.
-
-    Void entries are recognised by the identity of their key.
-    """
-    return (*min(state.key, *(follower.key for follower in state.followers)),)
+def _best_key(state: JobState) -> Key:
+    """Return the best key of a job and its followers."""
+    return min(state.key, *(follower.key for follower in state.followers))
 
 
-def merged_in_portions(portions: list[list[Entry]], size: int) -> Iterator[list[Entry]]:
-    """Merge sorted portions: yield their entries in order, in new portions of about ``size``.
+def merged_in_portions(portions: list[list[Keyed]], size: int) -> Iterator[list[Keyed]]:
+    """Merge sorted portions: yield their jobs in order, in new portions of about ``size``.
 
-    Each new portion has the entries between two marks, taken from a sample of all entries.
+    Each new portion has the jobs between two marks, taken from a sample of all of them.
     """
     if len(portions) < 2:
         yield from portions
@@ -257,6 +297,6 @@ def merged_in_portions(portions: list[list[Entry]], size: int) -> Iterator[list[
     yield _cut(portions, begins, [len(portion) for portion in portions])
 
 
-def _cut(portions: list[list[Entry]], begins: list[int], ends: list[int]) -> list[Entry]:
+def _cut(portions: list[list[Keyed]], begins: list[int], ends: list[int]) -> list[Keyed]:
     cuts = zip(portions, begins, ends, strict=True)
     return sorted(chain.from_iterable(portion[begin:end] for portion, begin, end in cuts))

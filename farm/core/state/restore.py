@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from farm.core.dispatching.matching import Lane
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.plain import Key
 from farm.core.rules import Estimator, SchedulingRules, sort_key
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
@@ -75,19 +75,15 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
 
 
 def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
-    state = scheduler.add_builder(record.builder, record.joined_at)
+    state = scheduler.builder_book.add(record.builder, record.joined_at)
     for name, value in zip(BuilderLife.__struct_fields__, builder_life(record), strict=True):
         setattr(state, name, value)
     state.accepts = state.takes_jobs
-    for number in record.cleaning:
-        state.slots[number].cleaning = True
     state.pool.stopping += record.retired
-    state.busy = len(record.cleaning)
-    state.pool.busy_slots += len(record.cleaning)
-    state.pool.cleaning_slots += len(record.cleaning)
+    state.clean(record.cleaning)
 
 
-def _put_job(scheduler: Scheduler, record: JobRecord, key: Any, *, rekey: bool) -> JobState:
+def _put_job(scheduler: Scheduler, record: JobRecord, key: Key, *, rekey: bool) -> JobState:
     job, rules = record.job, scheduler.rules
     lane = scheduler.dispatcher.matching.lane(job.platform, heavy=job.heavy)
     state = JobState(*job_life(record), lane=lane)
@@ -142,9 +138,7 @@ def _fill_afresh(lane: Lane, waiting: list[JobState], at: float) -> None:
     for group in lane.groups:
         for slot in group.all_slots():
             if slot.running is not None and slot.running.lane is lane:
-                slot.running.status, was = JobStatus.ARRIVING, slot.running.status
                 lane.queue.dispatched(slot.running, slot, at)
-                slot.running.status = was
             elif slot.builder.accepts and not slot.cleaning and slot.running is None:
                 lane.queue.slot_free(slot, at)
     for state in waiting:

@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 
 from farm.core.model import Builder, Job, Platform
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
 from farm.core.scheduler import Scheduler
@@ -92,17 +91,15 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 def trees_of(scheduler: Scheduler) -> tuple[tuple[Platform, bool, TreeMemory], ...]:
     """Return what each platform's fair-share tree remembers."""
     return tuple(
-        (lane.platform, lane.heavy, lane.queue.memory())
-        for lane in scheduler.dispatcher.matching.lanes
-        if isinstance(lane.queue, FairShareQueue)
+        (lane.platform, lane.heavy, tree.memory())
+        for lane, tree in scheduler.dispatcher.matching.with_trees()
     )
 
 
 def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
     """Take a snapshot: O(n log n) in the waiting jobs; the scheduler is not changed."""
-    lanes = scheduler.dispatcher.matching.lanes
     waiting: list[JobRecord] = []
-    for lane in lanes:
+    for lane in scheduler.dispatcher.matching.with_jobs():
         for state in lane.queue.in_order():
             waiting.append(job_record(state))
             waiting.extend(job_record(follower) for follower in state.followers)

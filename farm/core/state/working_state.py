@@ -5,6 +5,7 @@ Only the scheduler and its queues write these; everything else reads snapshots.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -89,9 +90,11 @@ class JobState(JobLife, eq=False, kw_only=True):
     followers: tuple[JobState, ...] = ()
     #: the job whose execution serves this one (None: it has its own)
     leader: JobState | None = None
+    #: the number of its entry in a plain queue; others of it are void. 0: it has none
+    entry: int = 0
 
     def __lt__(self, other: JobState) -> bool:
-        """Order heap entries of one job, which have equal keys: any fixed order will do."""
+        """Order jobs with equal keys: any fixed order will do."""
         return self.serial < other.serial
 
 
@@ -201,6 +204,20 @@ class BuilderState(BuilderLife, eq=False, kw_only=True):
     def __post_init__(self) -> None:
         self.slots = [Slot(self, number) for number in range(self.builder.slots)]
         self.accepts = self.builder.takes_jobs
+
+    @property
+    def may_retire(self) -> bool:
+        """Whether it is empty and its slots are clean; a claim that it owes is not awaited."""
+        claims = self.builder.claims
+        return not self.busy or (claims and all(slot.running is None for slot in self.slots))
+
+    def clean(self, numbers: Iterable[int]) -> None:
+        """Count free slots as being cleaned, or, of a builder that claims work, as not claimed."""
+        for number in numbers:
+            self.slots[number].cleaning = True
+            self.busy += 1
+            self.pool.busy_slots += 1
+            self.pool.cleaning_slots += 1
 
 
 job_life = attrgetter(*JobLife.__struct_fields__)

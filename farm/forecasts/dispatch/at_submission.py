@@ -141,7 +141,7 @@ class EstimatingWorld:
                 self._begin()
 
     def _depth(self) -> int:
-        return sum(lane.waiting for lane in self._scheduler.dispatcher.matching.lanes)
+        return self._scheduler.dispatcher.matching.waiting()
 
     def _chosen(self, event: JobsSubmitted) -> list[JobState]:
         """Return the submitted jobs that get estimates."""

@@ -49,13 +49,13 @@ class FormulaForecaster:
 
     def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
         """Sweep the queue in its present state, if it is due, in the steps of the iterator."""
-        lanes = scheduler.dispatcher.matching.lanes
-        depth = sum(lane.waiting for lane in lanes)
-        if depth > self._swept_at_most and at < self.swept_at + self._refresh:
+        matching = scheduler.dispatcher.matching
+        if matching.waiting() > self._swept_at_most and at < self.swept_at + self._refresh:
             return iter(())
         builders, run_times = scheduler.builders.values(), self._run_times_of(scheduler)
         # each job is estimated once, soon after its submission
         since = 0 if self._sweep is None else self._sweep.newest
+        lanes = matching.with_jobs()
         return self._sweeping(QueueSweep(lanes, builders, at, self._rules, run_times, since=since))
 
     def _sweeping(self, sweep: QueueSweep) -> Iterator[None]:

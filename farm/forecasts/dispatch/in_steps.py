@@ -16,7 +16,7 @@ import numpy as np
 
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Builder, Job, Platform
-from farm.core.queues.plain import Entry
+from farm.core.queues.plain import Keyed
 from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
@@ -151,7 +151,7 @@ class QueueSweep:
         return msgspec.structs.replace(view, duration_s=expected(job, builder))
 
 
-def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]:
+def _merged(orders: Sequence[Iterator[list[Keyed]]]) -> Iterator[list[JobState]]:
     """Yield the jobs of all queues, always the best head next, in portions that may be empty.
 
     No step takes the next portion of more than one queue.
@@ -160,8 +160,8 @@ def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]
         for portion in orders[0]:
             yield [state for _, state in portion]
         return
-    portions: list[Iterator[Entry]] = [iter(()) for _ in orders]
-    heads: list[tuple[Entry, int]] = []
+    portions: list[Iterator[Keyed]] = [iter(()) for _ in orders]
+    heads: list[tuple[Keyed, int]] = []
     for place, order in enumerate(orders):
         yield from _look_up(heads, portions, place, order)
     states: list[JobState] = []
@@ -180,10 +180,10 @@ def _merged(orders: Sequence[Iterator[list[Entry]]]) -> Iterator[list[JobState]]
 
 
 def _look_up(
-    heads: list[tuple[Entry, int]],
-    portions: list[Iterator[Entry]],
+    heads: list[tuple[Keyed, int]],
+    portions: list[Iterator[Keyed]],
     place: int,
-    order: Iterator[list[Entry]],
+    order: Iterator[list[Keyed]],
 ) -> Iterator[list[JobState]]:
     """Take a queue's next portion, and add its first entry to the heads."""
     for portion in order:

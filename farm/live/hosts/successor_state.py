@@ -15,8 +15,8 @@ from farm.live.wire.messages import Play
 class SuccessorState:
     """Writes it, remembering what was written last."""
 
-    def __init__(self, book: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
-        self._book = book
+    def __init__(self, scheduler: Scheduler, roster: Roster, requests: BuilderRequests) -> None:
+        self._scheduler = scheduler
         self._roster = roster
         self._requests = requests
         self._counts = Counts()
@@ -27,13 +27,13 @@ class SuccessorState:
         """Add what changed to the batch; ``serial`` of the last job, ``ended`` by outcome."""
         write_hosts(self._roster, batch)
         counts = Counts(
-            made=self._book.keeper.made,
-            made_by_pool={name: pool.made for name, pool in self._book.keeper.pools.items()},
+            made=self._scheduler.keeper.made,
+            made_by_pool={name: pool.made for name, pool in self._scheduler.keeper.pools.items()},
             serial=serial,
             ended=dict(ended),
-            choices=self._book.rules.choices,
-            unsorted=self._book.reorderer.unsorted,
-            held=dict(self._book.dispatcher.held),
+            choices=self._scheduler.rules.choices,
+            unsorted=self._scheduler.reorderer.unsorted,
+            held=dict(self._scheduler.dispatcher.held),
         )
         if counts != self._counts:
             self._counts = batch.counts = counts

@@ -181,7 +181,7 @@ def _place(
         if other.lane is lane:
             mates.append(other.serial)
 
-    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    lanes, builders = scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values()
     sweep = QueueSweep(lanes, builders, at, look=look)
     while sweep.step():
         yield

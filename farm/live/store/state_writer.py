@@ -30,8 +30,8 @@ from farm.live.store.saved import Try
 class StateWriter:
     """Collects the jobs and builders changed by a batch of events, and writes their new state."""
 
-    def __init__(self, book: Scheduler) -> None:
-        self._book = book
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: the sort keys of the jobs in the store's pending sets, by platform
@@ -48,12 +48,12 @@ class StateWriter:
 
     def sizes(self, hosts: int) -> Sizes:
         """Return how much of the farm is in the store since the last batch."""
-        jobs = self._book.jobs
-        abandoned = sum(s.abandoned for s in jobs.values()) if self._book.rules.dedup else 0
+        jobs = self._scheduler.jobs
+        abandoned = sum(s.abandoned for s in jobs.values()) if self._scheduler.rules.dedup else 0
         return Sizes(
             jobs=len(jobs) - abandoned,
             running=self.running,
-            builders=len(self._book.builders),
+            builders=len(self._scheduler.builders),
             hosts=hosts,
             waiting={str(where): len(ids) for where, ids in self._places.items()},
         )
@@ -77,7 +77,7 @@ class StateWriter:
         elif isinstance(event, events.PriorityChanged):
             self.touch_job(event.job)
         elif isinstance(event, events.DrainRequested | events.UndrainRequested):
-            for builder in self._book.builders:
+            for builder in self._scheduler.builders:
                 if fnmatchcase(builder, event.pattern):
                     self.touch_builder(builder)
 
@@ -91,14 +91,14 @@ class StateWriter:
 
     def touch_all(self) -> None:
         """Note that every job and builder may have changed."""
-        self._jobs.update(dict.fromkeys(self._book.jobs))
-        self._builders.update(dict.fromkeys(self._book.builders))
+        self._jobs.update(dict.fromkeys(self._scheduler.jobs))
+        self._builders.update(dict.fromkeys(self._scheduler.builders))
 
     def forget(self) -> None:
         """Write everything again next time, because the store has lost its data."""
         self._places.clear()
         self._on_builder.clear()
-        self._new.update(self._book.jobs)
+        self._new.update(self._scheduler.jobs)
         self.touch_all()
 
     def note(self, command: Command, at: float, batch: Batch) -> None:
@@ -129,8 +129,8 @@ class StateWriter:
 
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
-        self._jobs.update(dict.fromkeys(self._book.reorderer.rekeyed))
-        self._book.reorderer.rekeyed.clear()
+        self._jobs.update(dict.fromkeys(self._scheduler.reorderer.rekeyed))
+        self._scheduler.reorderer.rekeyed.clear()
         for job_id in self._jobs:
             self._write_job(job_id, batch)
         for builder in self._builders:
@@ -140,7 +140,7 @@ class StateWriter:
         self._new.clear()
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
-        state = self._book.jobs.get(job_id)
+        state = self._scheduler.jobs.get(job_id)
         self._write_place(job_id, state, batch)
         self._write_running(job_id, state, batch)
         if state is None:
@@ -177,7 +177,7 @@ class StateWriter:
         batch.running[job_id] = state.dispatched_at or 0.0
 
     def _write_builder(self, builder: str, batch: Batch) -> None:
-        state = self._book.builders.get(builder)
+        state = self._scheduler.builders.get(builder)
         if state is None:
             batch.gone_builders.append(builder)
         else:

@@ -62,7 +62,7 @@ def highest(starts: Floats, ends: Floats, grid: Floats) -> Floats:
     return np.array(tops, dtype=np.float64)
 
 
-class Plan(NamedTuple):
+class PlannedSize(NamedTuple):
     """What an algorithm decided for a pool at an instant."""
 
     at: float
@@ -77,7 +77,7 @@ class Builders:
         self.joined: dict[str, float] = {}
         self.gone: dict[str, float] = {}
         self.pool_of: dict[str, str] = {}
-        self.plans: dict[str, list[Plan]] = {}
+        self.plans: dict[str, list[PlannedSize]] = {}
         for line in lines:
             if b'"builder-' in line or b'"pool-planned"' in line:
                 self._take(msgspec.json.decode(line))
@@ -85,7 +85,7 @@ class Builders:
     def _take(self, line: dict[str, Any]) -> None:
         kind, at, name = line["event"], line["at_s"], line.get("builder", "")
         if kind == "pool-planned":
-            self.plans.setdefault(line["pool"], []).append(Plan(at, line.get("desired", 0)))
+            self.plans.setdefault(line["pool"], []).append(PlannedSize(at, line.get("desired", 0)))
         elif kind == "builder-requested":
             self.pool_of.setdefault(name, line["pool"])
             self.requested.setdefault(name, at)

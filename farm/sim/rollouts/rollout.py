@@ -115,16 +115,16 @@ def rollouts(
     numbers whatever the number of processes. ``fast`` False always uses the whole simulation.
     Raises LookupError for a job that does not wait.
     """
-    plan = _Plan(fork, count, seed, jobs)
-    if fast and plan.is_simple:
-        return Rollouts(fork.snapshot.at, plan.wanted, plan.roll_queues())
-    work = count * (len(plan.waiting) + len(plan.attempts))
+    common = _Common(fork, count, seed, jobs)
+    if fast and common.is_simple:
+        return Rollouts(fork.snapshot.at, common.wanted, common.roll_queues())
+    work = count * (len(common.waiting) + len(common.attempts))
     processes = processes or min(os.cpu_count() or 1, max(1, work // ENOUGH_FOR_ONE))
-    rows = _together(plan, processes) if processes > 1 else [plan.play(k) for k in range(count)]
-    return Rollouts(fork.snapshot.at, plan.wanted, np.array(rows).reshape(count, -1))
+    rows = _together(common, processes) if processes > 1 else [common.play(k) for k in range(count)]
+    return Rollouts(fork.snapshot.at, common.wanted, np.array(rows).reshape(count, -1))
 
 
-class _Plan:
+class _Common:
     """The common part of all rollouts of a fork."""
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
@@ -350,23 +350,23 @@ def _renamed(job: Job) -> Job:
 
 # --- several processes -------------------------------------------------------------------------
 
-_plan: _Plan | None = None
+_common: _Common | None = None
 
 
-def _together(plan: _Plan, processes: int) -> list[list[float]]:
+def _together(common: _Common, processes: int) -> list[list[float]]:
     """Run the rollouts on several processes; the order is that of their numbers."""
-    parts = (plan.fork, plan.count, plan.seed, plan.wanted)
+    parts = (common.fork, common.count, common.seed, common.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
-        chunk = max(1, plan.count // (processes * 4))
-        return list(pool.map(_play, range(plan.count), chunksize=chunk))
+        chunk = max(1, common.count // (processes * 4))
+        return list(pool.map(_play, range(common.count), chunksize=chunk))
 
 
 def _begin(fork: Fork, count: int, seed: int, wanted: Sequence[str]) -> None:
-    global _plan  # noqa: PLW0603 - one plan a process, as the pool's initialiser has it
-    _plan = _Plan(fork, count, seed, wanted)
+    global _common  # noqa: PLW0603 - one a process, as the pool's initialiser has it
+    _common = _Common(fork, count, seed, wanted)
 
 
 def _play(number: int) -> list[float]:
-    if _plan is None:
-        raise RuntimeError("the process was not given a plan")
-    return _plan.play(number)
+    if _common is None:
+        raise RuntimeError("the process was not given a fork")
+    return _common.play(number)

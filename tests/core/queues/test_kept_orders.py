@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
 from farm.core.queues.fair_share import future_order
-from farm.core.queues.look_ahead import LookAheadQueue
+from farm.core.queues.plain import LookAheadQueue
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
 from farm.forecasts.dispatch.at_submission import executing

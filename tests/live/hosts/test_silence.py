@@ -39,7 +39,7 @@ class Listening:
         self.world = LiveWorld(
             store=store,
             inbox=Inbox(self.redis, self._keys),
-            book=Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS),
+            scheduler=Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS),
             pools=POOLS,
             clock=FarmClock(1.0, clock.monotonic),
             options=LiveOptions(redis_url=""),

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from farm.app.calibrating.calibration import (
-    Plan,
+    CalibrationOptions,
     Timing,
     busy_with_others,
     measure,
@@ -48,8 +48,8 @@ def arccot(x: int, unit: int) -> int:
 def test_each_number_of_heavy_jobs_has_its_turn(reference):
     """Every round measures every number, up and down alternately, and reports progress."""
     told = []
-    plan = Plan(jobs=1, repeats=2, threads=1, alone=0.02, reference=reference)
-    timings = measure(plan, told.append)
+    options = CalibrationOptions(jobs=1, repeats=2, threads=1, alone=0.02, reference=reference)
+    timings = measure(options, told.append)
     assert timings == told
     assert [timing.heavy for timing in timings] == [0, 1, 1, 0]
     assert all(timing.seconds > 0 for timing in timings)
@@ -58,7 +58,7 @@ def test_each_number_of_heavy_jobs_has_its_turn(reference):
 def test_a_limit_that_is_too_short_is_one_message():
     """The result is no table with holes."""
     with pytest.raises(RunError, match="took longer than the limit"):
-        measure(Plan(jobs=1, repeats=1, threads=1, alone=0.02, limit=0.01))
+        measure(CalibrationOptions(jobs=1, repeats=1, threads=1, alone=0.02, limit=0.01))
 
 
 def test_slowdowns_are_ratios_of_medians():

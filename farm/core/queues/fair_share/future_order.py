@@ -15,7 +15,7 @@ import msgspec
 
 from farm.core.queues.fair_share.invocation import Execution, Invocation, Operation, urgency
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
-from farm.core.queues.plain import Entry, Key
+from farm.core.queues.plain import Key, Keyed
 
 #: dispatches replayed in one step: about a millisecond
 AT_ONCE = 50
@@ -25,7 +25,7 @@ class _Kept(msgspec.Struct, eq=False):
     """An execution as it was before its members changed."""
 
     operations: tuple[Operation, ...]
-    entry: Entry
+    entry: Keyed
 
 
 class _Shadow:
@@ -41,7 +41,7 @@ class _Shadow:
         self.waiting = node.waiting
 
 
-def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
+def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Keyed]]:
     """Yield the jobs of a tree, with their keys, in their present order, some at a time.
 
     ``onlookers``: those that the tree notifies of its changes; the replay is one of them until the
@@ -52,7 +52,7 @@ def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry
     return order
 
 
-def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Entry]]:
+def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Keyed]]:
     replay = Replay(root, apart=True)
     onlookers.append(replay)
     try:
@@ -89,7 +89,7 @@ class Replay:
         self._kept: dict[Execution, _Kept] = {}
         self._dispatched = 0
 
-    def run(self) -> Iterator[Entry]:
+    def run(self) -> Iterator[Keyed]:
         """Yield the leader of each execution in the order of dispatch, if none ended."""
         while (operation := self._next()) is not None:
             execution = operation.execution

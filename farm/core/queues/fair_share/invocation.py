@@ -10,15 +10,17 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cmp_to_key, lru_cache
-from typing import Any
 
 import msgspec
 
 from farm.core.queues.heap import UpdatableHeap
+from farm.core.queues.plain import Key
 from farm.core.state.working_state import JobState, Slot
 
 Instant = tuple[float, int]
 """A time and a running number, which orders what happens at the same time."""
+
+Urgency = tuple[int, int, float, Instant, int]
 
 _BASE = 2**0.01
 #: b^100 is 2 in exact arithmetic; in binary64 it is slightly more, and that decides between "two
@@ -32,7 +34,7 @@ class Operation(msgspec.Struct, eq=False):
     node: Invocation
     execution: Execution
     #: its key in the node's own queue
-    key: tuple[Any, ...]
+    key: Key
     level: int
     priority: int
     #: the jobs that wait for it: those of this node with the same action, oldest first
@@ -83,9 +85,7 @@ def score(executing: int, priority: int) -> tuple[int, float]:
     return hundreds + exponent, mantissa
 
 
-def urgency(
-    level: int, priority: int, executing: int, started: Instant, created: int
-) -> tuple[Any, ...]:
+def urgency(level: int, priority: int, executing: int, started: Instant, created: int) -> Urgency:
     """Return the key that sorts siblings with waiting jobs, the next one first.
 
     Static level, then score, then least recently started, then oldest node.
@@ -284,7 +284,7 @@ class Invocation:
         else:
             parent.free_children.discard(self)
 
-    def urgency(self) -> tuple[Any, ...]:
+    def urgency(self) -> Urgency:
         """Return the key by which the node competes with its siblings for the next slot."""
         weighed, executing = self.priority + self.offset, len(self.executing)
         return urgency(self.level, weighed, executing, self.started, self.created)

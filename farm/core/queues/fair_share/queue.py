@@ -12,22 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from farm.core.errors import InvariantError
+from farm.core.queues.fair_share.executions import Executions
 from farm.core.queues.fair_share.future_order import Replay, kept_order
 from farm.core.queues.fair_share.invocation import (
-    TIE,
-    Execution,
     FreeSlots,
-    Invocation,
-    Operation,
     SwappingFreeSlots,
 )
 from farm.core.queues.fair_share.listing import TreeListing
-from farm.core.queues.fair_share.slots import SlotBook, SlotRecord
+from farm.core.queues.fair_share.slots import SlotBook
 from farm.core.queues.fair_share.stickiness import Stickiness
-from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor, shared_prefix
-from farm.core.queues.fair_share.tree_snapshot import NodeMemory, TreeMemory
+from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor
+from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
-from farm.core.queues.plain import Entry, Key
+from farm.core.queues.plain import Key, Keyed
 from farm.core.state.working_state import JobState, Slot
 
 
@@ -58,20 +55,17 @@ class FairShareQueue:
         self.weigh, self.offsets = self._tree.weigh, self._tree.offsets
         self._stickiness = Stickiness(stickiness, first_level_only=upstream)
         self._slots = SlotBook(self._tree, len(self._stickiness.limits))
-        #: the operation of each waiting or running job, by serial
-        self._operations: dict[int, Operation] = {}
-        self._running: dict[Slot, Execution] = {}
-        self._waiting = 0
+        self._executions = Executions(self._tree)
         #: dispatches of waiting jobs by the number of levels at which the slot did not switch
         self.retained: Counter[int] = Counter()
         #: children, queues and running jobs of any node, read-only
-        self.listing = TreeListing(self._tree, self._running)
+        self.listing = TreeListing(self._tree, self._executions.running)
 
     # --- waiting jobs -------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Count the executions that wait for a slot (jobs that share one are counted once)."""
-        return self._waiting
+        return self._executions.waiting
 
     def add(self, state: JobState, at: float) -> None:
         """Queue the job (at its old place, if requeued), together with the jobs that it leads.
@@ -79,68 +73,38 @@ class FairShareQueue:
         A job that is queued already, because its former leader was, keeps its place.
         """
         for member in (state, *state.followers):
-            if member.serial not in self._operations and not member.abandoned:
-                self._admit(member, at)
+            if member not in self._executions and not member.abandoned:
+                self._executions.add(member, at)
 
     def joined(self, follower: JobState, at: float) -> None:
         """Add a follower to its leader's execution, waiting or running.
 
         A leader that is not queued yet brings its followers along later.
         """
-        if self._execution_of(follower) is not None:
-            self._admit(follower, at)
+        if self._executions.of(follower) is not None:
+            self._executions.add(follower, at)
 
     def remove(self, state: JobState, at: float) -> None:
-        """Remove a job that waits, or that shares a running execution with others.
-
-        Jobs that share its execution stay. Nothing started or ended, so the nodes' times stay the
-        same, unless the job leaves a running execution: then that ends now for its node.
-        """
-        operation = self._operations.pop(state.serial, None)
-        if operation is None and state.abandoned:
-            return  # it left before, and so have the others that shared its execution
-        if operation is None:
-            raise InvariantError(f"job {state.job.id} is not in this queue")
-        self._tree.before_sharing(operation.execution)
-        operation.states.remove(state)
-        if operation.states:
-            return
-        execution = operation.execution
-        if execution.slot is None:
-            self._tree.dequeue(operation)
-            self._waiting -= len(execution.operations) == 1
-        elif len(execution.operations) > 1:
-            self._tree.stop(operation, execution.slot, self._tree.instant(at))
-        else:
-            return  # no job needs it any more, but it occupies its slot until it ends
-        execution.operations.remove(operation)
-        self._tree.settle((operation.node,))
+        """Remove a job that waits, or that shares a running execution with others."""
+        self._executions.remove(state, at)
 
     def left(self, follower: JobState, at: float) -> None:
         """Detach one of several jobs (maybe the leader) from the execution that they share."""
-        if follower.serial in self._operations:
-            self.remove(follower, at)
+        if follower in self._executions:
+            self._executions.remove(follower, at)
 
-    def rekeyed(self, state: JobState, before: Key, at: float) -> None:  # noqa: ARG002
+    def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a waiting job to its new place: its key, level or priority has changed."""
-        operation = self._operations.get(state.serial)
-        if operation is None or operation.execution.slot is not None:
-            raise InvariantError(f"job {state.job.id} does not wait in this queue")
-        self._tree.before_sharing(operation.execution, before if state.leader is None else None)
-        self._tree.dequeue(operation)
-        moved = operation.rekeyed(state)
-        self._operations.update((member.serial, moved) for member in moved.states)
-        self._tree.enqueue(moved)
-        self._tree.settle((moved.node,))
+        self._executions.rekeyed(state, before)
 
     # --- the next job -------------------------------------------------------------------------
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the job that this free slot would get next; nothing changes."""
-        operation, _ = self._descend(self._slots.get(slot), at)
+        operation, _ = self._stickiness.descend(self._tree.root, self._slots.get(slot), at)
         return None if operation is None else operation.execution.leader
 
-    def place(self, state: JobState, at: float) -> Slot | None:  # noqa: ARG002
+    def place(self, state: JobState, at: float) -> Slot | None:
         """Return the free slot that an arriving job prefers; None if no slot is free.
 
         Nearest first: its own node, then its parent's subtree, and so on up to the root, level by
@@ -158,30 +122,6 @@ class FairShareQueue:
                     return node.free_slot()
         return None
 
-    def _descend(self, record: SlotRecord | None, at: float) -> tuple[Operation | None, int]:
-        """Return the next operation and the number of levels at which the slot stays."""
-        home = () if record is None or record.last is None else record.last.path
-        levels = min(len(home), len(self._stickiness.limits))
-        node, depth, retained = self._tree.root, 0, 0
-        while isinstance(first := node.first(), Invocation):
-            if record is not None and retained == depth < levels:
-                if self._stays(record, node.children.get(home[depth]), first, depth, at):
-                    first = node.children[home[depth]]
-                retained += first.path[depth] == home[depth]
-            node, depth = first, depth + 1
-        return first, retained
-
-    def _stays(
-        self, record: SlotRecord, sticky: Invocation | None, best: Invocation, level: int, at: float
-    ) -> bool:
-        return (
-            sticky is not None
-            and sticky.waiting > 0
-            # only level and score, not the times: stickiness breaks exact ties only
-            and sticky.urgency()[:TIE] == best.urgency()[:TIE]
-            and self._stickiness.lasts(record, level, at)
-        )
-
     # --- running jobs -------------------------------------------------------------------------
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
@@ -190,18 +130,18 @@ class FairShareQueue:
         For a job that waited, the slot keeps its stickiness at the levels that do not change; a
         job placed on arrival resets it at every level.
         """
-        if slot in self._running:
+        if slot in self._executions.running:
             raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} is taken")
         record = self._slots.known(slot)
-        execution, retained = self._execution_of(state), 0
+        execution, retained = self._executions.of(state), 0
         if execution is None:
-            execution = self._arrival(state, at)
+            execution = self._executions.arrival(state, at)
         else:
             if execution.slot is not None:
                 raise InvariantError(f"job {state.job.id} is running already")
-            retained = self._retained(execution, record, at)
+            retained = self._stickiness.retained(self._tree.root, execution, record, at)
             self.retained[retained] += 1
-            self._waiting -= 1
+            self._executions.waiting -= 1
             for operation in execution.operations:
                 self._tree.dequeue(operation)
         touched = [operation.node for operation in execution.operations]
@@ -209,11 +149,7 @@ class FairShareQueue:
         if home is not None:
             touched.append(home)
         self._stickiness.switched(record, retained, at)
-        execution.slot = slot
-        self._running[slot] = execution
-        instant = self._tree.instant(at)
-        for operation in execution.operations:
-            self._tree.start(operation, slot, instant)
+        self._executions.begin(execution, slot, at)
         self._tree.settle(touched)
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
@@ -222,7 +158,7 @@ class FairShareQueue:
         After a completion the slot belongs to the lowest common ancestor of the nodes that it
         served; otherwise to the root, since there is nothing left on it worth staying for.
         """
-        execution = self._running.pop(slot, None)
+        execution = self._executions.running.pop(slot, None)
         if execution is None:
             raise InvariantError(f"job {state.job.id} ends on a slot that runs nothing")
         touched = [operation.node for operation in execution.operations]
@@ -231,15 +167,10 @@ class FairShareQueue:
             home = self._tree.make(common_ancestor(execution) if completed else (), at)
             self._slots.associate(record, home)
             touched.append(home)
-        instant = self._tree.instant(at)
-        for operation in execution.operations:
-            self._tree.stop(operation, slot, instant)
-            for member in operation.states:
-                del self._operations[member.serial]
-        execution.operations.clear()  # break the reference cycle: no work for the garbage collector
+        self._executions.end(execution, slot, at)
         self._tree.settle(touched)
 
-    def slot_free(self, slot: Slot, at: float) -> None:  # noqa: ARG002
+    def slot_free(self, slot: Slot, at: float) -> None:
         """Add a slot that waits for a job; a new slot belongs to the root."""
         record = self._slots.known(slot)
         if record.last is None:
@@ -247,7 +178,7 @@ class FairShareQueue:
         self._slots.offer(slot, record)
         self._tree.settle((record.last,))
 
-    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:  # noqa: ARG002
+    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
         """Withdraw a slot that waited for a job; ``gone``: for good."""
         record = self._slots.get(slot)
         if record is None or not (gone or record.free):
@@ -256,68 +187,6 @@ class FairShareQueue:
         home = self._slots.forget(slot) if gone else record.last
         if home is not None:
             self._tree.settle((home,))
-
-    def _retained(self, execution: Execution, record: SlotRecord, at: float) -> int:
-        """Count the levels at which the slot stays if it takes this execution now."""
-        if len(execution.operations) > 1:
-            operation, retained = self._descend(record, at)
-            if operation is not None and operation.execution is execution:
-                return retained
-        home = () if record.last is None else record.last.path
-        shared = shared_prefix(home, execution.operations[0].node.path)
-        return min(len(shared), len(self._stickiness.limits))
-
-    def _arrival(self, state: JobState, at: float) -> Execution:
-        """Make the execution of a job and its followers without queueing it."""
-        wanted = [m for m in (state, *state.followers) if not m.abandoned]
-        first, *others = wanted or [state]
-        execution = self._attach(first, at).execution
-        for member in others:
-            self._attach(member, at)
-        return execution
-
-    def _admit(self, state: JobState, at: float) -> None:
-        """Queue one job, or count it as running if its execution runs."""
-        operation = self._attach(state, at)
-        execution = operation.execution
-        if len(operation.states) > 1:
-            return
-        if execution.slot is not None:
-            self._tree.start(operation, execution.slot, self._tree.instant(at))
-        else:
-            self._tree.enqueue(operation)
-            self._waiting += len(execution.operations) == 1
-        self._tree.settle((operation.node,))
-
-    def _attach(self, state: JobState, at: float) -> Operation:
-        """Assign the job its operation: a new one, or its execution's in its node."""
-        if state.serial in self._operations:
-            raise InvariantError(f"job {state.job.id} is in this queue already")
-        node = self._tree.make(state.path, at)
-        execution = self._execution_of(state)
-        if execution is None:
-            execution = Execution()
-        else:
-            self._tree.before_sharing(execution)
-        for operation in execution.operations:
-            if operation.node is node:
-                operation.states.append(state)
-                break
-        else:
-            level, priority = state.job.level, state.job.priority
-            operation = Operation(node, execution, state.key, level, priority, [state])
-            execution.operations.append(operation)
-        self._operations[state.serial] = operation
-        return operation
-
-    def _execution_of(self, state: JobState) -> Execution | None:
-        """Return the execution that the job shares with others, if one is here."""
-        leader = state.leader or state
-        for other in (leader, *leader.followers):
-            operation = self._operations.get(other.serial)
-            if operation is not None:
-                return operation.execution
-        return None
 
     # --- read-only views ----------------------------------------------------------------------
 
@@ -328,7 +197,7 @@ class FairShareQueue:
 
     def turns(self, state: JobState, *, taken: bool = False) -> tuple[Turn, ...]:
         """Explain, level by level, whose turn it is where a job waits; ``taken``: the job's own."""
-        execution = self._execution_of(state)
+        execution = self._executions.of(state)
         return () if execution is None else best_turns(execution.operations, taken=taken)
 
     def in_order(self) -> Iterator[JobState]:
@@ -340,7 +209,7 @@ class FairShareQueue:
         for _, state in Replay(self._tree.root).run():
             yield state
 
-    def order_kept(self) -> Iterator[list[Entry]]:
+    def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs as ``in_order`` would now, even if the queue changes afterwards."""
         return kept_order(self._tree.root, self._tree.onlookers)
 
@@ -348,16 +217,7 @@ class FairShareQueue:
 
     def memory(self) -> TreeMemory:
         """Return, as plain values, what cannot be derived from the jobs and slots."""
-        nodes = list(self._tree.root.subtree())
-        free = [slot for node in nodes for slot in node.own_free]
-        others = [slot for slot, record in self._slots if not record.free]
-        return TreeMemory(
-            self._tree.instants,
-            tuple(
-                NodeMemory(node.path, node.created, node.started, node.completed) for node in nodes
-            ),
-            tuple(self._slots.known(slot).remembered(slot) for slot in (*free, *others)),
-        )
+        return TreeMemory(self._tree.instants, self._tree.remembered(), self._slots.remembered())
 
     def restore(
         self,
@@ -391,10 +251,7 @@ class FairShareQueue:
         """Count a job as running on its slot, whose record stays the same."""
         if state.slot is None:
             raise InvariantError(f"job {state.job.id} is running, but on no slot")
-        execution = self._arrival(state, 0.0)
+        execution = self._executions.arrival(state, 0.0)
         self._slots.release(state.slot, self._slots.known(state.slot))
-        execution.slot = state.slot
-        self._running[state.slot] = execution
-        for operation in execution.operations:
-            self._tree.start(operation, state.slot, self._tree.instant(0.0))
+        self._executions.begin(execution, state.slot, 0.0)
         self._tree.settle([operation.node for operation in execution.operations])

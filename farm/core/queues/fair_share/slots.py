@@ -46,6 +46,12 @@ class SlotBook:
     def __iter__(self) -> Iterator[tuple[Slot, SlotRecord]]:
         return iter(self._records.items())
 
+    def remembered(self) -> tuple[SlotMemory, ...]:
+        """Return the records as plain values: the free slots first, as their nodes order them."""
+        free = [slot for node in self._tree.root.subtree() for slot in node.own_free]
+        others = [slot for slot, record in self._records.items() if not record.free]
+        return tuple(self._records[slot].remembered(slot) for slot in (*free, *others))
+
     def get(self, slot: Slot) -> SlotRecord | None:
         """Return the slot's record, if there is one."""
         return self._records.get(slot)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from farm.core.queues.fair_share.invocation import TIE, Execution, Invocation, Operation
 from farm.core.queues.fair_share.slots import SlotRecord
+from farm.core.queues.fair_share.tree import shared_prefix
 
 
 class Stickiness:
@@ -28,3 +30,41 @@ class Stickiness:
         """Record that the slot starts a job with which it stays at ``retained`` levels only."""
         for level in range(retained, len(self.limits)):
             record.since[level] = at
+
+    def descend(
+        self, root: Invocation, record: SlotRecord | None, at: float
+    ) -> tuple[Operation | None, int]:
+        """Return a slot's next operation, and the number of levels at which the slot stays."""
+        home = () if record is None or record.last is None else record.last.path
+        levels = min(len(home), len(self.limits))
+        node, depth, retained = root, 0, 0
+        while isinstance(first := node.first(), Invocation):
+            if record is not None and retained == depth < levels:
+                if self._stays(record, node.children.get(home[depth]), first, depth, at):
+                    first = node.children[home[depth]]
+                retained += first.path[depth] == home[depth]
+            node, depth = first, depth + 1
+        return first, retained
+
+    def _stays(
+        self, record: SlotRecord, sticky: Invocation | None, best: Invocation, level: int, at: float
+    ) -> bool:
+        return (
+            sticky is not None
+            and sticky.waiting > 0
+            # only level and score, not the times: stickiness breaks exact ties only
+            and sticky.urgency()[:TIE] == best.urgency()[:TIE]
+            and self.lasts(record, level, at)
+        )
+
+    def retained(
+        self, root: Invocation, execution: Execution, record: SlotRecord, at: float
+    ) -> int:
+        """Count the levels at which the slot stays if it takes this execution now."""
+        if len(execution.operations) > 1:
+            operation, retained = self.descend(root, record, at)
+            if operation is not None and operation.execution is execution:
+                return retained
+        home = () if record.last is None else record.last.path
+        shared = shared_prefix(home, execution.operations[0].node.path)
+        return min(len(shared), len(self.limits))

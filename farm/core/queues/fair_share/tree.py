@@ -12,6 +12,7 @@ from farm.core.queues.fair_share.invocation import (
     Invocation,
     Operation,
 )
+from farm.core.queues.fair_share.tree_snapshot import NodeMemory
 from farm.core.queues.plain import Key
 from farm.core.state.working_state import Slot
 
@@ -69,6 +70,13 @@ class InvocationTree:
                 node.children[key] = child
             node = child
         return node
+
+    def remembered(self) -> tuple[NodeMemory, ...]:
+        """Return the nodes' times as plain values, parents before children."""
+        return tuple(
+            NodeMemory(node.path, node.created, node.started, node.completed)
+            for node in self.root.subtree()
+        )
 
     def weigh(self) -> None:
         """Move all nodes to their places after a change of the offsets."""

@@ -139,7 +139,7 @@ def check(queue: FairShareQueue) -> None:
     executing: dict[tuple[str, ...], set[Slot]] = {}
     idle: dict[tuple[str, ...], int] = {}
     free: dict[tuple[str, ...], int] = {}
-    seen: dict[int, Operation] = {id(op): op for op in queue._operations.values()}
+    seen: dict[int, Operation] = {id(op): op for op in queue._executions.operations.values()}
     for operation in seen.values():
         for above in _prefixes(operation.node.path):
             if operation.execution.slot is None:
@@ -147,7 +147,7 @@ def check(queue: FairShareQueue) -> None:
             else:
                 executing.setdefault(above, set()).add(operation.execution.slot)
     for slot, record in queue._slots:
-        assert (record.last is None) == (slot in queue._running)
+        assert (record.last is None) == (slot in queue._executions.running)
         for above in _prefixes(record.last.path) if record.last is not None else ():
             idle[above] = idle.get(above, 0) + 1
             free[above] = free.get(above, 0) + record.free

@@ -197,7 +197,7 @@ class History(RuleBasedStateMachine):
             self.yard.queue.slot_unavailable(slot, self.tick(), gone=True)
         root = self.yard.node("")
         assert root.empty, "when all is over nothing is left"
-        assert not self.yard.queue._operations
+        assert not self.yard.queue._executions.operations
 
 
 History.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
