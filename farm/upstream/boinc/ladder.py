@@ -18,9 +18,6 @@ from farm.upstream.boinc.records import AppVersion, HostAppVersion
 #: a host's history makes it at most this much faster than assumed
 SPEED_RATIO_LIMIT = 250.0
 GPU_TO_CPU = 10.0
-#: the peak speed of a host with an unknown benchmark
-DEFAULT_HOST_FLOPS = 1e9
-MEDIAN_HOST_FLOPS = 3.3e9
 
 Source = Literal["host_app_version", "app_version", "none"]
 
@@ -77,26 +74,6 @@ def estimate_flops(
     if not rules.no_stats and version is not None and version.pfc.n > rules.version_samples:
         return Speed(ratio(usage.peak_flops, version.pfc.avg), "app_version")
     return Speed(benchmark * (usage.ncpus + GPU_TO_CPU * usage.gpus), "none")
-
-
-def sequential_plan(benchmark: float) -> Usage:
-    """Return the plan of a version without a plan class: one processor at the benchmark's speed."""
-    flops = benchmark if benchmark > 0 else DEFAULT_HOST_FLOPS
-    return Usage(peak_flops=flops, projected_flops=flops)
-
-
-def multithreaded_plan(
-    benchmark: float,
-    ncpus: float,
-    median: float = MEDIAN_HOST_FLOPS,
-    percentile_95: float = float("inf"),
-) -> Usage:
-    """Return the plan of a version on several processors.
-
-    No benchmark counts as the median one, and none for more than 1.1 times the 95th percentile.
-    """
-    flops = min(benchmark if benchmark > 0 else median, 1.1 * percentile_95) * ncpus
-    return Usage(peak_flops=flops, projected_flops=flops, ncpus=ncpus)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
