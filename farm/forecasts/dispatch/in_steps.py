@@ -21,8 +21,9 @@ from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.queue_estimates import QueueEstimates, WaitingColumns
-from farm.forecasts.dispatch.rules import FARM, Rules
+from farm.forecasts.dispatch.rules import FARM
 from farm.forecasts.dispatch.view import JobView
+from farm.upstream.launchpad import Rules
 
 #: jobs of several queues, or on builders, processed in one step: less than a millisecond
 STEP = 50
