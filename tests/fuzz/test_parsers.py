@@ -35,7 +35,7 @@ from farm.live.wire.report_checks import flaw_of_envelope, flaw_of_message
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time
-from farm.workload.traces import read_trace
+from farm.workload import read_trace
 from tests.fixtures.door import Door
 from tests.fuzz.mutation import spoilt
 from tests.test_statefile import GOOD as STATE

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""

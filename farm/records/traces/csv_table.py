@@ -24,9 +24,9 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
+from farm.records.content import read_text
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_text
-from farm.workload.traces.records import Records
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}

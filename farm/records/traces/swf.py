@@ -31,9 +31,9 @@ import numpy as np
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",

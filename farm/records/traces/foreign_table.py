@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 
 from farm.core.errors import TraceError, did_you_mean
+from farm.records.content import read_text
+from farm.records.traces.csv_table import COLUMNS, value_of
+from farm.records.traces.records import Records
 from farm.units import ALLOWED_TIME, parse_time
-from farm.workload.traces.content import read_text
-from farm.workload.traces.csv_table import COLUMNS, value_of
-from farm.workload.traces.records import Records
 
 SEPARATORS = ",;\t"
 INSTANTS = ("submitted", "started", "finished")

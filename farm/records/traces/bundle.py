@@ -16,9 +16,9 @@ import numpy as np
 from farm.core.errors import TraceError
 from farm.core.fields import json_name
 from farm.core.model import Platform
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
 
 JOBS = "jobs.jsonl.gz"
 

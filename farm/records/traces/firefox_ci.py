@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
 
 RECORD = 8
 
