@@ -10,69 +10,54 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.core.fields import json_name
 from farm.core.model import Platform
-from farm.records.content import read_bytes
+from farm.records.attempt import Attempt
+from farm.records.bundle import read_bundle
 from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-
-JOBS = "jobs.jsonl.gz"
-
-
-class _Attempt(msgspec.Struct, rename=json_name):
-    """The part of a line that makes a job."""
-
-    id: str
-    submitted_at: float
-    result: str
-    eligible_at: float | None = None
-    started_at: float | None = None
-    finished_at: float | None = None
-    platform: str = ""
-    kind: str = ""
-    matrix: str = ""
-    user: str = ""
-    attributes: dict[str, str] = {}
 
 
 def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
     """Return the attempts that ran; TraceError names the file that is wrong."""
-    file = path / JOBS
-    try:
-        found = msgspec.json.Decoder(_Attempt).decode_lines(read_bytes(file))
-    except msgspec.MsgspecError as error:
-        raise TraceError(f"{file}: not a bundle's attempts: {error}") from None
-    ran = [one for one in found if one.started_at is not None and one.finished_at is not None]
+    found = read_bundle(path).attempts
+    ran = [one for one in found if one.ran is not None]
     if not ran:
-        raise TraceError(f"{file}: found no attempt that ran; allowed: at least one")
-    arrived = np.array([_arrival(one) for one in ran])
-    service = np.array([(one.finished_at or 0.0) - (one.started_at or 0.0) for one in ran])
-    platforms = {name: Platform(processor=name) for name in {one.platform for one in ran} if name}
+        raise TraceError(f"{path}: found no attempt that ran; allowed: at least one")
     left_out = {"of attempts that never ran, or did not end": len(found) - len(ran)}
+    return records_of(ran, left_out)
+
+
+def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
+    """Return attempts, each of which ran, as the jobs of a trace."""
+    platforms = {name: Platform(processor=name) for name in {one.platform for one in ran} if name}
+    arrived = np.array(
+        [one.submitted_at if one.eligible_at is None else one.eligible_at for one in ran]
+    )
     return Records(
         arrived - arrived.min(),
-        service,
+        np.array([one.ran for one in ran], float),
         [one.id for one in ran],
         [_details(one, platforms) for one in ran],
         left_out={why: count for why, count in left_out.items() if count},
+        attempt_at=ran.__getitem__,
     )
 
 
-def _arrival(one: _Attempt) -> float:
-    return one.submitted_at if one.eligible_at is None else one.eligible_at
-
-
-def _details(one: _Attempt, platforms: dict[str, Platform]) -> dict[str, Any]:
-    user = {"user": one.user} if one.user else {}
-    found = {
-        "platform": platforms.get(one.platform),
-        "kind": one.kind,
-        "matrix": one.matrix,
-        "attributes": {**user, **one.attributes},
-        "fails": one.result == "failed",
-    }
-    return {name: value for name, value in found.items() if value}
+def _details(one: Attempt, platforms: dict[str, Platform]) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if one.platform:
+        details["platform"] = platforms[one.platform]
+    if one.kind:
+        details["kind"] = one.kind
+    if one.matrix:
+        details["matrix"] = one.matrix
+    if one.user:
+        details["attributes"] = {"user": one.user, **one.attributes}
+    elif one.attributes:
+        details["attributes"] = one.attributes
+    if one.result == "failed":
+        details["fails"] = True
+    return details

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
+from farm.records.attempt import Attempt
+from farm.records.columns import result_of
 from farm.records.content import read_text
 from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
@@ -44,6 +47,8 @@ OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
     "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
 )  # fmt: skip
+RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder", "attempts")
+"""Columns of a run that say what happened to a job in it."""
 
 
 def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
@@ -53,9 +58,12 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
+    recorded: list[tuple[str, ...]] = []
     never_ran = 0
     try:
-        header = _header(next(rows, []), f"{path}:1")
+        names = [name.strip() for name in next(rows, [])]
+        header = _header(names, f"{path}:1")
+        of_run = _of_run(names)
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
@@ -64,6 +72,8 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
             if fields is None:
                 never_ran += 1
             else:
+                if of_run is not None:
+                    recorded.append((where, *of_run(row)))
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -73,8 +83,39 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     if not arrived:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
     left_out = {"of jobs that never ran": never_ran} if never_ran else {}
-    found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
-    return found._replace(left_out=left_out)
+
+    def attempt(place: int) -> Attempt:
+        where, start, end, outcome, builder, attempts = recorded[place]
+        started_at = _instant(start, where, "started_at_s")
+        finished_at = _instant(end, where, "finished_at_s")
+        return Attempt(
+            id=ids[place],
+            submitted_at=arrived[place],
+            eligible_at=arrived[place],
+            started_at=started_at,
+            finished_at=finished_at,
+            result=result_of(outcome, started_at, finished_at),
+            attempt=int(attempts) if attempts.isdecimal() else 1,
+            runner=builder,
+        )
+
+    return Records(
+        np.array(arrived),
+        np.array(service),
+        _unique(ids, path),
+        details,
+        left_out=left_out,
+        attempt_at=attempt if recorded else None,
+    )
+
+
+def _of_run(names: list[str]) -> Callable[[list[str]], tuple[str, ...]] | None:
+    """Return what takes the cells of ``RECORDED`` off a row; None: not all are columns."""
+    return itemgetter(*map(names.index, RECORDED)) if {*RECORDED} <= {*names} else None
+
+
+def _instant(text: str, where: str, name: str) -> float | None:
+    return value_of("submitted_at_s", text, where, name) if text else None
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -101,9 +142,8 @@ def _cell(value: object) -> object:
     return msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else value
 
 
-def _header(row: list[str], where: str) -> list[str | None]:
+def _header(names: list[str], where: str) -> list[str | None]:
     """Return the column names, None for ignored ones."""
-    names = [name.strip() for name in row]
     for name in REQUIRED:
         if name not in names:
             raise TraceError(

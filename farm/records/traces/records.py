@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
+from farm.records.attempt import Attempt
 from farm.scenario.workload import TraceOptions
 
 Times = NDArray[np.float64]
@@ -34,16 +35,21 @@ class Records(NamedTuple):
     unused: tuple[str, ...] = ()
     #: whatever else a reader of the file must know
     notes: tuple[str, ...] = ()
+    #: what the file says really happened to the job at a place, by the file's own clock
+    #: (``Attempt.waited``: its wait there); None: nothing of when jobs started
+    attempt_at: Callable[[int], Attempt] | None = None
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
-        places = order.tolist()
+        places: list[int] = order.tolist()
+        made = self.attempt_at
         return self._replace(
             arrived=self.arrived[order],
             service=self.service[order],
             ids=None if self.ids is None else [self.ids[place] for place in places],
             details=None if self.details is None else [self.details[place] for place in places],
             width=None if self.width is None else self.width[order],
+            attempt_at=made and (lambda place: made(places[place])),
         )
 
     def name(self, number: int) -> str:

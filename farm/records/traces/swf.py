@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +31,9 @@ import numpy as np
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
+from farm.records.attempt import Attempt, Result
 from farm.records.content import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.records import Records, Times
 from farm.scenario.workload import TraceOptions
 
 FIELDS = (
@@ -56,9 +57,12 @@ DEFAULT_MAPPING = {
 NUMBERS = ("level", "priority", "score", "declared_time", "threads")
 """Parts of a job that are numbers; ``platform``, ``kind``, ``matrix`` and attributes are text."""
 
-JOB, SUBMIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 3, 4, 7, 10
+JOB, SUBMIT, WAIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 2, 3, 4, 7, 10
 FAILED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = 0, 2, 3, 4, 5
 PARTS = (PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED)
+_RESULTS: dict[float, Result] = {
+    FAILED: "failed", LAST_PARTIAL_FAILED: "failed", CANCELLED: "cancelled",
+}  # fmt: skip
 
 Line = tuple[float, ...]
 
@@ -80,14 +84,41 @@ def read(path: Path, options: TraceOptions) -> Records:
         raise TraceError(f"{path}: found no job with a known submit and run time")
     numbers = [f"{line[JOB]:.0f}" for line in lines]
     describe = _describer(mapping, path)
+    submitted = np.array([line[SUBMIT] for line in lines])
+    run = np.array([line[RUN] for line in lines])
     return Records(
-        np.array([line[SUBMIT] for line in lines]),
-        np.array([line[RUN] for line in lines]),
+        submitted,
+        run,
         numbers if len(set(numbers)) == len(numbers) else None,
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
         left_out,
+        attempt_at=_attempts(lines, numbers, submitted, run),
     )
+
+
+def _attempts(
+    lines: list[Line], numbers: list[str], submitted: Times, run: Times
+) -> Callable[[int], Attempt] | None:
+    """Return what makes the attempts; None: no wait is known, so none of their starts is."""
+    waits = np.array([line[WAIT] for line in lines])
+    results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
+    if not (waits >= 0).any():
+        return None
+
+    def attempt(place: int) -> Attempt:
+        submitted_at, wait = float(submitted[place]), float(waits[place])
+        started_at = submitted_at + wait if wait >= 0 else None
+        return Attempt(
+            id=numbers[place],
+            submitted_at=submitted_at,
+            eligible_at=submitted_at,
+            started_at=started_at,
+            finished_at=None if started_at is None else started_at + float(run[place]),
+            result=results[place],
+        )
+
+    return attempt
 
 
 def _processors(line: Line) -> int:
@@ -119,7 +150,7 @@ def _line(text: str, where: str) -> Line:
         values = tuple(map(float, words))
     except ValueError:
         values = tuple(_float(word) for word in words)
-    if not all(map(math.isfinite, values)):
+    if not math.isfinite(sum(values)) and not all(map(math.isfinite, values)):
         place = next(place for place, value in enumerate(values) if not math.isfinite(value))
         raise TraceError(
             f"{where}: {FIELDS[place]} (field {place + 1}): found {words[place]!r:.40}; "
@@ -213,7 +244,7 @@ def _describer(mapping: dict[str, int], path: Path) -> Any:
             if value not in platforms:
                 platforms[value] = Platform(_named(partition, value))
             fields["platform"] = platforms[value]
-        if line[STATUS] in (FAILED, LAST_PARTIAL_FAILED):
+        if _RESULTS.get(line[STATUS]) == "failed":
             fields["fails"] = True
         return fields
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.records.attempt import Attempt
 from farm.records.content import read_bytes
 from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
@@ -37,15 +38,18 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     created: dict[str, float] = {}
     started: dict[str, float] = {}
     ended: dict[str, float] = {}
+    runners: dict[str, str] = {}
     kinds = {"task-created": created, "task-started": started, "task-resolved": ended}
     for number, event in enumerate(store.events, 1):
-        at, name, task = (*event, None, None, None)[:3]
-        if not (isinstance(at, int | float) and abs(at) < LATEST and isinstance(task, str)):
+        at, name, task = event[:3] if len(event) > 2 else (None, None, None)
+        if not (isinstance(at, (int, float)) and abs(at) < LATEST and isinstance(task, str)):
             raise TraceError(
                 f"{path}: event {number}: found {event!r:.60}; allowed: time, name, id"
             )
         if (found := kinds.get(str(name))) is not None:
             found[task] = float(at)
+            if found is started and len(event) > 3:
+                runners[task] = str(event[3])
     complete = [task for task in ended if task in started and task in created]
     ids = [task for task in complete if ended[task] >= started[task]]
     if not ids:
@@ -57,5 +61,18 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         "of tasks that did not end": len(created) - len(complete),
         "ended before the start": len(complete) - len(ids),
     }
+
+    def attempt(place: int) -> Attempt:
+        task = ids[place]
+        return Attempt(
+            id=task,
+            submitted_at=created[task] / 1000.0,
+            eligible_at=created[task] / 1000.0,
+            started_at=started[task] / 1000.0,
+            finished_at=ended[task] / 1000.0,
+            result="succeeded",
+            runner=runners.get(task, ""),
+        )
+
     left_out = {why: count for why, count in reasons.items() if count}
-    return Records(arrived - arrived[0], service, ids, left_out=left_out)
+    return Records(arrived - arrived[0], service, ids, left_out=left_out, attempt_at=attempt)
