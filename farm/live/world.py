@@ -97,7 +97,7 @@ class LiveWorld:
         self._current: Entry | None = None
         self.ended: Counter[str] = Counter()
         self._store = store
-        #: for what a desk publishes
+        #: for what a control plane publishes
         self.notices = store.notices
         self._inbox = inbox
         self._book = book

@@ -51,7 +51,7 @@ MAX_IMAGES = 5
 SAVING_INTERVAL = 2.0
 
 
-class Desk:
+class ControlPlane:
     """Publishes the farm's state and carries out plans. Used from the scheduler's thread.
 
     Args:
