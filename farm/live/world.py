@@ -293,7 +293,7 @@ class LiveWorld:
         self._state_writer.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
-        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.messages, self._batch.unknown_hosts = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write

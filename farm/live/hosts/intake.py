@@ -28,7 +28,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.hosts.requested_builders import BuilderRequests
-from farm.live.hosts.roster import HostState, Roster, Strangers
+from farm.live.hosts.roster import HostState, Roster, UnknownHosts
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
@@ -84,7 +84,7 @@ class Intake:
         self._platforms: dict[Platform, Platform] = {}
         self._requests = requests
         self._roster = roster
-        self._strangers = Strangers(roster.patience.grace)
+        self._unknown_hosts = UnknownHosts(roster.patience.grace)
         self._send = send
         self._refusals = refusals or Refusals()
         self._at_real = 0.0
@@ -185,9 +185,9 @@ class Intake:
         else:
             self._refuse(entry, "unknown-life", f"host {envelope.sender} is not known as this life")
             beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
-            if beats and self._strangers.is_told(envelope.sender, now):
-                stranger = HostState(envelope.sender, envelope.life, heard_at=now)
-                self._send(stranger, wire.Reset(envelope.life))
+            if beats and self._unknown_hosts.should_reset(envelope.sender, now):
+                unknown = HostState(envelope.sender, envelope.life, heard_at=now)
+                self._send(unknown, wire.Reset(envelope.life))
         return None
 
     def _flaw_of_newcomer(self, up: wire.HostUp) -> str | None:

@@ -18,8 +18,8 @@ from farm.live.wire.messages import Beat, HostCommand, HostUp, Play
 
 Token = tuple[str, int]
 
-#: unknown senders that are told to restart within the grace
-MAX_TOLD = 100
+#: unknown senders that are reset within the grace
+MAX_RESET = 100
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class HostState(HostLife, kw_only=True):
         return not self.room or len(self.plays) < self.room
 
 
-class Strangers:
+class UnknownHosts:
     """Senders with unknown lives: which of them is reset now, none twice within the grace.
 
     A host that was given up for lost, or was up before this scheduler, comes back that way. One
@@ -84,14 +84,14 @@ class Strangers:
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
-        #: when each was told, the longest ago first
-        self._told_at: dict[str, float] = {}
+        #: when each was reset, the longest ago first
+        self._reset_at: dict[str, float] = {}
 
-    def is_told(self, sender: str, now: float) -> bool:
-        """Whether this one is to be told to begin anew; it counts as told then."""
-        recent = {name: at for name, at in self._told_at.items() if at > now - self._grace}
-        self._told_at = recent
-        if sender in recent or len(recent) >= MAX_TOLD:
+    def should_reset(self, sender: str, now: float) -> bool:
+        """Whether this one must begin anew; it counts as reset then."""
+        recent = {name: at for name, at in self._reset_at.items() if at > now - self._grace}
+        self._reset_at = recent
+        if sender in recent or len(recent) >= MAX_RESET:
             return False
         recent[sender] = now
         return True

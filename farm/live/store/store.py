@@ -50,7 +50,7 @@ _WHAT_TO_DO = (
 )
 
 #: real seconds that a message waits for an unknown host
-STRANGERS_TIME = 5
+UNKNOWN_HOSTS_TIME = 5
 
 
 class Store:
@@ -179,8 +179,8 @@ class Store:
             pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        for host in batch.strangers:
-            pipe.expire(keys.host_list(host), STRANGERS_TIME)
+        for host in batch.unknown_hosts:
+            pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
         set_aside(pipe, keys, batch.dead_letters, batch.refused)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
         if full:  # nothing more can be added there, and all entries were read

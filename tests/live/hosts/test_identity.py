@@ -20,7 +20,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.live.hosts.intake import MAX_OWN_SLOTS
-from farm.live.hosts.roster import MAX_TOLD, Patience, Roster
+from farm.live.hosts.roster import MAX_RESET, Patience, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 
@@ -117,7 +117,7 @@ def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
     for number in range(20_000):
         door.at = 50.0
         door.hear(f"stranger-{number}", Beat(), life="x")
-    assert len(door.orders) - before == MAX_TOLD
+    assert len(door.orders) - before == MAX_RESET
     assert set(door.roster.hosts) == {"good", "bad"}
     assert not door.roster.changed - {"good", "bad"}
     door.at = 60.0
