@@ -215,7 +215,7 @@ class LiveWorld:
         self.intake.place()
         self._state_writer.touch_all()
         at = self.clock.now()
-        for host in self.roster.aliens():
+        for host in self.roster.of_earlier_lives():
             self.intake.lose(host, at, "its farm ended")
         self.intake.lose_hostless(self._book.builders, at)
 

@@ -193,7 +193,7 @@ class Intake:
     def _flaw_of_newcomer(self, up: wire.HostUp) -> str | None:
         if len(self._roster.hosts) >= MAX_HOSTS:
             return f"{MAX_HOSTS} hosts are there: no more are allowed"
-        if self._roster.is_alien(up.incarnation):
+        if self._roster.is_of_earlier_life(up.incarnation):
             return "it belongs to an earlier life of the farm"
         return flaw_of_message(up)
 

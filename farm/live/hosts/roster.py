@@ -129,13 +129,13 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
-    def is_alien(self, incarnation: str) -> bool:
+    def is_of_earlier_life(self, incarnation: str) -> bool:
         """Whether a host belongs to another life of this farm, whose keeper has ended."""
         return bool(incarnation and self._incarnation and incarnation != self._incarnation)
 
-    def aliens(self) -> list[HostState]:
+    def of_earlier_lives(self) -> list[HostState]:
         """Return the hosts that an earlier life of this farm has left: they have ended too."""
-        return [host for host in self.hosts.values() if self.is_alien(host.incarnation)]
+        return [host for host in self.hosts.values() if self.is_of_earlier_life(host.incarnation)]
 
     def arrive(self, name: str, life: str, now: float, up: HostUp) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""

@@ -182,4 +182,4 @@ def test_a_successor_in_another_life_knows_which_hosts_have_ended():
     roster = Roster(Patience(), "now")
     for number, life in enumerate(("before", "now", "")):
         roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
-    assert [host.name for host in roster.aliens()] == ["host-0"]
+    assert [host.name for host in roster.of_earlier_lives()] == ["host-0"]
