@@ -37,7 +37,7 @@ from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import RecentEnds, told
+from farm.live.store.lost_writes import RecentEnds, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
@@ -117,7 +117,7 @@ class LiveWorld:
         self._batch = Batch()
         #: builders were requested since the last commit
         self._to_be_placed = False
-        #: when the scheduler wants to be told the time, farm time
+        #: the instant of the next alarm, farm time
         self._alarms: list[float] = []
         #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
@@ -128,7 +128,7 @@ class LiveWorld:
             # a long-running farm waits, however long it takes to repair its server
             None if self._stays else MAX_ABSENCE,
             self._wait_out,
-            well_again=lambda: self.roster.excuse(time.monotonic()),
+            well_again=lambda: self.roster.restart_timeouts(time.monotonic()),
         )
         self._tick = tick
         self._progress = progress
@@ -261,7 +261,7 @@ class LiveWorld:
         else:
             self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
         if now - self._read_at > timeout + self.roster.patience.gap:
-            self.roster.excuse(now)
+            self.roster.restart_timeouts(now)
         self._read_at = now
         for entry in entries:
             self._note_messages(None)
@@ -333,7 +333,7 @@ class LiveWorld:
             self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
-        log.error("%s", told(lost, live=len(self._book.jobs), again=again, ended=ended))
+        log.error("%s", message_of(lost, live=len(self._book.jobs), again=again, ended=ended))
         self._state_writer.forget()
         self._state_writer.write(batch)
         if self._stays:

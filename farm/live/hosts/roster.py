@@ -62,7 +62,7 @@ class HostState(HostLife, kw_only=True):
     #: when each play or retire command was last sent
     sent_at: dict[str, float] = msgspec.field(default_factory=dict)
     dispatches: dict[Token, Dispatch] = msgspec.field(default_factory=dict)
-    #: attempts that it said to have begun after its last heartbeat, which cannot name them
+    #: attempts that it reported as begun after its last heartbeat, which cannot name them
     begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
     #: of the last envelope read
@@ -109,7 +109,7 @@ class Roster:
         self.changed: set[str] = set()
 
     def go_on(self, saved: SavedFarm, now: float) -> None:
-        """Know the hosts and their commands as an earlier scheduler did.
+        """Restore the hosts and their commands as an earlier scheduler had them.
 
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
@@ -158,7 +158,7 @@ class Roster:
         return sum(play.builder.pool == pool for host in hosts for play in host.plays.values())
 
     def leaves(self, host: HostState) -> list[str]:
-        """The host was told to go; return the builders that go with it (empty if told before)."""
+        """The host leaves; return the builders that go with it (none if it was leaving)."""
         if host.leaving:
             return []
         host.leaving = True
@@ -252,7 +252,7 @@ class Roster:
         self.changed.add(host.name)
         return builders
 
-    def excuse(self, now: float) -> None:
+    def restart_timeouts(self, now: float) -> None:
         """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
             host.heard_at = now
@@ -261,7 +261,7 @@ class Roster:
                 dispatch.sent_at = dispatch.cancel_sent_at = now
 
     def silent(self, now: float) -> list[HostState]:
-        """Return the hosts that have said nothing for too long."""
+        """Return the hosts that have been silent for too long."""
         latest = now - self.patience.silence
         return [host for host in self.hosts.values() if host.heard_at < latest]
 

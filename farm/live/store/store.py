@@ -93,7 +93,7 @@ class Store:
             raise SpoiltError(less)
 
     def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
-        """Remove keys for which a part of the batch's commit was refused; say what they held.
+        """Remove keys for which a part of the batch's commit was refused; return what they held.
 
         The rest of it was carried out: what is added to a list is not to be added twice.
         """
@@ -109,7 +109,7 @@ class Store:
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
-        with contextlib.suppress(LostWritesError):  # the next commit will tell
+        with contextlib.suppress(LostWritesError):  # the next commit will show
             self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
     def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
