@@ -51,10 +51,10 @@ class QueueSweep:
         builders: the present builders.
         at: now, farm time.
         rules: the rule set.
-            run_times: the source of run times.
+        run_times: the source of run times.
         look: called with each waiting job, in dispatch order.
         since: only the places of jobs with greater serials are kept (and of leaders); the others
-                are not needed, and a million places would take much memory.
+            are not needed, and a million places would take much memory.
     """
 
     def __init__(
