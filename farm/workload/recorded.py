@@ -9,8 +9,15 @@ from farm.core.model import Job, Platform
 from farm.records.traces import Records, read_records
 from farm.scenario.workload import TraceOptions
 from farm.workload.alike import AlikeJobs
-from farm.workload.heavy import longest, longest_rules
-from farm.workload.traits import Fields, Streams, job_maker, source_streams, trait_steps
+from farm.workload.traits import (
+    Fields,
+    Streams,
+    job_maker,
+    longest,
+    longest_rules,
+    source_streams,
+    trait_steps,
+)
 
 
 def read_trace(

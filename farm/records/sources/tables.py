@@ -16,8 +16,8 @@ from farm.records.columns import missing_column, result_of, table_of
 from farm.records.reading import Reading
 
 INSTANTS = ("submitted", "eligible", "started", "finished")
-TEXTS = ("job", "runner", "platform", "kind", "matrix", "user")
-KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", *TEXTS)
+KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", "job", "runner", "platform",
+         "kind", "matrix", "user")  # fmt: skip
 #: what a file of this project, or of others, has for them
 _OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "created": "submitted",
                 "queued": "submitted", "attempts": "attempt"}  # fmt: skip
@@ -131,7 +131,12 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
         slots=int(_number(given.get("slots") or "1", "slots", reading)),
         attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
         attributes=attributes,
-        **{name: given.get(name, "") for name in TEXTS},  # type: ignore[arg-type]
+        job=given.get("job", ""),
+        runner=given.get("runner", ""),
+        platform=given.get("platform", ""),
+        kind=given.get("kind", ""),
+        matrix=given.get("matrix", ""),
+        user=given.get("user", ""),
     )
 
 

@@ -17,10 +17,9 @@ from farm.core.model import Platform
 from farm.records.attempt import Attempt
 from farm.records.bundle import read_bundle
 from farm.records.traces.records import Records
-from farm.scenario.workload import TraceOptions
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the attempts that ran; TraceError names the file that is wrong."""
     found = read_bundle(path).attempts
     ran = [one for one in found if one.ran is not None]

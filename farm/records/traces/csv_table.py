@@ -29,7 +29,6 @@ from farm.records.attempt import Attempt
 from farm.records.columns import result_of
 from farm.records.content import read_text
 from farm.records.traces.records import Records
-from farm.scenario.workload import TraceOptions
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -51,7 +50,7 @@ RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder", "attempts")
 """Columns of a run that say what happened to a job in it."""
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
     rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     arrived: list[float] = []

@@ -44,7 +44,7 @@ CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the trace's own time."""
 
 
-def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
+def read(path: Path, fields: Mapping[str, str]) -> Records:
     """Return the jobs of a table; TraceError names the line and column that is wrong."""
     text = read_text(path)
     if not text.strip():
@@ -95,14 +95,14 @@ def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str
     times: dict[str, float] = {}
     for ours in INSTANTS:
         if text := given.get(ours):
-            times[ours], is_date = _read(_instant, text, f"{where}: {ours}")
+            times[ours], is_date = _converted(_instant, text, f"{where}: {ours}")
             if clocks.setdefault(ours, is_date) != is_date:
                 above = "dates" if clocks[ours] else "seconds of the trace's own time"
                 raise TraceError(
                     f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}"
                 )
     if text := given.get("duration"):
-        times["duration"] = _read(_duration, text, f"{where}: duration")
+        times["duration"] = _converted(_duration, text, f"{where}: duration")
     if "submitted" not in times:
         return "without an arrival"
     if "duration" not in times:
@@ -146,7 +146,7 @@ def _attempt(given: dict[str, str], times: dict[str, float]) -> Attempt:
     )
 
 
-def _read(convert: Callable[[str], T], text: str, where: str) -> T:
+def _converted(convert: Callable[[str], T], text: str, where: str) -> T:
     try:
         return convert(text)
     except ValueError as error:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from farm.core.model import JOB_FIELDS, Platform
 from farm.records.attempt import Attempt, Result
 from farm.records.content import read_bytes
 from farm.records.traces.records import Records, Times
-from farm.scenario.workload import TraceOptions
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -74,9 +73,9 @@ class SwfLog(NamedTuple):
     lines: list[Line]
 
 
-def read(path: Path, options: TraceOptions) -> Records:
+def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     """Return the jobs of an SWF file; TraceError names the line (from 1) that is wrong."""
-    mapping = _mapping(path, options.fields or {})
+    mapping = _mapping(path, fields or {})
     log = read_log(path)
     left_out: Counter[str] = Counter()
     lines = list(_jobs(log, left_out))
@@ -200,7 +199,7 @@ def _put_together(lines: list[Line]) -> list[Line]:
     return [tuple(line) for line in made]
 
 
-def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
+def _mapping(path: Path, changes: Mapping[str, str]) -> dict[str, int]:
     """Return part of the job -> position of the field, the scenario's ``fields`` applied."""
     mapping: dict[str, int] = {}
     for part, field in {**DEFAULT_MAPPING, **changes}.items():

@@ -16,7 +16,6 @@ from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.content import read_bytes
 from farm.records.traces.records import Records
-from farm.scenario.workload import TraceOptions
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
@@ -29,7 +28,7 @@ class _DataStore(msgspec.Struct):
     events: list[list[object]]
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the tasks that ended; TraceError names the event (from 1) that is wrong."""
     try:
         store = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8), type=_DataStore)

@@ -44,6 +44,9 @@ class LadderRules(msgspec.Struct, frozen=True, kw_only=True):
     from_host_pfc: bool = False
 
 
+DEFAULT_RULES = LadderRules()
+
+
 class Speed(msgspec.Struct, frozen=True):
     """An assumed speed, its source, and whether the cap cut it."""
 
@@ -57,7 +60,7 @@ def estimate_flops(
     benchmark: float,
     host: HostAppVersion | None,
     version: AppVersion | None,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
 ) -> Speed:
     """Return the speed of a version on a host; ``benchmark`` is the host's, per processor.
 
@@ -107,7 +110,7 @@ class Comparison(msgspec.Struct, frozen=True):
 def compare(
     candidate: Candidate,
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> Comparison:
     """Return how a version compares; ``random_factor`` 0 means no randomness (BOINC uses 1)."""
@@ -129,7 +132,7 @@ def speed_when_chosen(
     candidate: Candidate,
     compared: Comparison,
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
 ) -> Speed:
     """Return the winner's speed: the ladder once more, capped relative to the compared figure."""
     usage = msgspec.structs.replace(candidate.usage, projected_flops=compared.rank)
@@ -139,7 +142,7 @@ def speed_when_chosen(
 def choose(
     candidates: Sequence[Candidate],
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> tuple[int, Speed] | None:
     """Return position and speed of the version with the largest rank, the first on a tie."""
