@@ -28,7 +28,7 @@ from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.records.attempt import Attempt
 from farm.records.columns import result_of
 from farm.records.content import read_text
-from farm.records.traces.records import Records
+from farm.records.traces.records import Records, Times, attempts_of
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -46,7 +46,7 @@ OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
     "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
 )  # fmt: skip
-RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder", "attempts")
+RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 """Columns of a run that say what happened to a job in it."""
 
 
@@ -57,22 +57,28 @@ def read(path: Path) -> Records:
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
-    recorded: list[tuple[str, ...]] = []
+    of_run: list[tuple[str, ...]] = []
     never_ran = 0
     try:
         names = [name.strip() for name in next(rows, [])]
-        header = _header(names, f"{path}:1")
-        of_run = _of_run(names)
+        used = _used(names, f"{path}:1")
+        is_run = any(name == "outcome" for name, _ in used)
+        cells_of_run = {*RECORDED} <= {*names} and itemgetter(*map(names.index, RECORDED))
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
                 continue
-            fields = _fields(header, row, where)
+            if len(row) != len(names):
+                raise TraceError(
+                    f"{where}: found {len(row)} values; the header has {len(names)} columns"
+                )
+            given = {name: text for name, place in used if (text := row[place])}
+            fields = _fields(given, where, is_run=is_run)
             if fields is None:
                 never_ran += 1
             else:
-                if of_run is not None:
-                    recorded.append((where, *of_run(row)))
+                if cells_of_run:
+                    of_run.append(cells_of_run(row))
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -83,38 +89,30 @@ def read(path: Path) -> Records:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
     left_out = {"of jobs that never ran": never_ran} if never_ran else {}
 
-    def attempt(place: int) -> Attempt:
-        where, start, end, outcome, builder, attempts = recorded[place]
-        started_at = _instant(start, where, "started_at_s")
-        finished_at = _instant(end, where, "finished_at_s")
-        return Attempt(
-            id=ids[place],
-            submitted_at=arrived[place],
-            eligible_at=arrived[place],
-            started_at=started_at,
-            finished_at=finished_at,
-            result=result_of(outcome, started_at, finished_at),
-            attempt=int(attempts) if attempts.isdecimal() else 1,
-            runner=builder,
-        )
-
     return Records(
         np.array(arrived),
         np.array(service),
         _unique(ids, path),
         details,
         left_out=left_out,
-        attempt_at=attempt if recorded else None,
+        attempt_at=_recorded(of_run, ids, np.array(arrived), path) if of_run else None,
     )
 
 
-def _of_run(names: list[str]) -> Callable[[list[str]], tuple[str, ...]] | None:
-    """Return what takes the cells of ``RECORDED`` off a row; None: not all are columns."""
-    return itemgetter(*map(names.index, RECORDED)) if {*RECORDED} <= {*names} else None
-
-
-def _instant(text: str, where: str, name: str) -> float | None:
-    return value_of("submitted_at_s", text, where, name) if text else None
+def _recorded(
+    rows: list[tuple[str, ...]], ids: list[str], arrived: Times, path: Path
+) -> Callable[[int], Attempt] | None:
+    """Return what makes the attempts of a run's jobs, of the cells of ``RECORDED``."""
+    starts, ends, outcomes, builders = zip(*rows, strict=True)
+    try:
+        started, finished = (np.array([float(text or "nan") for text in some])
+                             for some in (starts, ends))  # fmt: skip
+    except ValueError as error:
+        found = str(error).rpartition(": ")[2]
+        raise TraceError(f"{path}: started_at_s, finished_at_s: found {found:.60}; allowed: "
+                         "seconds") from None  # fmt: skip
+    known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
+    return attempts_of(ids, arrived, started, finished, [known[w] for w in outcomes], builders)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -141,8 +139,8 @@ def _cell(value: object) -> object:
     return msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else value
 
 
-def _header(names: list[str], where: str) -> list[str | None]:
-    """Return the column names, None for ignored ones."""
+def _used(names: list[str], where: str) -> list[tuple[str, int]]:
+    """Return the places of the columns that are not ignored."""
     for name in REQUIRED:
         if name not in names:
             raise TraceError(
@@ -157,15 +155,12 @@ def _header(names: list[str], where: str) -> list[str | None]:
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
     known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
-    return [name if name in known else None for name in names]
+    return [(name, place) for place, name in enumerate(names) if name in known]
 
 
-def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, Any] | None:
+def _fields(given: dict[str, str], where: str, *, is_run: bool) -> dict[str, Any] | None:
     """Return one row as a job's fields; None for a job of a run that never ran."""
-    if len(row) != len(header):
-        raise TraceError(f"{where}: found {len(row)} values; the header has {len(header)} columns")
-    given = {name: value for name, value in zip(header, row, strict=True) if name and value}
-    if "service_time_s" not in given and "outcome" in header:
+    if is_run and "service_time_s" not in given:
         return None
     if given.pop("outcome", "") == "failed":
         given["fails"] = "true"

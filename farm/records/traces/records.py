@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, Result
 from farm.scenario.workload import TraceOptions
 
 Times = NDArray[np.float64]
@@ -68,6 +68,33 @@ class Records(NamedTuple):
     def parallel(self) -> int:
         """The number of jobs that took several processors."""
         return 0 if self.width is None else int((self.width > 1).sum())
+
+
+def attempts_of(
+    ids: Sequence[str] | None,
+    submitted: Times,
+    started: Times,
+    finished: Times,
+    results: Sequence[Result] | None = None,
+    runners: Sequence[str] | None = None,
+) -> Callable[[int], Attempt] | None:
+    """Return what makes the attempt at a place; None: no start is known (all are nan)."""
+    if np.isnan(started).all():
+        return None
+
+    def attempt(place: int) -> Attempt:
+        start, end = float(started[place]), float(finished[place])
+        return Attempt(
+            id=ids[place] if ids else "",
+            submitted_at=float(submitted[place]),
+            eligible_at=float(submitted[place]),
+            started_at=None if math.isnan(start) else start,
+            finished_at=None if math.isnan(end) else end,
+            result=results[place] if results else "succeeded",
+            runner=runners[place] if runners else "",
+        )
+
+    return attempt
 
 
 def selected(records: Records, options: TraceOptions) -> Records:

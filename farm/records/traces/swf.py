@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +31,9 @@ import numpy as np
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Result
 from farm.records.content import read_bytes
-from farm.records.traces.records import Records, Times
+from farm.records.traces.records import Records, attempts_of
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -85,6 +85,9 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     describe = _describer(mapping, path)
     submitted = np.array([line[SUBMIT] for line in lines])
     run = np.array([line[RUN] for line in lines])
+    waits = np.array([line[WAIT] for line in lines])
+    started = np.where(waits >= 0, submitted + waits, np.nan)
+    results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
     return Records(
         submitted,
         run,
@@ -92,32 +95,8 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
         left_out,
-        attempt_at=_attempts(lines, numbers, submitted, run),
+        attempt_at=attempts_of(numbers, submitted, started, started + run, results),
     )
-
-
-def _attempts(
-    lines: list[Line], numbers: list[str], submitted: Times, run: Times
-) -> Callable[[int], Attempt] | None:
-    """Return what makes the attempts; None: no wait is known, so none of their starts is."""
-    waits = np.array([line[WAIT] for line in lines])
-    results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
-    if not (waits >= 0).any():
-        return None
-
-    def attempt(place: int) -> Attempt:
-        submitted_at, wait = float(submitted[place]), float(waits[place])
-        started_at = submitted_at + wait if wait >= 0 else None
-        return Attempt(
-            id=numbers[place],
-            submitted_at=submitted_at,
-            eligible_at=submitted_at,
-            started_at=started_at,
-            finished_at=None if started_at is None else started_at + float(run[place]),
-            result=results[place],
-        )
-
-    return attempt
 
 
 def _processors(line: Line) -> int:

@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt
 from farm.records.content import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.records import Records, attempts_of
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
@@ -55,23 +54,14 @@ def read(path: Path) -> Records:
         raise TraceError(f"{path}: found no task that ended after its start; allowed: at least one")
     ids.sort(key=created.__getitem__)
     arrived = np.array([created[task] for task in ids]) / 1000.0
-    service = np.array([ended[task] - started[task] for task in ids]) / 1000.0
+    begun = np.array([started[task] for task in ids])
+    over = np.array([ended[task] for task in ids])
+    service = (over - begun) / 1000.0
+    names = [runners.get(task, "") for task in ids]
     reasons = {
         "of tasks that did not end": len(created) - len(complete),
         "ended before the start": len(complete) - len(ids),
     }
-
-    def attempt(place: int) -> Attempt:
-        task = ids[place]
-        return Attempt(
-            id=task,
-            submitted_at=created[task] / 1000.0,
-            eligible_at=created[task] / 1000.0,
-            started_at=started[task] / 1000.0,
-            finished_at=ended[task] / 1000.0,
-            result="succeeded",
-            runner=runners.get(task, ""),
-        )
-
     left_out = {why: count for why, count in reasons.items() if count}
-    return Records(arrived - arrived[0], service, ids, left_out=left_out, attempt_at=attempt)
+    recorded = attempts_of(ids, arrived, begun / 1000.0, over / 1000.0, runners=names)
+    return Records(arrived - arrived[0], service, ids, left_out=left_out, attempt_at=recorded)
