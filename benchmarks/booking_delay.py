@@ -28,7 +28,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.live.operating.client import FarmClient
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
@@ -59,8 +59,8 @@ class Delays(Series):
 class Flood:
     """Submits the jobs when the builders have joined, and ends the farm when all jobs were read."""
 
-    def __init__(self, desk: Desk, url: str, jobs: int, delays: Delays) -> None:
-        self._desk, self._url, self._jobs, self._delays = desk, url, jobs, delays
+    def __init__(self, control: ControlPlane, url: str, jobs: int, delays: Delays) -> None:
+        self._control, self._url, self._jobs, self._delays = control, url, jobs, delays
         self._sender: subprocess.Popen[bytes] | None = None
         self._pinger: subprocess.Popen[bytes] | None = None
         self._began = 0.0
@@ -68,7 +68,7 @@ class Flood:
         self.pings: list[float] = []
 
     def tick(self, world: LiveWorld) -> None:
-        self._desk.tick(world)
+        self._control.tick(world)
         if self._sender is None and len(world.roster.host_of) == BUILDERS:
             self._delays.found.clear()
             self._began = time.monotonic()
@@ -111,9 +111,12 @@ def show(what: str, delays: Iterable[float]) -> None:
 def measure(jobs: int) -> None:
     pools = [PoolSpec(name="linux", processors=("amd64",), builders=BUILDERS)]
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
-    delays, desk = Delays(), Desk(scheduler, pools, load_scenario("mm1"), long_lived=True)
+    delays, control = (
+        Delays(),
+        ControlPlane(scheduler, pools, load_scenario("mm1"), long_lived=True),
+    )
     with TemporaryDirectory() as folder, choose_server(None) as server:
-        flood = Flood(desk, server.url, jobs, delays)
+        flood = Flood(control, server.url, jobs, delays)
         stays = Stays(restore=lambda *_: None, rules="")
         options = LiveOptions(redis_url=server.url, log_folder=Path(folder), hosts=1, stays=stays)
         watchers = Watchers(observe=lambda *_: None, on_tick=flood.tick, meter=delays)

@@ -33,7 +33,7 @@ from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import run_live
 from farm.live.wire.pool_report import FarmStatus
@@ -101,7 +101,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     """Run one farm; return the times of its scheduler's thread."""
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
-    desk = Desk(scheduler, pools, load_scenario("mm1"), long_lived=True)
+    control = ControlPlane(scheduler, pools, load_scenario("mm1"), long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
     watch = Watch()
 
@@ -144,10 +144,12 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
             load(waiting, 10 * seconds),
             LiveOptions(hosts=HOSTS),
             Watchers(
-                observe=together([desk.observe, *([] if metrics is None else [metrics.observe])]),
+                observe=together(
+                    [control.observe, *([] if metrics is None else [metrics.observe])]
+                ),
                 progress=progress,
                 on_up=up,
-                on_tick=desk.tick,
+                on_tick=control.tick,
                 meter=watch,
                 around=around,
             ),

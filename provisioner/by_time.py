@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan
-from farm.scenario.times_of_week import Period
+from farm.scenario.provisioning.times_of_week import Period
 from provisioner.algorithms.sizing import EARLY
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from farm.core.pools.algorithm import Algorithm
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.wire.messages import GiveUpBuilder, Watch
 from farm.live.world import LiveWorld
 from provisioner.reconciler import Keeping, Patience, decide, reconcile
@@ -26,10 +26,10 @@ class EmbeddedProvisioner:
 
     def __init__(
         self,
-        desk: Desk,
+        control: ControlPlane,
         algorithms: Mapping[str, Algorithm[Any]],
     ) -> None:
-        self._desk = desk
+        self._control = control
         self._algorithms = dict(algorithms)
         self._keepings = {
             pool: Keeping(next_at=algorithm.interval) for pool, algorithm in algorithms.items()
@@ -49,7 +49,7 @@ class EmbeddedProvisioner:
                 Watch(pool, EMBEDDED, closely=algorithm.looks_closely)
                 for pool, algorithm in self._algorithms.items()
             )
-            self._desk.tick(world)
+            self._control.tick(world)
         if self._algorithms and not world.stopping:
             for pool in self._algorithms:
                 self._look(pool, world)
@@ -57,13 +57,13 @@ class EmbeddedProvisioner:
                 builders = len(world.roster.host_of) + len(world.requests.wanted)
                 self._hosts.ensure(hosts_needed(builders))
             world.wake_at = min(keeping.next_at for keeping in self._keepings.values())
-        self._desk.tick(world)
+        self._control.tick(world)
 
     def _look(self, pool: str, world: LiveWorld) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]
         if world.clock.now() < keeping.next_at:
             return
-        report = self._desk.report(pool, world)
+        report = self._control.report(pool, world)
         now = time.monotonic()
         keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
         keeping, plan = decide(algorithm, keeping, report, now)

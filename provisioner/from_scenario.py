@@ -10,7 +10,7 @@ from farm.core.pools.algorithm import Algorithm, PoolSnapshot, ScalingPlan
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
-from farm.scenario.provisioner import ProvisionerSettings
+from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import Memoryless, Sizing

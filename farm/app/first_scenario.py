@@ -14,12 +14,13 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.model import Job, Platform
 from farm.records import load_records
 from farm.records.bundle import is_bundle
+from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
 from farm.terminal.console import many
 from farm.twin.doctor import PlatformFigures, examine
-from farm.workload.traces import format_of, read_records, trace_jobs
+from farm.workload.recorded import trace_jobs
 
 BUSY = 0.7
 """The share of its time that a pool of the size proposed is busy on average."""

@@ -42,7 +42,7 @@ class BuilderBehaviour:
         """Return a job that starts here as this builder runs it: longer, heavier, failing."""
         return job
 
-    def rest_time(self, job: Job) -> float | None:  # noqa: ARG002 - for those who override it
+    def rest_time(self, job: Job) -> float | None:
         """Return how long the slot rests after a job; None: the builder goes once it is empty."""
         return self.spec.inter_job_time
 
@@ -55,6 +55,6 @@ class BuilderBehaviour:
         """The loop that decides when jobs are claimed and end; None: the builder itself does."""
         return None
 
-    def failed(self, of: str, error: Exception) -> str:  # noqa: ARG002 - for those who override it
+    def failed(self, of: str, error: Exception) -> str:
         """Handle an error in the loop: raise it, or return the reason for which jobs fail."""
         raise error

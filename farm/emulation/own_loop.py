@@ -56,7 +56,7 @@ class OwnLoop(BuilderBehaviour):
         """Begin an attempt at ``attempt.job``, on ``attempt.slot``."""
         self.run_job(attempt)
 
-    def ended(self, attempt: StartJob) -> None:  # noqa: ARG002 - for those who override it
+    def ended(self, attempt: StartJob) -> None:
         """Handle that an attempt is over (also a cancelled one); its slot is not offered."""
         if rest_time := self.spec.inter_job_time:
             self.set_timeout(self.claim_work, rest_time)

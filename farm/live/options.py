@@ -24,7 +24,7 @@ MAX_WAITING = 2_000_000
 
 
 class LiveOptions(LiveSettings, frozen=True, kw_only=True):
-    """How a live farm is set up: what its hosts are told, and the rest; times are real seconds.
+    """How a live farm is set up: the settings of its hosts, and the rest; times are real seconds.
 
     Without a ``redis_url`` it has a new server.
     """

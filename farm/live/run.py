@@ -147,7 +147,7 @@ class _Farm:
         return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
 
     def run(self, batches: Batches | None) -> LiveRun:
-        """Bring the farm up, drive it to its end, and say how it went.
+        """Bring the farm up, drive it to its end, and return how it went.
 
         A defect that a message brings to light ends the run; the next one does not read it again.
         """
@@ -250,8 +250,8 @@ class _Farm:
         folder = options.log_folder or Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-logs-"))
         )
-        told = {name: getattr(options, name) for name in LiveSettings.__struct_fields__}
-        settings = LiveSettings(**{**told, "redis_url": self._url})
+        given = {name: getattr(options, name) for name in LiveSettings.__struct_fields__}
+        settings = LiveSettings(**{**given, "redis_url": self._url})
         return self._stack.enter_context(HostProcesses(settings, self._host_count, folder))
 
     def _start_load(self, batches: Batches) -> LoadGenerator:

@@ -14,7 +14,7 @@ FARM_INCARNATION      names one life of a farm that ``farm up`` keeps: no schedu
                       another one takes this host (default: none, and any farm may use it)
 FARM_JOURNAL          a folder in which this host keeps a record of its attempts, for audits
                       (default: none is kept)
-FARM_DRAIN_TIME       seconds that a host told to stop waits for its running jobs
+FARM_DRAIN_TIME       seconds that a host that is asked to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
                       (a container that is one builder), in which ``{host}`` stands for the
@@ -111,9 +111,9 @@ def child_environment(settings: LiveSettings) -> dict[str, str]:
 
 def host_environment(settings: LiveSettings) -> dict[str, str]:
     """Return the settings as the environment of a host that is not our child (a container)."""
-    told = {name: str(value or "") for name, value in msgspec.to_builtins(settings).items()}
+    texts = {name: str(value or "") for name, value in msgspec.to_builtins(settings).items()}
     for name in ("FARM_BURNER", "FARM_WORK_RATES"):
-        if not told[name]:  # what the settings do not say of these, the environment may
-            del told[name]
+        if not texts[name]:  # what the settings do not give of these, the environment may
+            del texts[name]
     # the URL has the host's password; these are of the process that starts it
-    return told | {"FARM_REDIS_PASSWORD": "", "FARM_REDIS_PASSWORD_FILE": ""}
+    return texts | {"FARM_REDIS_PASSWORD": "", "FARM_REDIS_PASSWORD_FILE": ""}

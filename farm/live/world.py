@@ -37,7 +37,7 @@ from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import RecentEnds, told
+from farm.live.store.lost_writes import RecentEnds, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
@@ -97,7 +97,7 @@ class LiveWorld:
         self._current: Entry | None = None
         self.ended: Counter[str] = Counter()
         self._store = store
-        #: for what a desk publishes
+        #: for what a control plane publishes
         self.notices = store.notices
         self._inbox = inbox
         self._scheduler = scheduler
@@ -117,7 +117,7 @@ class LiveWorld:
         self._batch = Batch()
         #: builders were requested since the last commit
         self._to_be_placed = False
-        #: when the scheduler wants to be told the time, farm time
+        #: the instant of the next alarm, farm time
         self._alarms: list[float] = []
         #: farm time at which ``tick`` is to be called; None: at any time
         self.wake_at: float | None = None
@@ -128,7 +128,7 @@ class LiveWorld:
             # a long-running farm waits, however long it takes to repair its server
             None if self._stays else MAX_ABSENCE,
             self._wait_out,
-            well_again=lambda: self.roster.excuse(time.monotonic()),
+            well_again=lambda: self.roster.restart_timeouts(time.monotonic()),
         )
         self._tick = tick
         self._progress = progress
@@ -215,7 +215,7 @@ class LiveWorld:
         self.intake.place()
         self._state_writer.touch_all()
         at = self.clock.now()
-        for host in self.roster.aliens():
+        for host in self.roster.of_earlier_lives():
             self.intake.lose(host, at, "its farm ended")
         self.intake.lose_hostless(self._scheduler.builders, at)
 
@@ -261,7 +261,7 @@ class LiveWorld:
         else:
             self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
         if now - self._read_at > timeout + self.roster.patience.gap:
-            self.roster.excuse(now)
+            self.roster.restart_timeouts(now)
         self._read_at = now
         for entry in entries:
             self._note_messages(None)
@@ -293,7 +293,7 @@ class LiveWorld:
         self._state_writer.write(self._batch)
         if self._log is not None:
             self._batch.log = self._log()
-        self._batch.messages, self._batch.strangers = self._outbox.take()
+        self._batch.messages, self._batch.unknown_hosts = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
@@ -333,7 +333,7 @@ class LiveWorld:
             self._refusals.extend(self._calling(partial(self._store.clear_spoilt, lost, batch)))
         again = self._recent.lost(lost, self._store.fence.commits)
         ended = self.ended.total() - len(batch.ended)
-        log.error("%s", told(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
+        log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._state_writer.forget()
         self._state_writer.write(batch)
         if self._stays:

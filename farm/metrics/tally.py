@@ -171,13 +171,12 @@ class Tally:
         if take is not None:
             take(event)
         for command in commands:
-            kind = type(command)
-            if kind is StartJob:
-                self._started(command, event.at)  # type: ignore[arg-type]
-            elif kind is EndJob:
-                self._ended(command, event)  # type: ignore[arg-type]
-            elif kind is RequeueJob:
-                self._requeued(command, event.at)  # type: ignore[arg-type]
+            if type(command) is StartJob:
+                self._started(command, event.at)
+            elif type(command) is EndJob:
+                self._ended(command, event)
+            elif type(command) is RequeueJob:
+                self._requeued(command, event.at)
             elif isinstance(command, RequestBuilder):
                 self.hours.on_requested(command.builder, event.at)
 

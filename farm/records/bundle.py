@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.json import Decoder
 
 from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
@@ -33,6 +34,7 @@ T = TypeVar("T")
 VERSION = 1
 MANIFEST, JOBS, CAPACITY = "manifest.json", "jobs.jsonl.gz", "capacity.jsonl.gz"
 _AT_ONCE = 4096
+_PIECE = 1 << 20
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -171,16 +173,27 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def _read_lines(path: Path, kind: type[T]) -> Iterator[T]:
-    decoder = msgspec.json.Decoder(kind)
+    decoder = Decoder(kind)
+    before = 0
     try:
         with gzip.open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
+            while lines := file.readlines(_PIECE):
                 try:
-                    yield decoder.decode(line)
-                except msgspec.MsgspecError as error:
-                    raise TraceError(f"{path}, line {number}: {error}") from None
+                    yield from decoder.decode_lines(b"".join(lines))
+                except msgspec.MsgspecError:
+                    _refuse(path, decoder, lines, before)
+                before += len(lines)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
+
+
+def _refuse(path: Path, decoder: Decoder[T], lines: list[bytes], before: int) -> None:
+    """Raise TraceError for the line that is wrong."""
+    for number, line in enumerate(lines, before + 1):
+        try:
+            decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            raise TraceError(f"{path}, line {number}: {error}") from None
 
 
 def anonymized(bundle: Bundle) -> Bundle:

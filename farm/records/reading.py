@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
 
@@ -19,6 +19,7 @@ import msgspec
 
 from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
+from farm.records.columns import in_seconds, time_of
 from farm.records.json_stream import objects
 
 T = TypeVar("T")
@@ -26,8 +27,6 @@ STDIN = Path("-")
 
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
-MILLISECONDS = 1e11
-"""A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 FIRST_YEAR = 1970
 """An earlier time is how some programs write that there is none."""
 
@@ -83,9 +82,13 @@ class Reading:
                 name = "standard input" if self._path == STDIN else self._path.name
                 self.files.append(SourceFile(name, hashed.digest(), hashed.size))
 
+    def count(self) -> None:
+        """Count a record: messages name it by its number."""
+        self._record += 1
+
     def record(self, found: Any, kind: type[T]) -> T:
         """Return the next record, as a struct. Raises TraceError with its number."""
-        self._record += 1
+        self.count()
         try:
             return msgspec.convert(found, kind)
         except msgspec.ValidationError as error:
@@ -98,7 +101,7 @@ class Reading:
 
     def refuse_other(self, found: dict[str, Any], allowed: str) -> NoReturn:
         """Raise TraceError for an object that is none of this source."""
-        self._record += 1
+        self.count()
         self.refuse(f"found {', '.join(found) or 'nothing':.100}; allowed: {allowed}")
 
     def instant(self, found: str | None, name: str) -> float | None:
@@ -108,11 +111,10 @@ class Reading:
         """
         if not found:
             return None
-        text = f"{found[:-4]}Z" if found.endswith(" UTC") else found
         try:
-            time = datetime.fromisoformat(text)
-        except ValueError:
-            self.refuse(f"{name}: found {found!r:.60}; allowed: a time as 2026-11-02T09:00:00Z")
+            time = time_of(found)
+        except ValueError as error:
+            self.refuse(f"{name}: found {found!r:.60}; allowed: {error}")
         if time.tzinfo is None:
             if self._zone is None:
                 self.refuse(
@@ -132,7 +134,7 @@ class Reading:
             return None
         if math.isinf(number):
             self.refuse(f"{name}: found {found}; allowed: a finite number")
-        return number / 1000 if abs(number) >= MILLISECONDS else number
+        return in_seconds(number)
 
     def needed(self, found: str | None, name: str) -> float:
         """Return a time that must be there. Raises TraceError."""

@@ -39,7 +39,7 @@ def load_scenario(
 
     Args:
         source: the file, or the name of a packaged example; or the content of a file as a mapping;
-                or a scenario, to be changed.
+            or a scenario, to be changed.
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
     """

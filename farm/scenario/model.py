@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import field_validator, model_validator
 
 from farm.core.model import Platform
-from farm.scenario.descriptions import describe
 from farm.scenario.file.document import document_text
 from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
@@ -21,7 +20,7 @@ from farm.scenario.quantities import (
     Whole,
 )
 from farm.scenario.scheduling import Estimates, Scheduling
-from farm.scenario.section import Mapped, Section
+from farm.scenario.section import Mapped, Section, describe_keys
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -148,7 +147,7 @@ class Scenario(Section):
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
-    describe(schema, Mapped)
+    describe_keys(schema, Mapped)
     properties = {
         "extends": {
             "type": "string",

@@ -23,8 +23,8 @@ from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.emulation.client import flaw_of_labels
 from farm.scenario.distributions import Distribution
-from farm.scenario.presets import PRESETS, with_preset
-from farm.scenario.provisioner import ProvisionerSettings
+from farm.scenario.provisioning.presets import PRESETS, with_preset
+from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.scenario.quantities import (
     Count,
     Duration,

@@ -1,16 +1,20 @@
-"""Launchpad's scores, and its estimates of how long a build will run, made when it is queued.
+"""Launchpad's rules: scores, run times, and those of its dispatch estimates (head job, rounding).
 
 Of two jobs the one with the higher score goes first, then the one with the lower id.
 
 Source: ``calculateScore`` and ``estimateDuration`` of binarypackagebuild.py and its siblings for
-other kinds of build (2025); the score with an age bonus is that of buildpackagejob.py (2010).
+other kinds of build (2025); the page on dispatch time estimation, and the code of BuildQueue (2010)
+and queuedepth.py (2025).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from farm.core.errors import InputError
+from farm.core.model import Platform
 
 POCKETS = {"BACKPORTS": 0, "RELEASE": 1500, "PROPOSED": 3000, "UPDATES": 3000, "SECURITY": 4500}
 COMPONENTS = {"multiverse": 0, "universe": 250, "restricted": 750, "main": 1000, "partner": 1250}
@@ -18,7 +22,6 @@ COMPONENTS = {"multiverse": 0, "universe": 250, "restricted": 750, "main": 1000,
 URGENCIES = {"LOW": 5, "MEDIUM": 10, "HIGH": 15, "EMERGENCY": 20}
 PRIVATE_BONUS = 10_000
 COPY_ARCHIVE_PENALTY = 2600
-COPY_ARCHIVE_SCORE_2010 = -10
 
 KINDS = {
     "recipe": 2510,
@@ -33,9 +36,6 @@ KINDS = {
 }
 """Points of the kinds of build that are not binary packages."""
 _ADDS_ARCHIVE = ("recipe", "snap", "livefs")
-
-AGE_BONUS_2010 = ((14400, 100), (7200, 50), (3600, 20), (1800, 15), (900, 10), (300, 5))
-"""(more than this many seconds in the queue, points); the first that fits counts. Until 2012."""
 
 
 def score_package_build(
@@ -64,33 +64,6 @@ def score_package_build(
         return score
     score += _parts(urgency, pocket, component)
     return score if ppa else score + max(packagesets, default=0)
-
-
-def score_package_build_2010(
-    *,
-    waited_s: float = 0.0,
-    urgency: str = "LOW",
-    pocket: str = "RELEASE",
-    component: str = "main",
-    section: str = "",
-    private: bool = False,
-    copy_archive: bool = False,
-    archive_relative: int = 0,
-) -> int:
-    """Score a binary package build as in 2010: translations 0, copy archives -10, age counts."""
-    if section == "translations":
-        score = 0
-    elif copy_archive:
-        score = COPY_ARCHIVE_SCORE_2010
-    else:
-        score = _parts(urgency, pocket, component) + age_bonus_2010(waited_s)
-    return score + archive_relative + (PRIVATE_BONUS if private else 0)
-
-
-def age_bonus_2010(waited_s: float) -> int:
-    """Return the points for seconds spent in the queue; they start again every day, as upstream."""
-    of_the_day = int(waited_s) % 86_400
-    return next((points for limit, points in AGE_BONUS_2010 if of_the_day > limit), 0)
 
 
 def score_other_build(kind: str, *, archive_relative: int = 0, own_relative: int = 0) -> int:
@@ -163,3 +136,53 @@ def _by_size(package_kb: float | None) -> float:
     if not package_kb or package_kb < 0:
         return BINARY_DEFAULT_S
     return 60.0 * int(package_kb / KB_PER_SECOND / 60 + 1)
+
+
+# --- dispatch estimates ----------------------------------------------------------------
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """One interpretation of "time to next builder + predecessor lead time"."""
+
+    name: str
+    #: sums are rounded to whole seconds (half to even), quotients and TNB are truncated
+    whole_seconds: bool = False
+    #: no estimate is shorter than this, seconds
+    floor_s: float = 0.0
+    #: the head job is the first of the whole queue, not of the competing jobs
+    global_head: bool = False
+    #: an unspecified virtualization is set to virtual when the job is queued
+    spells_out: bool = False
+    #: a job with a processor and an unspecified virtualization finds no builder
+    loses_unspecified: bool = False
+    #: a job that is being cancelled frees its builder like a running one
+    sees_cancelling: bool = False
+    #: two platforms compete if some usable builder can run both, whatever their names
+    shared_builders: bool = False
+
+    def shown(self, platform: Platform) -> Platform:
+        """Return the platform as named by this rule set."""
+        return platform.normalised() if self.spells_out else platform
+
+    def head_place(self, place: int, rivals: Iterable[int]) -> int:
+        """Return the place of the head job; ``rivals``: of the first of each competing group."""
+        return 0 if self.global_head else min((place, *rivals))
+
+    def head_shown(self, head: Platform, *, own: bool) -> Platform:
+        """Return the head job's platform as named by this rule set.
+
+        ``own``: the job of interest is the head itself; its virtualization is always explicit.
+        """
+        return head.normalised() if own and not self.global_head else self.shown(head)
+
+
+PAGE = Rules(name="page", global_head=True, sees_cancelling=True)
+"""The page to the letter: no rounding, no floor."""
+
+LAUNCHPAD_2010 = Rules(
+    name="launchpad-2010", whole_seconds=True, floor_s=5.0, loses_unspecified=True
+)
+"""The code when that page was written (August 2010)."""
+
+LAUNCHPAD = Rules(name="launchpad", whole_seconds=True, floor_s=5.0, spells_out=True)
+"""The code of today: virtualization is always true or false."""

@@ -6,8 +6,9 @@ together; ``read_trace`` and ``write_csv`` read recorded jobs and write them.
 
 from __future__ import annotations
 
+from farm.records.traces.csv_table import write_csv
 from farm.workload.build import batches, build_jobs
+from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
-from farm.workload.traces import read_trace, write_csv
 
 __all__ = ["batches", "build_jobs", "read_trace", "stream", "write_csv"]

@@ -13,14 +13,14 @@ from typing import Any
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
+from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Source, Trace
 from farm.workload import generators
 from farm.workload.alike import AlikeJobs
 from farm.workload.own_jobs import distinct, generated
-from farm.workload.traces import format_of, read_records, trace_jobs
-from farm.workload.traces.records import Records
+from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
 
 arrival = attrgetter("arrived_at")

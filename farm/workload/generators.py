@@ -10,9 +10,8 @@ from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.alike import AlikeJobs
 from farm.workload.arrivals import instants
-from farm.workload.heavy import mark_longest
 from farm.workload.streams import chooser
-from farm.workload.traits import Fields, Streams, job_maker, trait_steps
+from farm.workload.traits import Fields, Streams, job_maker, mark_longest, trait_steps
 
 
 def arrivals(

@@ -68,11 +68,11 @@ def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator
 def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
     able: set[Platform] = set()
     last = 0.0
-    for number, job in enumerate(jobs, 1):
-        if not isinstance(job, Job):
-            raise InputError(f"{source}: number {number}: found {job!r:.60}; allowed: a farm.Job")
-        where = f"{source}: {job.id}"
-        job = _sound(job, where)  # noqa: PLW2901
+    for number, made in enumerate(jobs, 1):
+        if not isinstance(made, Job):
+            raise InputError(f"{source}: number {number}: found {made!r:.60}; allowed: a farm.Job")
+        where = f"{source}: {made.id}"
+        job = _sound(made, where)
         at = last if job.arrived_at is None else float(job.arrived_at)
         if at < last:
             raise InputError(f"{where}: found arrived_at {at:g} after {last:g}; allowed: in order")
@@ -84,7 +84,7 @@ def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[J
             refuse_unrunnable(scenario, platform, where)
             able.add(platform)
         if platform is not job.platform or job.arrived_at is None:
-            job = msgspec.structs.replace(job, platform=platform, arrived_at=at)  # noqa: PLW2901
+            job = msgspec.structs.replace(job, platform=platform, arrived_at=at)
         yield job
 
 

@@ -12,9 +12,9 @@ import farm
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.main import app
 from farm.core.errors import FarmError
+from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 from farm.workload import read_trace
-from farm.workload.traces import read_records
 
 TABLE = """job,created_at,started_at,finished_at,tags,owner,colour
 7,2024-05-01T10:00:00+02:00,2024-05-01T10:01:00+02:00,2024-05-01T10:06:30+02:00,linux-x64,core,red

@@ -23,7 +23,7 @@ from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
-from farm.scenario.provisioner import ProvisionerSettings
+from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.sim.fast import engine_choice
 from provisioner.from_scenario import algorithms_of
 

@@ -30,7 +30,7 @@ from farm.upstream.boinc.durations import (
     time_limit,
     wall_time,
 )
-from farm.upstream.boinc.flops import (
+from farm.upstream.boinc.ladder import (
     Candidate,
     LadderRules,
     Resource,
@@ -356,7 +356,7 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.conformance("boinc")
 def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
-    from farm.upstream.boinc import averages, claims, durations, flops, reliability, scales
+    from farm.upstream.boinc import averages, claims, durations, ladder, reliability, scales
 
     known = {
         # two that the farm has no use for: it renews scales by count, and replicates nothing
@@ -364,8 +364,8 @@ def test_constants(document: dict[str, Any]) -> None:
         "CONS_VALID_UNREPLICATED": 10,
         "MIN_HOST_SAMPLES": claims.MIN_HOST_SAMPLES,
         "MIN_VERSION_SAMPLES": claims.MIN_VERSION_SAMPLES,
-        "ET_RATIO_LIMIT": flops.SPEED_RATIO_LIMIT,
-        "GPU_CPU_RATIO": flops.GPU_TO_CPU,
+        "ET_RATIO_LIMIT": ladder.SPEED_RATIO_LIMIT,
+        "GPU_CPU_RATIO": ladder.GPU_TO_CPU,
         "DEFAULT_GPU_SCALE": scales.DEFAULT_GPU_SCALE,
         "AVG_CPU_FPOPS": claims.AVERAGE_CPU_FLOPS,
         "COBBLESTONE_SCALE": claims.COBBLESTONE_SCALE,

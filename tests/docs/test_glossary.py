@@ -35,7 +35,7 @@ OTHERS = {
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
         "farm/upstream/": "Launchpad's and BOINC's word",
-        "farm/workload/traces/": "a column of traces",
+        "farm/records/traces/": "a column of traces",
         "farm/forecasts/dispatch/": "Launchpad's word, and a key of state files",
         "tests/conformance/": "Launchpad's word",
         "tests/forecasts/dispatch/": "Launchpad's word",

@@ -25,7 +25,7 @@ from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.live.hosts.roster import Strangers
+from farm.live.hosts.roster import UnknownHosts
 from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
@@ -35,7 +35,7 @@ from farm.live.wire.report_checks import flaw_of_envelope, flaw_of_message
 from farm.scenario.file.document import parse_document
 from farm.scenario.load import parse_scenario
 from farm.units import parse_rate, parse_time
-from farm.workload.traces import read_trace
+from farm.workload import read_trace
 from tests.fixtures.door import Door
 from tests.fuzz.mutation import spoilt
 from tests.test_statefile import GOOD as STATE
@@ -256,5 +256,5 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
 
 def test_unknown_senders_are_forgotten():
     """Hosts that were told to restart are remembered for a moment only."""
-    strangers = Strangers(2.0)
-    assert [strangers.is_told("a", at) for at in (0.0, 1.0, 2.5)] == [True, False, True]
+    unknown = UnknownHosts(2.0)
+    assert [unknown.should_reset("a", at) for at in (0.0, 1.0, 2.5)] == [True, False, True]

@@ -16,12 +16,12 @@ from farm.core.errors import ServerError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.forecasts.dispatch.farm_snapshot import view_of
-from farm.forecasts.dispatch.rules import LAUNCHPAD
 from farm.live.operating.client import FarmClient
 from farm.live.redis.server import choose_server
 from farm.live.wire.messages import UNSTAMPED
 from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run
+from farm.upstream.launchpad import LAUNCHPAD
 from tests.fixtures.estimates import estimate_dispatch
 from tests.fixtures.ports import own_port
 

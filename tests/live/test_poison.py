@@ -22,7 +22,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.live.operating.answers import MAX_QUESTIONS
-from farm.live.operating.control_plane import MAX_IMAGES, Desk
+from farm.live.operating.control_plane import MAX_IMAGES, ControlPlane
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live
@@ -135,13 +135,13 @@ class StayingFarm:
     ) -> None:
         scheduler = Flawed(SchedulingRules(), _Oracle(), POOLS)
         deadline = time.monotonic() + 60
-        desk = Desk(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
+        control = ControlPlane(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
 
         def go_on(snapshot: Any, anew: bool, _: object) -> None:
             restore(scheduler, snapshot, rekey=anew)
 
         def tick(world: LiveWorld) -> None:
-            desk.tick(world)
+            control.tick(world)
             late = time.monotonic() > deadline
             if (over(world) or late) and not world.stopping:
                 world.stop()

@@ -17,7 +17,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
-from farm.scenario.times_of_week import Period
+from farm.scenario.provisioning.times_of_week import Period
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from farm.core.errors import InputError
 from farm.core.jobs.failure_judgement import Judgement, judge_failure
 from farm.upstream.launchpad import (
-    age_bonus_2010,
     estimate_duration,
     score_other_build,
     score_package_build,
-    score_package_build_2010,
 )
 
 
@@ -29,22 +27,6 @@ def test_other_kinds():
     assert score_other_build("oci", archive_relative=10) == 2510
     assert score_other_build("ci") == 2600
     assert score_other_build("translationtemplates") == 2515
-
-
-@pytest.mark.parametrize(
-    ("waited", "points"),
-    [(300, 0), (301, 5), (901, 10), (1801, 15), (3601, 20), (7201, 50), (14401, 100), (86400, 0)],
-)
-def test_age_bonus(waited, points):
-    """Until 2012 waiting raised the score, anew every day."""
-    assert age_bonus_2010(waited) == points
-    assert score_package_build_2010(waited_s=waited) == 2505 + points
-
-
-def test_2010_translations_and_copies():
-    """In 2010 translations had nothing and copy archives less than that, whatever else."""
-    assert score_package_build_2010(section="translations", waited_s=9000) == 0
-    assert score_package_build_2010(copy_archive=True, urgency="EMERGENCY") == -10
 
 
 @pytest.mark.parametrize("bad", [{"urgency": "high"}, {"pocket": "Main"}])

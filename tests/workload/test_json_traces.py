@@ -3,9 +3,9 @@
 import pytest
 
 from farm.core.errors import InputError, TraceError
+from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace
-from farm.workload.traces import read_records
 
 from .conftest import ScenarioOf, Write
 from .test_traces import SWF, read

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
+from farm.records.traces import FORMATS
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace, write_csv
-from farm.workload.traces import FORMATS
 
 from .conftest import ScenarioOf, Write
 

@@ -15,7 +15,8 @@ from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import Scenario, load_scenario
-from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.wait_quantiles import Rollouts
 from provisioner.from_scenario import algorithms_of
 
 Wait = dict[str, float | None]

@@ -17,7 +17,7 @@ from farm.core.errors import InputError, TraceError, did_you_mean, file_access
 from farm.core.fields import FieldError, record_of
 from farm.core.model import Job, Platform
 from farm.live.wire.report_checks import flaw_of
-from farm.workload.traces.csv_table import COLUMNS, platform_of
+from farm.records.traces.csv_table import COLUMNS, platform_of
 
 KEYS = {name: key for key, name in COLUMNS.items()}
 """The key of each field of a job."""

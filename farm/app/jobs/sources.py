@@ -15,11 +15,11 @@ from farm.core.errors import InputError, TraceError, not_among
 from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
+from farm.records.content import STDIN
+from farm.records.traces import FORMATS
 from farm.scenario import TraceOptions
 from farm.terminal.options import seconds_of
 from farm.workload import read_trace
-from farm.workload.traces import FORMATS
-from farm.workload.traces.content import STDIN
 
 LINES = (".jsonl", ".ndjson")
 

@@ -39,8 +39,8 @@ class Submission:
 
     Args:
         source: the source of the jobs, for messages.
-            skip_known: skip jobs with known ids, which are otherwise an error.
-            sync: wait until the jobs are on the server's disk.
+        skip_known: skip jobs with known ids, which are otherwise an error.
+        sync: wait until the jobs are on the server's disk.
     """
 
     _client: FarmClient

@@ -60,7 +60,7 @@ def serve(
     def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, Any] | None) -> None:
         _learn_again(farm.scheduler.estimator, learned)
         restore(farm.scheduler, snapshot, rekey=rekey)
-        farm.desk.go_on()
+        farm.control.go_on()
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
         farm.metering.adopt(world)
@@ -88,7 +88,7 @@ def serve(
         incarnation=settings.incarnation,
     )
     observers = () if lines is None else (lines,)
-    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.desk.tick)
+    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.control.tick)
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 

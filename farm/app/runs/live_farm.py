@@ -15,7 +15,7 @@ from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.hosts.roster import Patience
 from farm.live.load_generator import Batches
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import LiveRun, run_live
 from farm.live.wire.pool_report import FarmStatus
@@ -38,7 +38,7 @@ class LiveFarm:
         metrics: where metrics are served.
         own: parts of the caller's, in the place of what the scenario names.
         long_lived: it stays up, and continues what another scheduler began.
-        desk: further arguments of its control plane.
+        control: further arguments of its control plane.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LiveFarm:
         own: OwnParts | None = None,
         *,
         long_lived: bool = False,
-        **desk: Any,
+        **control: Any,
     ) -> None:
         own = own or OwnParts()
         self.scenario = scenario
@@ -63,7 +63,9 @@ class LiveFarm:
             own=own.functions,
         )
         self.pools = pool_specs(scenario)
-        self.desk = Desk(self.scheduler, self.pools, scenario, long_lived=long_lived, **desk)
+        self.control = ControlPlane(
+            self.scheduler, self.pools, scenario, long_lived=long_lived, **control
+        )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
         )
@@ -107,7 +109,7 @@ class LiveFarm:
                 load,
                 options,
                 Watchers(
-                    observe=together([*observers, self.desk.observe, *self.metering.observers]),
+                    observe=together([*observers, self.control.observe, *self.metering.observers]),
                     progress=self.metering.progress(show),
                     on_up=up,
                     on_tick=on_tick,

@@ -64,7 +64,7 @@ def live_run(
     load = own.load(scenario, remarks)
     load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, load)
     algorithms = algorithms_of(scenario, own.algorithms)
-    provisioner = EmbeddedProvisioner(farm.desk, algorithms)
+    provisioner = EmbeddedProvisioner(farm.control, algorithms)
     options = farm.options(
         redis_url=redis,
         prefix=from_environment().prefix,

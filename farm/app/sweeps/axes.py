@@ -17,7 +17,7 @@ from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
 from farm.scenario.load import load_scenario
-from farm.scenario.presets import without_preset
+from farm.scenario.provisioning.presets import without_preset
 
 ALGORITHM, PRESET = ".provisioner.algorithm", ".provisioner.preset"
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")

@@ -12,16 +12,17 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from farm.app.forecasts.waiting_jobs import WaitingJobs
+from farm.app.forecasts.formula_table import WaitingJobs
 from farm.app.long_running.snapshots import view_from
 from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
-from farm.forecasts.dispatch.rules import RULES, Rules
+from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.view import JobView
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
+from farm.upstream.launchpad import Rules
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]
 """The names of ``RULES``, for the command line."""

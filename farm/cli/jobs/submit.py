@@ -25,10 +25,10 @@ from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.app.long_running.farm_place import reach, warn_if_unattended
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
+from farm.records.traces import FORMATS
 from farm.terminal.console import FarmConsole, many, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
-from farm.workload.traces import FORMATS
 
 #: options that apply to one kind of source only
 OF_ONE_JOB = (

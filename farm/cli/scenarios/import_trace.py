@@ -14,6 +14,7 @@ from farm.core.model import Job
 from farm.records import Bundle, import_files
 from farm.records.bundle import anonymized, write_bundle
 from farm.records.importing import NAMES
+from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.console import many
@@ -21,7 +22,7 @@ from farm.terminal.options import Columns, Quiet, Zone, columns_of, zone_of
 from farm.terminal.output import note, progress
 from farm.terminal.tables import Listing, folding, texts
 from farm.workload import write_csv
-from farm.workload.traces import FORMATS, read_records, trace_jobs
+from farm.workload.recorded import trace_jobs
 
 SHOWN = 5
 EVERY = tuple(dict.fromkeys((*NAMES, *FORMATS)))

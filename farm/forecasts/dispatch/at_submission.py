@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -171,7 +172,7 @@ class EstimatingWorld:
         more = self._advance()
         while self._events and self._add_event is not None:
             made = self._events.popleft()
-            self._add_event(lambda at, made=made: _stamped(made, at))  # type: ignore[misc]
+            self._add_event(partial(_stamped, made))
         return more
 
     def _advance(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from farm.core.model import Platform
-from farm.forecasts.dispatch.rules import Rules
 from farm.forecasts.dispatch.view import BuilderView, JobView
+from farm.upstream.launchpad import Rules
 
 OVERDUE_GUESS_S = 120.0
 """A job that has outrun its estimate is assumed to end in two minutes, however late it is."""

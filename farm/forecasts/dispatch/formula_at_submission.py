@@ -8,8 +8,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from farm.forecasts.dispatch.rules import Rules
 from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.upstream.launchpad import Rules
 
 
 class FormulaForecaster:

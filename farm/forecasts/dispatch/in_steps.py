@@ -21,8 +21,9 @@ from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
 from farm.forecasts.dispatch.queue_estimates import QueueEstimates, WaitingColumns
-from farm.forecasts.dispatch.rules import FARM, Rules
+from farm.forecasts.dispatch.rules import FARM
 from farm.forecasts.dispatch.view import JobView
+from farm.upstream.launchpad import Rules
 
 #: jobs of several queues, or on builders, processed in one step: less than a millisecond
 STEP = 50
@@ -50,10 +51,10 @@ class QueueSweep:
         builders: the present builders.
         at: now, farm time.
         rules: the rule set.
-            run_times: the source of run times.
+        run_times: the source of run times.
         look: called with each waiting job, in dispatch order.
         since: only the places of jobs with greater serials are kept (and of leaders); the others
-                are not needed, and a million places would take much memory.
+            are not needed, and a million places would take much memory.
     """
 
     def __init__(

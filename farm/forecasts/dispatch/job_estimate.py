@@ -61,7 +61,7 @@ def estimate_at(jobs: Sequence[JobView], queue: QueueEstimates, place: int) -> D
     job, rules, pools = jobs[place], queue.rules, queue.builder_pools
     rivals = queue.rivals(job.platform)
     groups = tuple(_groups_ahead(queue, job.platform, place))
-    first = 0 if rules.global_head else min([place, *(int(r.positions[0]) for r in rivals)])
+    first = rules.head_place(place, (int(rival.positions[0]) for rival in rivals))
     head = jobs[first]
     next_builder = pools.next_builder(head.platform)
     pool = pools.pool_for_job(job.platform)

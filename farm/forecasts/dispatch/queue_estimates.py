@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.rules import LAUNCHPAD, Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
+from farm.upstream.launchpad import LAUNCHPAD, Rules
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
@@ -90,11 +90,11 @@ class QueueEstimates:
             return None
         place = len(self) if place is None else place
         lead_time = 0.0
-        head = 0 if self.rules.global_head else place
-        for rival in self.rivals(platform):
+        rivals = self.rivals(platform)
+        for rival in rivals:
             before = int(np.searchsorted(rival.positions, place))
             lead_time += float(rival.quotients[before])
-            head = min(head, int(rival.positions[0]))
+        head = self.rules.head_place(place, [int(rival.positions[0]) for rival in rivals])
         if head < place:
             platform = self.platform_at(head)
         tnb = self.builder_pools.next_builder(platform).tnb_s

@@ -40,7 +40,7 @@ from farm.forecasts.runtime.interface import (
 )
 from farm.upstream.boinc.claims import Result
 from farm.upstream.boinc.durations import running_total, wall_time
-from farm.upstream.boinc.flops import (
+from farm.upstream.boinc.ladder import (
     AnonymousSpeed,
     Candidate,
     LadderRules,

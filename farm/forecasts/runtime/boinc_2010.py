@@ -7,7 +7,7 @@ from farm.emulation.client import is_anonymous
 from farm.forecasts.runtime.boinc import Boinc, generalised
 from farm.upstream.boinc.averages import Variance, ratio
 from farm.upstream.boinc.claims import MIN_HOST_SAMPLES
-from farm.upstream.boinc.flops import Speed
+from farm.upstream.boinc.ladder import Speed
 
 
 def flops_2010(

@@ -48,7 +48,7 @@ class BoincDcf(Boinc):
     def _uncorrected(self, job: Job, speed: float) -> float:
         return bounded(said_time(job, self.size(job))) / speed
 
-    def size_sent(self, job: Job, builder: Builder) -> float | None:  # noqa: ARG002
+    def size_sent(self, job: Job, builder: Builder) -> float | None:
         """Return None: clients of that time corrected by themselves."""
         return None
 

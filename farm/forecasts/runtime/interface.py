@@ -123,11 +123,11 @@ class RuntimeEstimator:
         """Return the expected run time in seconds."""
         raise NotImplementedError
 
-    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of ``estimate`` for the same arguments: by default the declared time."""
         return said_basis(job)
 
-    def size_sent(self, job: Job, builder: Builder) -> float | None:  # noqa: ARG002
+    def size_sent(self, job: Job, builder: Builder) -> float | None:
         """Return the size that a builder is sent to estimate by (s at speed 1); None: none is."""
         return None
 

@@ -41,7 +41,7 @@ class LastThree(RuntimeEstimator):
         work = sum(runs) / len(runs) if runs else said_time(job, default)
         return on_builder(work, builder, default)
 
-    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return how many of the kind's last runs were averaged."""
         runs = self._runs.get(job.kind)
         return Basis("mean of the kind's last successes", len(runs)) if runs else said_basis(job)

@@ -43,7 +43,7 @@ class Launchpad(RuntimeEstimator):
         work = estimate_duration(_family(job.kind), runs[::-1], size)
         return on_builder(work, builder, self.options.default_time)
 
-    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return whether it is from history, by size, or the family's default."""
         family = _family(job.kind)
         runs = self._runs.get(job.kind, {}).get(_processor(job), [])

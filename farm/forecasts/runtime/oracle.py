@@ -15,6 +15,6 @@ class Oracle(RuntimeEstimator):
         """Return the service time on this builder, in seconds."""
         return on_builder(job.service_time, builder, self.options.default_time)
 
-    def basis(self, job: Job, builder: Builder | None = None) -> Basis:  # noqa: ARG002
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return that it is the truth."""
         return Basis("the truth")

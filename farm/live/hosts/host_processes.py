@@ -92,10 +92,10 @@ class HostProcess:
     def close(self) -> None:
         """Release the resources of an ended process."""
         forget_host(self._settings.metrics_targets, self.name)
-        cord: IO[bytes] | None = self._process.stdin
-        if cord is not None:
+        stdin: IO[bytes] | None = self._process.stdin
+        if stdin is not None:
             with contextlib.suppress(OSError):
-                cord.close()
+                stdin.close()
 
 
 class MissingHosts:
@@ -173,7 +173,7 @@ class HostProcesses:
             self.alive.remove(process)
             process.close()
             if process.broke_down_at_once:
-                raise RunError(_obituary(process))
+                raise RunError(_why_it_ended(process))
             self._add()
 
     def ensure(self, count: int) -> None:
@@ -207,7 +207,7 @@ def host_command(name: str | None) -> list[str]:
     return [*worker, *(["--hostname", f"{name}@farm"] if name else [])]
 
 
-def _obituary(process: HostProcess) -> str:
+def _why_it_ended(process: HostProcess) -> str:
     return (
         f"builder host {process.name} ended with exit code {process.exit_code}; "
         f"it said: {last_line(process.log)} (log: {process.log})"

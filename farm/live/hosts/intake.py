@@ -28,7 +28,7 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.hosts.requested_builders import BuilderRequests
-from farm.live.hosts.roster import HostState, Roster, Strangers
+from farm.live.hosts.roster import HostState, Roster, UnknownHosts
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
@@ -84,7 +84,7 @@ class Intake:
         self._platforms: dict[Platform, Platform] = {}
         self._requests = requests
         self._roster = roster
-        self._strangers = Strangers(roster.patience.grace)
+        self._unknown_hosts = UnknownHosts(roster.patience.grace)
         self._send = send
         self._refusals = refusals or Refusals()
         self._at_real = 0.0
@@ -94,7 +94,7 @@ class Intake:
         self._at_real = now
         host = None
         if entry.stream == "reports":
-            host = self._speaker(entry, now)
+            host = self._sender(entry, now)
             if host is None:
                 return
         for report in entry.envelope.reports:
@@ -158,12 +158,12 @@ class Intake:
 
     # --- hosts ------------------------------------------------------------------------------
 
-    def _speaker(self, entry: Entry, now: float) -> HostState | None:
+    def _sender(self, entry: Entry, now: float) -> HostState | None:
         """Return the sending host; None if its life is unknown, or this is a repetition."""
         envelope = entry.envelope
         host = self._roster.hosts.get(envelope.sender)
         if host is None:
-            host = self._newcomer(entry, now)
+            host = self._new_host(entry, now)
         elif host.life != envelope.life:
             # a new life is accepted when the old one has left, or has been silent for too long
             why = f"host {envelope.sender} is there as another life"
@@ -174,26 +174,26 @@ class Intake:
         host.seq, host.heard_at = envelope.seq, now
         return host
 
-    def _newcomer(self, entry: Entry, now: float) -> HostState | None:
+    def _new_host(self, entry: Entry, now: float) -> HostState | None:
         """Accept a host with a new life; one that is still running must be reset first."""
         envelope = entry.envelope
         up = next((r for r in envelope.reports if isinstance(r, wire.HostUp)), None)
-        if up is not None and (flaw := self._flaw_of_newcomer(up)) is not None:
+        if up is not None and (flaw := self._flaw_of_new_host(up)) is not None:
             self._refuse(entry, "out-of-bounds", flaw)
         elif up is not None:
             return self._roster.arrive(envelope.sender, envelope.life, now, up)
         else:
             self._refuse(entry, "unknown-life", f"host {envelope.sender} is not known as this life")
             beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
-            if beats and self._strangers.is_told(envelope.sender, now):
-                stranger = HostState(envelope.sender, envelope.life, heard_at=now)
-                self._send(stranger, wire.Reset(envelope.life))
+            if beats and self._unknown_hosts.should_reset(envelope.sender, now):
+                unknown = HostState(envelope.sender, envelope.life, heard_at=now)
+                self._send(unknown, wire.Reset(envelope.life))
         return None
 
-    def _flaw_of_newcomer(self, up: wire.HostUp) -> str | None:
+    def _flaw_of_new_host(self, up: wire.HostUp) -> str | None:
         if len(self._roster.hosts) >= MAX_HOSTS:
             return f"{MAX_HOSTS} hosts are there: no more are allowed"
-        if self._roster.is_alien(up.incarnation):
+        if self._roster.is_of_earlier_life(up.incarnation):
             return "it belongs to an earlier life of the farm"
         return flaw_of_message(up)
 

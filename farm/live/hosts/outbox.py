@@ -21,7 +21,7 @@ class Outbox:
         self._roster = roster
         self._messages = TaskMessages()
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
-        self._strangers: set[str] = set()
+        self._unknown_hosts: set[str] = set()
 
     def put(self, command: Command) -> None:
         """Send a command if it is for a builder."""
@@ -42,11 +42,11 @@ class Outbox:
     def send(self, host: HostState, command: HostCommand) -> None:
         """Add a command for a host to the current batch."""
         if isinstance(command, Reset):  # the host may be gone
-            self._strangers.add(host.name)
+            self._unknown_hosts.add(host.name)
         self._waiting[host.name].append(self._messages.encode(command, host.name))
 
     def take(self) -> tuple[dict[str, list[bytes]], set[str]]:
         """Return the messages by host, in order, and the unknown hosts; clear both."""
-        taken = self._waiting, self._strangers
-        self._waiting, self._strangers = defaultdict(list), set()
+        taken = self._waiting, self._unknown_hosts
+        self._waiting, self._unknown_hosts = defaultdict(list), set()
         return taken

@@ -18,8 +18,8 @@ from farm.live.wire.messages import Beat, HostCommand, HostUp, Play
 
 Token = tuple[str, int]
 
-#: unknown senders that are told to restart within the grace
-MAX_TOLD = 100
+#: unknown senders that are reset within the grace
+MAX_RESET = 100
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class HostState(HostLife, kw_only=True):
     #: when each play or retire command was last sent
     sent_at: dict[str, float] = msgspec.field(default_factory=dict)
     dispatches: dict[Token, Dispatch] = msgspec.field(default_factory=dict)
-    #: attempts that it said to have begun after its last heartbeat, which cannot name them
+    #: attempts that it reported as begun after its last heartbeat, which cannot name them
     begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
     #: of the last envelope read
@@ -75,7 +75,7 @@ class HostState(HostLife, kw_only=True):
         return not self.room or len(self.plays) < self.room
 
 
-class Strangers:
+class UnknownHosts:
     """Senders with unknown lives: which of them is reset now, none twice within the grace.
 
     A host that was given up for lost, or was up before this scheduler, comes back that way. One
@@ -84,14 +84,14 @@ class Strangers:
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
-        #: when each was told, the longest ago first
-        self._told_at: dict[str, float] = {}
+        #: when each was reset, the longest ago first
+        self._reset_at: dict[str, float] = {}
 
-    def is_told(self, sender: str, now: float) -> bool:
-        """Whether this one is to be told to begin anew; it counts as told then."""
-        recent = {name: at for name, at in self._told_at.items() if at > now - self._grace}
-        self._told_at = recent
-        if sender in recent or len(recent) >= MAX_TOLD:
+    def should_reset(self, sender: str, now: float) -> bool:
+        """Whether this one must begin anew; it counts as reset then."""
+        recent = {name: at for name, at in self._reset_at.items() if at > now - self._grace}
+        self._reset_at = recent
+        if sender in recent or len(recent) >= MAX_RESET:
             return False
         recent[sender] = now
         return True
@@ -109,7 +109,7 @@ class Roster:
         self.changed: set[str] = set()
 
     def go_on(self, saved: SavedFarm, now: float) -> None:
-        """Know the hosts and their commands as an earlier scheduler did.
+        """Restore the hosts and their commands as an earlier scheduler had them.
 
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
@@ -129,13 +129,13 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
-    def is_alien(self, incarnation: str) -> bool:
+    def is_of_earlier_life(self, incarnation: str) -> bool:
         """Whether a host belongs to another life of this farm, whose keeper has ended."""
         return bool(incarnation and self._incarnation and incarnation != self._incarnation)
 
-    def aliens(self) -> list[HostState]:
+    def of_earlier_lives(self) -> list[HostState]:
         """Return the hosts that an earlier life of this farm has left: they have ended too."""
-        return [host for host in self.hosts.values() if self.is_alien(host.incarnation)]
+        return [host for host in self.hosts.values() if self.is_of_earlier_life(host.incarnation)]
 
     def arrive(self, name: str, life: str, now: float, up: HostUp) -> HostState:
         """A host is up: a new one, or a new life of one whose old life is over."""
@@ -158,7 +158,7 @@ class Roster:
         return sum(play.builder.pool == pool for host in hosts for play in host.plays.values())
 
     def leaves(self, host: HostState) -> list[str]:
-        """The host was told to go; return the builders that go with it (empty if told before)."""
+        """The host leaves; return the builders that go with it (none if it was leaving)."""
         if host.leaving:
             return []
         host.leaving = True
@@ -252,7 +252,7 @@ class Roster:
         self.changed.add(host.name)
         return builders
 
-    def excuse(self, now: float) -> None:
+    def restart_timeouts(self, now: float) -> None:
         """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
             host.heard_at = now
@@ -261,7 +261,7 @@ class Roster:
                 dispatch.sent_at = dispatch.cancel_sent_at = now
 
     def silent(self, now: float) -> list[HostState]:
-        """Return the hosts that have said nothing for too long."""
+        """Return the hosts that have been silent for too long."""
         latest = now - self.patience.silence
         return [host for host in self.hosts.values() if host.heard_at < latest]
 

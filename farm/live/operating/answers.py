@@ -191,7 +191,7 @@ def _place(
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:
-    """Say in one sentence why a job waits; empty if it does not."""
+    """Return in one sentence why a job waits; empty if it does not."""
     if job.leader is not None:
         return f"{job.leader}, which does the same action, is executed for both"
     if job.ahead is None:

@@ -39,7 +39,7 @@ from farm.live.world import LiveWorld
 from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
-#: leaves the farm's status fresh (operator.FRESH)
+#: leaves the farm's status fresh (client.FRESH)
 REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
 #: how many lost builders are remembered, and for how many real seconds
@@ -51,7 +51,7 @@ MAX_IMAGES = 5
 SAVING_INTERVAL = 2.0
 
 
-class Desk:
+class ControlPlane:
     """Publishes the farm's state and carries out plans. Used from the scheduler's thread.
 
     Args:

@@ -14,7 +14,7 @@ meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> la
                                 are of)
 log                    stream   event log lines of the latest commits (field ``l``), until they are
                                 on disk (a farm that stays up)
-reports                stream   what builder hosts say of themselves, their builders and attempts;
+reports                stream   reports of builder hosts: themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
 submissions            stream   submitted jobs
 requests               stream   what operators want: cancel, drain, undrain, another priority

@@ -203,7 +203,7 @@ class Lease:
         if not self.lost and time.monotonic() >= self._runs_out_at:
             try:
                 self._renew()
-            except redis.WatchError as error:  # a broken connection, too: the next time will tell
+            except redis.WatchError as error:  # a broken connection, too: the next try will show
                 raise redis.ConnectionError(str(error)) from None
         return not self.lost
 
@@ -228,7 +228,7 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._stop.wait(self._time / 4):
-            # a server that is away, or still reads what it had: the next time will tell
+            # a server that is away, or still reads what it had: the next try will show
             with contextlib.suppress(redis.RedisError):
                 self._renew()
             if self.lost:
@@ -249,7 +249,7 @@ class Lease:
                 return False
             pipe.multi()
             self._set(pipe)
-            pipe.execute()  # raises WatchError if it was taken just now: the next time will tell
+            pipe.execute()  # raises WatchError if it was taken just now: the next try will show
         return True
 
     def _value_at(self, client: Connection) -> bytes | None:

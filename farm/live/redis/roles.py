@@ -37,7 +37,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     owns: tuple[str, ...] = ()
 
 
-#: what people look at: neither Celery's keys, nor what others said that is not of jobs
+#: what people look at: neither Celery's keys, nor other programs' messages that are not of jobs
 SHOWN = (
     "meta", "platforms", "pending:*", "jobs", "running", "builders", "results", "ended",
     "submitted", "tries:*", "pools", "requested", "hosts", "status", "learned", "lease",

@@ -51,7 +51,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
     #: one of KINDS
     kind: str
-    #: what the server, or the network, said
+    #: the answer of the server, or the network
     details: str = ""
 
     @property

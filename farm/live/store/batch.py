@@ -40,7 +40,7 @@ class Batch:
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
         #: hosts that perhaps are not there: their messages expire
-        self.strangers: set[str] = set()
+        self.unknown_hosts: set[str] = set()
         #: what was refused, and how many by reason
         self.dead_letters: list[DeadLetter] = []
         self.refused: dict[Reason, int] = {}

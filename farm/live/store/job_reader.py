@@ -29,7 +29,7 @@ KnownJob = JobRecord | EndJob
 
 
 def state_of(job: KnownJob) -> str:
-    """Say where a job stands: waiting, dispatched, running, cancelling, or how it ended."""
+    """Return where a job stands: waiting, dispatched, running, cancelling, or how it ended."""
     if isinstance(job, EndJob):
         return job.outcome
     return "waiting" if job.status is JobStatus.ARRIVING else job.status.value

@@ -29,7 +29,7 @@ class RecentEnds:
         self._ends: deque[tuple[int, EndJob]] = deque(maxlen=REMEMBERED)
 
     def add(self, commit: int, ends: Iterable[EndJob]) -> None:
-        """Remember what a commit said; commits are counted by the fence."""
+        """Remember the ends that a commit wrote; commits are counted by the fence."""
         self._ends.extend((commit, end) for end in ends)
 
     def lost(self, error: LostWritesError, commits: int) -> list[EndJob]:
@@ -38,7 +38,7 @@ class RecentEnds:
         return [end for commit, end in self._ends if commit > kept]
 
 
-def told(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) -> str:
+def message_of(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) -> str:
     """Report what was lost, and the consequences.
 
     ``live``: jobs that have not ended; ``again``: ended ones whose stories are written once more;

@@ -37,7 +37,7 @@ class Notices:
         hosts: Mapping[str, HostRecord],
         status: FarmStatus,
     ) -> None:
-        """Replace what was said before, all in one transaction."""
+        """Replace what was published before, all in one transaction."""
         keys, json = self._keys, self._json
 
         def fill(pipe: Connection) -> None:

@@ -2,7 +2,7 @@
 
 Beside what all may read (jobs, builders) a successor needs to know which builders each host plays,
 and where the counting stood. All of it is written in the same transaction as the decisions, so
-whenever a scheduler dies, what lies in Redis is one instant.
+whenever a scheduler dies, the state in Redis is that of one instant.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole farm as it lies in Redis."""
+    """A whole farm as it is in Redis."""
 
     #: farm time of the last commit, and the speed
     at: float

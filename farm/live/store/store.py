@@ -50,7 +50,7 @@ _WHAT_TO_DO = (
 )
 
 #: real seconds that a message waits for an unknown host
-STRANGERS_TIME = 5
+UNKNOWN_HOSTS_TIME = 5
 
 
 class Store:
@@ -93,7 +93,7 @@ class Store:
             raise SpoiltError(less)
 
     def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
-        """Remove keys for which a part of the batch's commit was refused; say what they held.
+        """Remove keys for which a part of the batch's commit was refused; return what they held.
 
         The rest of it was carried out: what is added to a list is not to be added twice.
         """
@@ -109,7 +109,7 @@ class Store:
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
-        with contextlib.suppress(LostWritesError):  # the next commit will tell
+        with contextlib.suppress(LostWritesError):  # the next commit will show
             self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
     def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
@@ -179,8 +179,8 @@ class Store:
             pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
-        for host in batch.strangers:
-            pipe.expire(keys.host_list(host), STRANGERS_TIME)
+        for host in batch.unknown_hosts:
+            pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
         set_aside(pipe, keys, batch.dead_letters, batch.refused)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
         if full:  # nothing more can be added there, and all entries were read

@@ -27,7 +27,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     #: gives the event log's lines since it was asked last; None: none is kept
     log: Callable[[], bytes] | None = None
-    #: makes the folder of the log, told whether the farm begins anew
+    #: makes the folder of the log, by whether the farm begins anew
     log_folder: Callable[[bool], Path] = lambda _: Path()
     #: called with whether this scheduler is in charge (False: it stands by)
     on_charge: Callable[[bool], object] = lambda _: None

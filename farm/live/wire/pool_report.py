@@ -94,9 +94,9 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
     max_waiting: int = 2_000_000
     max_backlog: int = 1_000_000_000
-    #: whether jobs are charged to invocations (a scheduler of version 0.2 does not say)
+    #: whether jobs are charged to invocations (not known of a scheduler of version 0.2)
     fair_share: bool = True
-    #: by which keys, outermost first (an older scheduler does not say)
+    #: by which keys, outermost first (not known of an older scheduler)
     fair_share_keys: tuple[str, ...] = ()
     #: policy, ageing factor and fair-share weights at present
     choices: Choices = Choices()

@@ -11,13 +11,13 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
-from farm.core.errors import did_you_mean
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt
+from farm.records.columns import missing_column, result_of, table_of
 from farm.records.reading import Reading
 
 INSTANTS = ("submitted", "eligible", "started", "finished")
-TEXTS = ("job", "runner", "platform", "kind", "matrix", "user")
-KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", *TEXTS)
+KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", "job", "runner", "platform",
+         "kind", "matrix", "user")  # fmt: skip
 #: what a file of this project, or of others, has for them
 _OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "created": "submitted",
                 "queued": "submitted", "attempts": "attempt"}  # fmt: skip
@@ -25,12 +25,6 @@ _ENDINGS = ("_at_s", "_time_s", "_at", "_s")
 #: columns of jobs.csv that follow from others, or are of a simulated farm
 _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
             "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip
-_RESULTS: dict[str, Result] = {
-    **dict.fromkeys(("success", "succeeded", "passed", "pass", "ok", "completed"), "succeeded"),
-    **dict.fromkeys(("cancelled", "canceled", "aborted", "skipped"), "cancelled"),
-    **dict.fromkeys(("lost", "error", "errored"), "lost"),
-    **dict.fromkeys(("open", "running", "queued", "waiting", "pending"), "open"),
-}  # fmt: skip
 
 
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
@@ -41,23 +35,25 @@ def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
 
 def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield objects as attempts; ``fields``: their members, by our names (``a.b``: b of a)."""
-    rows = ({name: _text(value) for name, value in _flat(one)} for one in reading.objects())
-    yield from _attempts((reading.record(row, dict[str, str]) for row in rows), fields, reading)
+    yield from _attempts(_members(reading), fields, reading)
+
+
+def _members(reading: Reading) -> Iterator[dict[str, str]]:
+    for one in reading.objects():
+        reading.count()
+        yield {name: _text(value) for name, value in _flat(one)}
 
 
 def _rows(text: TextIO, reading: Reading) -> Iterator[dict[str, str]]:
-    first = text.readline()
-    between = max(",;\t", key=first.count)
     try:
-        header = [name.strip() for name in next(csv.reader([first], delimiter=between), [])]
-        rows = csv.reader(text, delimiter=between, strict=True)
+        header, rows = table_of(text)
         for cells in rows:
             if not cells:
                 continue
-            row = reading.record(dict(zip(header, cells, strict=False)), dict[str, str])
+            reading.count()
             if len(cells) != len(header):
                 reading.refuse(f"found {len(cells)} values; allowed: {len(header)}, as columns")
-            yield row
+            yield dict(zip(header, cells, strict=True))
     except csv.Error as error:
         reading.refuse(f"not a table: {error}")
 
@@ -90,21 +86,17 @@ def _attempts(
 
 def _places(row: Mapping[str, str], fields: Mapping[str, str], reading: Reading) -> dict[str, str]:
     """Return our name of each column that is used, by its own."""
-    for ours, theirs in fields.items():
-        if theirs not in row:
-            reading.refuse(
-                f"column {ours}={theirs}: there is no such column; {did_you_mean(theirs, row)}"
-                f"allowed: {', '.join(row):.300}"
-            )
+    if missing := missing_column(fields, row):
+        reading.refuse(missing)
     found = {theirs: ours for ours, theirs in fields.items()}
     if not fields:
         found = {name: _our_name(name) for name in row if name not in _DERIVED}
-    missing = [name for name in ("submitted", "started") if name not in found.values()]
-    if "submitted" in missing and "eligible" in found.values():
-        missing.remove("submitted")
-    if missing:
+    needed = [name for name in ("submitted", "started") if name not in found.values()]
+    if "submitted" in needed and "eligible" in found.values():
+        needed.remove("submitted")
+    if needed:
         reading.refuse(
-            f"found no column for {' and '.join(missing)}; allowed: --column {missing[0]}=NAME, "
+            f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME, "
             f"one of {', '.join(row):.300}"
         )
     return found
@@ -128,10 +120,6 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
         return None
     if at["finished"] is None and at["started"] is not None and given.get("duration"):
         at["finished"] = at["started"] + _number(given["duration"], "duration", reading)
-    word = given.get("result", "").lower()
-    result: Result = "open" if at["finished"] is None else _RESULTS.get(word, "failed")
-    if not word and at["finished"] is not None:
-        result = "succeeded" if at["started"] is not None else "cancelled"
     attributes = {name: text for name, text in given.items() if text and name not in KNOWN}
     return Attempt(
         id=given.get("id", ""),
@@ -139,11 +127,16 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
         eligible_at=eligible_at,
         started_at=at["started"],
         finished_at=at["finished"],
-        result=result,
+        result=result_of(given.get("result", ""), at["started"], at["finished"]),
         slots=int(_number(given.get("slots") or "1", "slots", reading)),
         attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
         attributes=attributes,
-        **{name: given.get(name, "") for name in TEXTS},  # type: ignore[arg-type]
+        job=given.get("job", ""),
+        runner=given.get("runner", ""),
+        platform=given.get("platform", ""),
+        kind=given.get("kind", ""),
+        matrix=given.get("matrix", ""),
+        user=given.get("user", ""),
     )
 
 

@@ -75,8 +75,8 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
 
     Args:
         played: the runs.
-            baseline: for each axis the value that others are compared with, all else being equal.
-            relevant: the smallest share of the baseline's mean that counts as a difference.
+        baseline: for each axis the value that others are compared with, all else being equal.
+        relevant: the smallest share of the baseline's mean that counts as a difference.
     """
     by_metric = [_rows_of(metric, played, baseline, relevant) for metric in METRICS]
     rows = tuple(row for cell in zip(*by_metric, strict=True) for row in cell)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
 from multiprocessing import get_context
 from typing import Any
 
@@ -32,6 +31,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario
 from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of
 from farm.sim.rollouts.queue_only import roll, slots_to_come
+from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import Simulation
 from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
@@ -40,45 +40,6 @@ from farm.workload import batches, build_jobs
 ENOUGH_FOR_ONE = 60_000
 #: events without a dispatch after which the remaining jobs are given up
 MAX_EVENTS_IN_VAIN = 20_000
-
-
-class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """When each job of interest is dispatched, rollout by rollout.
-
-    ``dispatch_at`` is farm time, a row per rollout and a column per job; infinity: not at all.
-    """
-
-    at: float
-    jobs: tuple[str, ...]
-    dispatch_at: Floats
-
-    @property
-    def waits(self) -> Floats:
-        """Seconds from the snapshot's instant to the dispatch."""
-        return self.dispatch_at - self.at
-
-    @cached_property
-    def _sorted(self) -> Floats:
-        return np.sort(self.waits, axis=0)
-
-    def wait_quantile(self, p: float) -> Floats:
-        """Return, for each job, the p-quantile of its wait in seconds (type 7; may be infinite)."""
-        rank = (len(self._sorted) - 1) * p
-        low = int(rank)
-        high = min(low + 1, len(self._sorted) - 1)
-        below, above = self._sorted[low], self._sorted[high]
-        share = rank - low
-        if not share:
-            return np.asarray(below)
-        with np.errstate(invalid="ignore"):
-            between = below + (above - below) * share
-        return np.asarray(np.where(np.isfinite(above), between, above))
-
-    @property
-    def mean_wait(self) -> Floats:
-        """For each job the mean of its wait, seconds."""
-        mean: Floats = self.waits.mean(axis=0)
-        return mean
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ them to a build farm.
 
 averages       running averages: exact mean first, exponential afterwards, high outliers cut
 records        what is remembered per (host, app version), per app version and per app
-claims         what a validated result claims and teaches; one figure for several results
+claims         what a validated result claims and teaches
 scales         normalisation of app versions among themselves (pfc_scale)
-flops          which speed is used, which version is chosen; hosts with their own versions
+ladder         which speed is used, which version is chosen; hosts with their own versions
 durations      from speed to wall-clock time; estimates of running jobs; kill limits
 deadlines      may a job be sent to a host with this queue
-reliability    quotas, streaks and trusted hosts
+reliability    quotas, streaks and reliable hosts
 """

@@ -58,26 +58,3 @@ def delay_bounds(delay_bound: float, reduced: float, wall_time: float) -> tuple[
         if optimistic < twice < min(delay_bound, 2 * optimistic):
             optimistic = twice
     return int(optimistic), int(delay_bound)
-
-
-def check_both(
-    queue_delay: float, wall_time: float, bounds: tuple[int, int], *, hard: bool = False
-) -> tuple[DeadlineCheck, int]:
-    """Try the optimistic bound, then the pessimistic one; return the check and the bound used.
-
-    An optimistic bound of 0 means a job sent again: it is not checked.
-    """
-    optimistic, pessimistic = bounds
-    if optimistic == 0:
-        return DeadlineCheck(ok=True, duration=wall_time, skipped="sent again"), 0
-    check = check_deadline(queue_delay, wall_time, optimistic, hard=hard)
-    if check.ok or optimistic == pessimistic:
-        return check, optimistic
-    return check_deadline(queue_delay, wall_time, pessimistic, hard=hard), pessimistic
-
-
-def queue_delay_after(
-    queue_delay: float, wall_time: float, avg_ncpus: float, ncpus: float
-) -> float:
-    """Return a host's queue delay after one more job was sent to it."""
-    return queue_delay + wall_time * avg_ncpus / ncpus

@@ -1,4 +1,4 @@
-"""From speed to wall-clock time: shares of availability, running jobs, correction, kill limits."""
+"""From speed to wall-clock time: running jobs, correction, kill limits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,6 @@ DEFAULT_SIZE = 1e12
 MIN_FRACTION = 0.1
 MIN_TIME_LIMIT = 120.0
 DEFAULT_TIME_LIMIT = 12 * 3600.0
-
-
-def available_fraction(
-    on: float, active: float = 1.0, *, gpu_active: float | None = None, old_client: bool = False
-) -> float:
-    """Return the share of wall-clock time in which the host computes, from 0.1 to 1.
-
-    ``on`` is the share in which it runs, ``active`` the share of that in which it may compute
-    (``gpu_active`` for a GPU job). Clients up to 4.19 knew ``on`` alone.
-    """
-    share = on if old_client else on * (active if gpu_active is None else gpu_active)
-    return clamped_fraction(share)
 
 
 def clamped_fraction(share: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
@@ -12,8 +12,6 @@ from farm.upstream.boinc.averages import (
     Variance,
     updated,
 )
-
-UPDATE_TRIES = 10
 
 
 class HostAppVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,22 +79,3 @@ def with_pending_counted(version: AppVersion) -> AppVersion:
     for sample in version.pending:
         pfc, _ = updated(pfc, sample, VERSION_AVERAGING)
     return msgspec.structs.replace(version, pfc=pfc, pending=())
-
-
-def commit_pending(
-    samples: tuple[float, ...],
-    read: Callable[[], AppVersion],
-    write: Callable[[AppVersion, AppVersion], bool],
-) -> AppVersion | None:
-    """Count buffered samples into a shared record under an optimistic lock.
-
-    ``write(before, after)`` stores ``after`` if the record is still ``before`` and returns whether
-    it did. On a conflict the record is read again and the samples are applied again, ten times at
-    most; None when none succeeded.
-    """
-    for _ in range(UPDATE_TRIES):
-        before = read()
-        after = with_pending_counted(msgspec.structs.replace(before, pending=samples))
-        if write(before, after):
-            return after
-    return None

@@ -6,8 +6,9 @@ from farm.core.errors import StateError
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.queue_estimates import estimate_queue
-from farm.forecasts.dispatch.rules import FARM, LAUNCHPAD, LAUNCHPAD_2010, PAGE
+from farm.forecasts.dispatch.rules import FARM
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
+from farm.upstream.launchpad import LAUNCHPAD, LAUNCHPAD_2010, PAGE
 from tests.fixtures.estimates import estimate_dispatch, predecessors_of
 
 MINUTE = 60.0

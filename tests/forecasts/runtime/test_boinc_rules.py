@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import msgspec
 import pytest
 
 from farm.upstream.boinc import (
@@ -11,7 +10,7 @@ from farm.upstream.boinc import (
     claims,
     deadlines,
     durations,
-    flops,
+    ladder,
     records,
     reliability,
     scales,
@@ -46,68 +45,61 @@ def test_variance_is_the_populations_below_the_threshold() -> None:
     assert (variance.avg, variance.var, variance.q) == pytest.approx((2.5, 1.25, 5.0))
 
 
-USAGE = flops.Usage(peak_flops=10.0, projected_flops=8.0)
+USAGE = ladder.Usage(peak_flops=10.0, projected_flops=8.0)
 
 
 def test_the_ladders_thresholds_are_strict() -> None:
     """Ten and a hundred samples are not enough."""
     ten, eleven = HostAppVersion(et=Variance(10, 0.5)), HostAppVersion(et=Variance(11, 0.5))
     hundred, more = AppVersion(pfc=Average(100, 5.0)), AppVersion(pfc=Average(101, 5.0))
-    assert flops.estimate_flops(USAGE, 3.0, ten, hundred) == flops.Speed(3.0, "none")
-    assert flops.estimate_flops(USAGE, 3.0, ten, more) == flops.Speed(2.0, "app_version")
-    assert flops.estimate_flops(USAGE, 3.0, eleven, more) == flops.Speed(2.0, "host_app_version")
+    assert ladder.estimate_flops(USAGE, 3.0, ten, hundred) == ladder.Speed(3.0, "none")
+    assert ladder.estimate_flops(USAGE, 3.0, ten, more) == ladder.Speed(2.0, "app_version")
+    assert ladder.estimate_flops(USAGE, 3.0, eleven, more) == ladder.Speed(2.0, "host_app_version")
 
 
 def test_a_mean_time_of_zero_hits_the_cap() -> None:
     """1 ÷ 0 is infinite, and 250 times the projected speed is the most."""
     idle = HostAppVersion(et=Variance(11, 0.0))
-    speed = flops.estimate_flops(USAGE, 3.0, idle, None)
-    assert speed == flops.Speed(2000.0, "host_app_version", capped=True)
+    speed = ladder.estimate_flops(USAGE, 3.0, idle, None)
+    assert speed == ladder.Speed(2000.0, "host_app_version", capped=True)
 
 
 def test_the_speed_can_come_from_peak_counts() -> None:
     """The project may be configured so."""
-    rules = flops.LadderRules(from_host_pfc=True)
-    speed = flops.estimate_flops(USAGE, 3.0, host(11, 4.0), None, rules)
+    rules = ladder.LadderRules(from_host_pfc=True)
+    speed = ladder.estimate_flops(USAGE, 3.0, host(11, 4.0), None, rules)
     assert speed.flops == pytest.approx(2.5)
 
 
 def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
     """Strictly larger: an equal later version does not displace the earlier one."""
     slow, fast = (
-        flops.Candidate(usage=flops.Usage(peak_flops=1.0, projected_flops=x)) for x in (1.0, 2.0)
+        ladder.Candidate(usage=ladder.Usage(peak_flops=1.0, projected_flops=x)) for x in (1.0, 2.0)
     )
-    assert flops.choose([slow, fast, fast], 3.0) == (1, flops.Speed(3.0, "none"))
-    assert flops.choose([], 3.0) is None
+    assert ladder.choose([slow, fast, fast], 3.0) == (1, ladder.Speed(3.0, "none"))
+    assert ladder.choose([], 3.0) is None
 
 
 def test_a_version_that_never_worked_is_usually_penalised() -> None:
     """No samples, a limit of one a day, no streak: a hundredth, 99 times in a hundred."""
     broken = HostAppVersion(max_jobs_per_day=1)
-    candidate = flops.Candidate(usage=USAGE, host=broken, uniform_draw=0.5)
-    spared = flops.Candidate(usage=USAGE, host=broken, uniform_draw=0.01)
-    streak = flops.Candidate(
+    candidate = ladder.Candidate(usage=USAGE, host=broken, uniform_draw=0.5)
+    spared = ladder.Candidate(usage=USAGE, host=broken, uniform_draw=0.01)
+    streak = ladder.Candidate(
         usage=USAGE, host=HostAppVersion(max_jobs_per_day=1, consecutive_valid=1), uniform_draw=0.5
     )
-    assert flops.compare(candidate, 3.0).rank == pytest.approx(0.08)
-    assert flops.compare(spared, 3.0).rank == 8.0
-    assert flops.compare(streak, 3.0).rank == 8.0
+    assert ladder.compare(candidate, 3.0).rank == pytest.approx(0.08)
+    assert ladder.compare(spared, 3.0).rank == 8.0
+    assert ladder.compare(streak, 3.0).rank == 8.0
 
 
 def test_the_random_factor_shrinks_with_samples_and_has_a_floor() -> None:
     """1 + factor x draw ÷ n, a tenth at least; off without a factor."""
-    known = flops.Candidate(usage=USAGE, host=host(4), normal_draw=-2.0)
-    new = flops.Candidate(usage=USAGE, normal_draw=-2.0)
-    assert flops.compare(known, 3.0, random_factor=1.0).factor == 0.5
-    assert flops.compare(new, 3.0, random_factor=1.0).factor == 0.1
-    assert flops.compare(new, 3.0).factor == 1.0
-
-
-def test_plans() -> None:
-    """Without a benchmark: 1e9 on one processor, the median on several; the fastest are cut."""
-    assert flops.sequential_plan(0.0).projected_flops == 1e9
-    assert flops.multithreaded_plan(0.0, 4).projected_flops == pytest.approx(13.2e9)
-    assert flops.multithreaded_plan(9e9, 2, percentile_95=5e9).peak_flops == pytest.approx(11e9)
+    known = ladder.Candidate(usage=USAGE, host=host(4), normal_draw=-2.0)
+    new = ladder.Candidate(usage=USAGE, normal_draw=-2.0)
+    assert ladder.compare(known, 3.0, random_factor=1.0).factor == 0.5
+    assert ladder.compare(new, 3.0, random_factor=1.0).factor == 0.1
+    assert ladder.compare(new, 3.0).factor == 1.0
 
 
 def result(**more: Any) -> claims.Result:
@@ -182,26 +174,6 @@ def test_claims_are_clipped() -> None:
     assert (limited.pfc, limited.mode) == (pytest.approx(20.0), "invalid")
 
 
-def claimed(pfc: float, mode: str) -> claims.Claim:
-    """Return a claim of this figure and mode."""
-    found = claims.claim(result(), host(), AppVersion(), App())
-    return msgspec.structs.replace(found, pfc=pfc, mode=mode)
-
-
-def test_replicas() -> None:
-    """Two normal claims stand alone, one counts twice beside the others, invalid ones not."""
-    normal, other = claimed(8.0, "normal"), claimed(12.0, "normal")
-    rough = claimed(30.0, "approx")
-    invalid = claimed(1e9, "invalid")
-    assert claims.combined_pfc([normal, other, rough], 10.0) == pytest.approx(10.0)
-    expected = claims.pegged_average([30.0, 8.0, 8.0], 10.0)
-    assert claims.combined_pfc([normal, rough, invalid], 10.0) == pytest.approx(expected)
-    assert claims.combined_pfc([rough], 10.0) == 30.0
-    assert claims.combined_pfc([invalid], 10.0) == 10.0
-    assert claims.low_average([1.0, 1.0, 4.0]) == pytest.approx((5 + 5 + 8) / 12)
-    assert claims.low_average([3.0]) == 3.0
-
-
 def test_scales_stay_when_too_little_is_known() -> None:
     """They are not reset."""
     versions = [AppVersion(pfc=Average(300, 2.0), pfc_scale=0.7)]
@@ -223,37 +195,6 @@ def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
     assert records.predecessor(held, key("a", "x", "", (11,))) == key("a", "x", "", (10,))
     assert records.predecessor(held, key("a", "x", "", (1,))) is None
     assert records.predecessor(held, key("a", "x", "mt", (1,))) is None
-
-
-def test_buffered_samples_are_applied_again_after_a_conflict() -> None:
-    """Another validator wrote in between: its samples stay, the buffered ones are added."""
-    shared = [AppVersion(pfc=Average(1, 1.0)), AppVersion(pfc=Average(2, 1.0))]
-    written: list[AppVersion] = []
-
-    def write(before: AppVersion, after: AppVersion) -> bool:
-        written.append(after)
-        return before == AppVersion(pfc=Average(2, 1.0))
-
-    after = records.commit_pending((4.0,), lambda: shared[len(written)], write)
-    assert after is not None
-    assert (after.pfc.n, after.pfc.avg) == (3, 2.0)
-    tries: list[int] = []
-    lost = records.commit_pending((4.0,), lambda: shared[0], lambda *_: tries.append(1) or False)
-    assert lost is None
-    assert len(tries) == 10
-
-
-@pytest.mark.parametrize(("share", "clamped"), [(0.0, 0.1), (0.4, 0.4), (1.7, 1.0)])
-def test_shares_are_clamped(share: float, clamped: float) -> None:
-    """A host that is hardly ever available counts as available a tenth of the time."""
-    assert durations.available_fraction(share) == clamped
-
-
-def test_shares_multiply() -> None:
-    """By time active; a GPU has its own share; old clients knew the first alone."""
-    assert durations.available_fraction(0.8, 0.5) == pytest.approx(0.4)
-    assert durations.available_fraction(0.8, 0.5, gpu_active=1.0) == pytest.approx(0.8)
-    assert durations.available_fraction(0.8, 0.5, old_client=True) == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("size", [0.0, -3.0])
@@ -299,15 +240,10 @@ def test_deadlines() -> None:
     assert deadlines.check_deadline(5.0, 100.0, 10.0, ignore=True).ok
 
 
-def test_both_bounds_are_tried() -> None:
-    """First the shortened one; a job sent again is not checked."""
+def test_an_urgent_job_has_a_shortened_bound() -> None:
+    """By the reduction asked for, which is raised to twice the estimate."""
     assert deadlines.delay_bounds(100.0, 0.5, 30.0) == (60, 100)
     assert deadlines.delay_bounds(100.0, 0.01, 30.0) == (100, 100)
-    check, bound = deadlines.check_both(10.0, 60.0, (60, 100))
-    assert (check.ok, bound) == (True, 100)
-    assert deadlines.check_both(10.0, 40.0, (60, 100))[1] == 60
-    assert deadlines.check_both(10.0, 1e9, (0, 0))[0].ok
-    assert deadlines.queue_delay_after(10.0, 60.0, 2.0, 4.0) == 40.0
 
 
 def test_quotas() -> None:
@@ -319,44 +255,26 @@ def test_quotas() -> None:
     assert reliability.after_failure(one, 5).max_jobs_per_day == 1
     assert reliability.after_failure(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 4
     assert reliability.after_valid(HostAppVersion(max_jobs_per_day=5)).max_jobs_per_day == 6
-    assert reliability.after_invalid(HostAppVersion(max_jobs_per_day=6), 5).max_jobs_per_day == 5
-    assert reliability.after_invalid(HostAppVersion(max_jobs_per_day=5), 5).max_jobs_per_day == 5
 
 
 def test_streaks() -> None:
-    """They end with any failure or invalid result and grow by replicated ones only."""
+    """They end with any failure and grow by replicated results only."""
     streak = HostAppVersion(consecutive_valid=9)
     assert reliability.after_valid(streak).consecutive_valid == 10
     assert reliability.after_valid(streak, replicated=False).consecutive_valid == 9
     assert reliability.after_failure(streak, 5).consecutive_valid == 0
-    assert reliability.after_invalid(streak, 5).consecutive_valid == 0
-    late = reliability.after_timeout(streak, 5, 3600.0)
-    assert (late.consecutive_valid, late.turnaround.avg) == (0, 3600.0)
 
 
-def test_limits_scale_with_processors_but_for_the_last_job() -> None:
-    """A host that is down to one job a day gets one."""
-    assert reliability.daily_limit(HostAppVersion(max_jobs_per_day=3), ncpus=4) == 12
-    assert reliability.daily_limit(HostAppVersion(max_jobs_per_day=1), ncpus=4) == 1
-    gpu = HostAppVersion(max_jobs_per_day=3)
-    assert reliability.daily_limit(gpu, ncpus=4, gpus=2, gpu_multiplier=5) == 30
-
-
-def test_trust() -> None:
-    """A streak of ten; the longer, the more rarely a replica is made nevertheless."""
+def test_reliable_hosts() -> None:
+    """A streak of ten, the full quota, and quick enough."""
     good = HostAppVersion(consecutive_valid=10, max_jobs_per_day=5, turnaround=Variance(11, 150.0))
     assert reliability.is_reliable(good, 5, 150.0)
     assert not reliability.is_reliable(good, 6, 150.0)
     assert not reliability.is_reliable(good, 5, 100.0)
     assert reliability.is_reliable(good, 5, 100.0, odd_platform=True)
-    assert reliability.is_trusted(good, 0.2)
-    assert not reliability.is_trusted(good, 0.1)
-    assert not reliability.is_trusted(HostAppVersion(consecutive_valid=9), 1.0)
-    assert reliability.average_turnaround(0.0, 5.0) == 5.0
-    assert reliability.average_turnaround(10.0, 20.0) == pytest.approx(13.0)
 
 
 def test_anonymous_speed_is_capped() -> None:
     """An outlier makes it at most 250 times as fast as declared."""
-    speed = flops.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
-    assert speed == flops.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)
+    speed = ladder.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
+    assert speed == ladder.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)

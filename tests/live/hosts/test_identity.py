@@ -20,7 +20,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.live.hosts.intake import MAX_OWN_SLOTS
-from farm.live.hosts.roster import MAX_TOLD, Patience, Roster
+from farm.live.hosts.roster import MAX_RESET, Patience, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 
@@ -117,7 +117,7 @@ def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
     for number in range(20_000):
         door.at = 50.0
         door.hear(f"stranger-{number}", Beat(), life="x")
-    assert len(door.orders) - before == MAX_TOLD
+    assert len(door.orders) - before == MAX_RESET
     assert set(door.roster.hosts) == {"good", "bad"}
     assert not door.roster.changed - {"good", "bad"}
     door.at = 60.0
@@ -182,4 +182,4 @@ def test_a_successor_in_another_life_knows_which_hosts_have_ended():
     roster = Roster(Patience(), "now")
     for number, life in enumerate(("before", "now", "")):
         roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
-    assert [host.name for host in roster.aliens()] == ["host-0"]
+    assert [host.name for host in roster.of_earlier_lives()] == ["host-0"]

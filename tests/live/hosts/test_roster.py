@@ -145,7 +145,7 @@ def test_silence_counts_only_while_reports_could_arrive(roster: Roster, host: Ho
     """After an interruption of the scheduler no host is declared lost for it."""
     assert roster.silent(4.0) == []
     roster.dispatch(host, START, 1.0)
-    roster.excuse(14.0)
+    roster.restart_timeouts(14.0)
     assert roster.silent(14.0) == roster.silent(19.0) == []
     assert roster.silent(19.1) == [host]
     # nor for what was sent and could not be fetched

@@ -17,7 +17,7 @@ from farm.app.forecasts.run_times import RunTime, learned_from
 from farm.core.model import Job, Platform
 from farm.live.operating.answers import Waiting
 from farm.live.operating.client import FarmClient
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.messages import Ask
@@ -33,15 +33,15 @@ class Farm:
         self.operator.send = self._deliver  # type: ignore[method-assign]
 
     def _deliver(self, question: Ask) -> None:
-        """Let the scheduler's desk answer at once; a new one has no copy of the farm yet."""
+        """Let the scheduler's control plane answer at once; a new one has no copy yet."""
         self.leader.world.intake.others.append(question)
-        self._desk().tick(self.leader.world)
+        self._control().tick(self.leader.world)
         while self.leader.world.background.turn(time.monotonic()) is not None:
             pass  # its pauses are shorter than a millisecond
         self.leader.commit()
 
-    def _desk(self) -> Desk:
-        return Desk(self.leader.scheduler, POOLS, load_scenario("mm1"), long_lived=True)
+    def _control(self) -> ControlPlane:
+        return ControlPlane(self.leader.scheduler, POOLS, load_scenario("mm1"), long_lived=True)
 
     def lead(self) -> None:
         """Let a scheduler take the farm over."""
@@ -56,7 +56,7 @@ class Farm:
         submit.submit([job])
         while "a" not in self.leader.scheduler.jobs or (self._state("a").started_at is None):
             self.second()
-        self._desk().tick(self.leader.world)  # it publishes the status, without which none asks
+        self._control().tick(self.leader.world)  # it publishes the status, without which none asks
 
     def _state(self, job: str):
         return self.leader.scheduler.jobs[job]

@@ -20,7 +20,7 @@ from farm.core.model import Builder
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
-from farm.live.operating.control_plane import Desk
+from farm.live.operating.control_plane import ControlPlane
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.inbox import Inbox
@@ -55,7 +55,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = lead()
-    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -67,7 +67,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
     monkeypatch.setattr(control_plane, "time", clock)
     while real.at < 1060.0:
-        desk.tick(leader.world)
+        control.tick(leader.world)
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
@@ -77,11 +77,11 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = lead()
-    desk, pool = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
+    control, pool = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
-    desk.tick(leader.world)
-    why = desk.report(pool, leader.world).why
+    control.tick(leader.world)
+    why = control.report(pool, leader.world).why
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
@@ -94,18 +94,18 @@ def test_a_lost_builder_is_shown_with_its_pool(
 ):
     """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
     leader = lead()
-    desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
     joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
     commands = leader.scheduler.handle(joined)
     if after_a_takeover:
-        desk = Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True)
-        desk.go_on()
+        control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+        control.go_on()
     else:
-        desk.observe(joined, commands)
+        control.observe(joined, commands)
     for at in (2.0, 3.0):
         lost = BuilderLost(at, "static-7f", "its host is silent")
-        desk.observe(lost, leader.scheduler.handle(lost))
-    desk.tick(leader.world)
+        control.observe(lost, leader.scheduler.handle(lost))
+    control.tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
@@ -120,7 +120,7 @@ def test_the_status_says_whether_there_are_invocations(
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
     leader = lead()
-    Desk(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
+    ControlPlane(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -159,7 +159,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+        ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -176,7 +176,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    Desk(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+    ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})

@@ -16,10 +16,11 @@ from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from farm.forecasts.dispatch.rules import FARM, LAUNCHPAD
+from farm.forecasts.dispatch.rules import FARM
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
+from farm.upstream.launchpad import LAUNCHPAD
 from tests.fixtures.estimates import estimate_dispatch, whole_table
 
 

@@ -20,7 +20,8 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Uniforms
-from farm.sim.rollouts.rollout import Fork, Rollouts, rollouts
+from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import simulate
 from provisioner.from_scenario import algorithms_of
 

@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records, attempts_of
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
@@ -28,7 +27,7 @@ class _DataStore(msgspec.Struct):
     events: list[list[object]]
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the tasks that ended; TraceError names the event (from 1) that is wrong."""
     try:
         store = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8), type=_DataStore)
@@ -37,25 +36,32 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     created: dict[str, float] = {}
     started: dict[str, float] = {}
     ended: dict[str, float] = {}
+    runners: dict[str, str] = {}
     kinds = {"task-created": created, "task-started": started, "task-resolved": ended}
     for number, event in enumerate(store.events, 1):
-        at, name, task = (*event, None, None, None)[:3]
-        if not (isinstance(at, int | float) and abs(at) < LATEST and isinstance(task, str)):
+        at, name, task = event[:3] if len(event) > 2 else (None, None, None)
+        if not (isinstance(at, (int, float)) and abs(at) < LATEST and isinstance(task, str)):
             raise TraceError(
                 f"{path}: event {number}: found {event!r:.60}; allowed: time, name, id"
             )
         if (found := kinds.get(str(name))) is not None:
             found[task] = float(at)
+            if found is started and len(event) > 3:
+                runners[task] = str(event[3])
     complete = [task for task in ended if task in started and task in created]
     ids = [task for task in complete if ended[task] >= started[task]]
     if not ids:
         raise TraceError(f"{path}: found no task that ended after its start; allowed: at least one")
     ids.sort(key=created.__getitem__)
     arrived = np.array([created[task] for task in ids]) / 1000.0
-    service = np.array([ended[task] - started[task] for task in ids]) / 1000.0
+    begun = np.array([started[task] for task in ids])
+    over = np.array([ended[task] for task in ids])
+    service = (over - begun) / 1000.0
+    names = [runners.get(task, "") for task in ids]
     reasons = {
         "of tasks that did not end": len(created) - len(complete),
         "ended before the start": len(complete) - len(ids),
     }
     left_out = {why: count for why, count in reasons.items() if count}
-    return Records(arrived - arrived[0], service, ids, left_out=left_out)
+    recorded = attempts_of(ids, arrived, begun / 1000.0, over / 1000.0, runners=names)
+    return Records(arrived - arrived[0], service, ids, left_out=left_out, attempt_at=recorded)

@@ -10,8 +10,6 @@
 anything else           an attribute of that name: ``team=owner``
 ======================  =====================================================================
 
-Columns are separated by commas, semicolons or tabs, whichever the header has most of.
-
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
 milliseconds since 1970, or since the beginning of the trace. Calendar times, and those of a trace
 that begins below 0, are moved so that the first arrival is 0. A row that lacks a required value,
@@ -24,60 +22,50 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
-from calendar import monthrange, timegm
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from farm.core.errors import TraceError, did_you_mean
+from farm.core.errors import TraceError
+from farm.records.attempt import Attempt
+from farm.records.columns import in_seconds, missing_column, result_of, table_of, time_of
+from farm.records.content import read_text
+from farm.records.traces.csv_table import COLUMNS, value_of
+from farm.records.traces.records import Records
 from farm.units import ALLOWED_TIME, parse_time
-from farm.workload.traces.content import read_text
-from farm.workload.traces.csv_table import COLUMNS, value_of
-from farm.workload.traces.records import Records
 
-SEPARATORS = ",;\t"
+T = TypeVar("T")
 INSTANTS = ("submitted", "started", "finished")
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the trace's own time."""
-MILLISECONDS = 1e11
-"""A number from here on is in milliseconds (in seconds it would be the year 5138)."""
-
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d(?:[.,]\d+)?))?"
-    r"\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?\Z",
-    re.IGNORECASE,
-)
 
 
-def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
+def read(path: Path, fields: Mapping[str, str]) -> Records:
     """Return the jobs of a table; TraceError names the line and column that is wrong."""
     text = read_text(path)
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
-    first = text.partition("\n")[0]
-    between = max(SEPARATORS, key=first.count)
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=between, strict=True)
     try:
-        header = [name.strip().lstrip("\ufeff") for name in rows.fieldnames or ()]
-        rows.fieldnames = header
+        header, rows = table_of(io.StringIO(text, newline=""))
         _check(fields, header, path)
+        places = {name: place for place, name in enumerate(header)}
+        columns = [(ours, places[theirs]) for ours, theirs in fields.items()]
         left_out: Counter[str] = Counter()
         clocks: dict[str, bool] = {}
         found = []
         for row in rows:
-            if None in row:
-                raise TraceError(f"{path}:{rows.line_num}: more values than the header has columns")
-            given = {ours: (row[theirs] or "").strip() for ours, theirs in fields.items()}
             where = f"{path}:{rows.line_num}"
-            job = _job(given, where)
-            _refuse_two_clocks(given, clocks, where)
+            if len(row) > len(header):
+                raise TraceError(f"{where}: more values than the header has columns")
+            given = {ours: row[at].strip() for ours, at in columns if at < len(row)}
+            job = _job(given, clocks, where) if row else None
             if isinstance(job, str):
                 left_out[job] += 1
-            else:
+            elif job is not None:
                 found.append(job)
     except csv.Error as error:
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
@@ -89,12 +77,8 @@ def read_foreign(path: Path, fields: Mapping[str, str]) -> Records:
 
 
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
-    for ours, theirs in fields.items():
-        if theirs not in header:
-            raise TraceError(
-                f"{path}: column {ours}={theirs}: there is no such column; "
-                f"{did_you_mean(theirs, header)}allowed: {', '.join(header)}"
-            )
+    if missing := missing_column(fields, header):
+        raise TraceError(f"{path}: {missing}")
     if "submitted" not in fields:
         raise TraceError(
             f"{path}: found no column for submitted; allowed: one of {', '.join(header)}"
@@ -103,13 +87,22 @@ def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
         raise TraceError(f"{path}: found no column for duration, nor for both started and finished")
 
 
-def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
-    """Return a row as a job's fields, or why it is left out."""
+def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str, Any] | str:
+    """Return a row as a job's fields, or why it is left out.
+
+    ``clocks``: by column, whether the rows above have dates; numbers among dates are refused.
+    """
     times: dict[str, float] = {}
-    for ours in (*INSTANTS, "duration"):
+    for ours in INSTANTS:
         if text := given.get(ours):
-            read = _instant if ours in INSTANTS else _duration
-            times[ours] = _read(read, text, f"{where}: {ours}")
+            times[ours], is_date = _converted(_instant, text, f"{where}: {ours}")
+            if clocks.setdefault(ours, is_date) != is_date:
+                above = "dates" if clocks[ours] else "seconds of the trace's own time"
+                raise TraceError(
+                    f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}"
+                )
+    if text := given.get("duration"):
+        times["duration"] = _converted(_duration, text, f"{where}: duration")
     if "submitted" not in times:
         return "without an arrival"
     if "duration" not in times:
@@ -122,7 +115,7 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
     attributes = {}
     for ours, text in given.items():
         column = ours if ours in COLUMNS else f"{ours}_s"
-        if not text or ours in times or ours in INSTANTS:
+        if not text or ours in times:
             continue
         if ours == "id":
             job["id"] = text
@@ -130,21 +123,30 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
             attributes[ours] = text
         else:
             job[COLUMNS[column]] = value_of(column, text, where, ours)
-    return {**job, "attributes": attributes} if attributes else job
+    if attributes:
+        job["attributes"] = attributes
+    job["recorded"] = _attempt(given, times)
+    return job
 
 
-def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: str) -> None:
-    """Refuse dates beside numbers; ``clocks``: by column, whether the rows above have dates."""
-    for ours in INSTANTS:
-        if not (text := given.get(ours)):
-            continue
-        is_date = _ISO.match(text) is not None or float(text) >= CALENDAR
-        if clocks.setdefault(ours, is_date) != is_date:
-            above = "dates" if clocks[ours] else "seconds of the trace's own time"
-            raise TraceError(f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}")
+def _attempt(given: dict[str, str], times: dict[str, float]) -> Attempt:
+    """Return what the row says of the attempt; without a start its wait is not known."""
+    started_at = times.get("started")
+    finished_at = times.get("finished")
+    if finished_at is None and started_at is not None:
+        finished_at = started_at + times["duration"]
+    return Attempt(
+        id=given.get("id", ""),
+        submitted_at=times["submitted"],
+        eligible_at=times["submitted"],
+        started_at=started_at,
+        finished_at=finished_at,
+        result=result_of(given.get("result", ""), started_at, finished_at),
+        runner=given.get("runner", ""),
+    )
 
 
-def _read(convert: Any, text: str, where: str) -> Any:
+def _converted(convert: Callable[[str], T], text: str, where: str) -> T:
     try:
         return convert(text)
     except ValueError as error:
@@ -154,14 +156,20 @@ def _read(convert: Any, text: str, where: str) -> Any:
 def _records(jobs: list[dict[str, Any]]) -> Records:
     arrived = np.array([job.pop("arrived_at") for job in jobs])
     service = np.array([job.pop("service_time") for job in jobs])
+    recorded: list[Attempt] = [job.pop("recorded") for job in jobs]
     if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
     ids = [job.pop("id", "") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
     notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
-    if distinct:
-        return Records(arrived, service, ids, jobs)
-    return Records(arrived, service, None, jobs, notes=notes)
+    return Records(
+        arrived,
+        service,
+        ids if distinct else None,
+        jobs,
+        notes=() if distinct else notes,
+        attempt_at=recorded.__getitem__ if any(one.started_at for one in recorded) else None,
+    )
 
 
 def _duration(text: str) -> float:
@@ -172,33 +180,21 @@ def _duration(text: str) -> float:
         raise ValueError(ALLOWED_TIME) from None
 
 
-def _instant(text: str) -> float:
-    """Return an instant in seconds; raises ValueError that lists what is allowed."""
+def _instant(text: str) -> tuple[float, bool]:
+    """Return an instant in seconds, and whether it is of the calendar; ValueError: allowed ones."""
     try:
         number = float(text)
     except ValueError:
-        return _calendar(text)
+        return _calendar(text), True
     if not math.isfinite(number):
-        raise ValueError("a finite number, or a time as 2024-05-01T10:00:00Z")
-    return number / 1000 if number >= MILLISECONDS else number
+        raise ValueError("a finite number, or a time as 2026-11-02T09:00:00Z")
+    return in_seconds(number), number >= CALENDAR
 
 
 def _calendar(text: str) -> float:
-    found = _ISO.match(text)
-    if found is None:
-        raise ValueError("a number, or a time as 2024-05-01T10:00:00Z")
-    year, month, day, hour, minute = map(int, found.groups()[:5])
-    there = year and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
-    if not (there and hour < 24 and minute < 60):
-        raise ValueError("a time that there is, as 2024-05-01T10:00:00Z")
-    seconds = timegm((year, month, day, hour, minute, 0))
-    return seconds + float((found[6] or "0").replace(",", ".")) - _offset(found[7] or "")
-
-
-def _offset(zone: str) -> int:
-    """Return how many seconds a zone is ahead of UTC."""
-    if not zone or zone[0] not in "+-":
-        return 0
-    digits = zone[1:].replace(":", "").ljust(4, "0")
-    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return seconds if zone[0] == "+" else -seconds
+    try:
+        time = time_of(text)
+    except ValueError as error:
+        what = str(error)
+        raise ValueError(what if "there is" in what else f"a number, or {what}") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 
 RECORD = 8
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the jobs of a .dat file; TraceError names the record (from 1) that is wrong."""
     content = read_bytes(path)
     whole, rest = divmod(len(content), RECORD)

@@ -15,9 +15,8 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records
 
 
 class _Job(msgspec.Struct):
@@ -39,7 +38,7 @@ class _Workload(msgspec.Struct):
     profiles: dict[str, _Profile]
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the jobs of a workload file; TraceError names the job or the key that is wrong."""
     try:
         found = msgspec.json.decode(read_bytes(path).removeprefix(BOM_UTF8), type=_Workload)

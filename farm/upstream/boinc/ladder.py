@@ -18,9 +18,6 @@ from farm.upstream.boinc.records import AppVersion, HostAppVersion
 #: a host's history makes it at most this much faster than assumed
 SPEED_RATIO_LIMIT = 250.0
 GPU_TO_CPU = 10.0
-#: the peak speed of a host with an unknown benchmark
-DEFAULT_HOST_FLOPS = 1e9
-MEDIAN_HOST_FLOPS = 3.3e9
 
 Source = Literal["host_app_version", "app_version", "none"]
 
@@ -47,6 +44,9 @@ class LadderRules(msgspec.Struct, frozen=True, kw_only=True):
     from_host_pfc: bool = False
 
 
+DEFAULT_RULES = LadderRules()
+
+
 class Speed(msgspec.Struct, frozen=True):
     """An assumed speed, its source, and whether the cap cut it."""
 
@@ -60,7 +60,7 @@ def estimate_flops(
     benchmark: float,
     host: HostAppVersion | None,
     version: AppVersion | None,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
 ) -> Speed:
     """Return the speed of a version on a host; ``benchmark`` is the host's, per processor.
 
@@ -77,26 +77,6 @@ def estimate_flops(
     if not rules.no_stats and version is not None and version.pfc.n > rules.version_samples:
         return Speed(ratio(usage.peak_flops, version.pfc.avg), "app_version")
     return Speed(benchmark * (usage.ncpus + GPU_TO_CPU * usage.gpus), "none")
-
-
-def sequential_plan(benchmark: float) -> Usage:
-    """Return the plan of a version without a plan class: one processor at the benchmark's speed."""
-    flops = benchmark if benchmark > 0 else DEFAULT_HOST_FLOPS
-    return Usage(peak_flops=flops, projected_flops=flops)
-
-
-def multithreaded_plan(
-    benchmark: float,
-    ncpus: float,
-    median: float = MEDIAN_HOST_FLOPS,
-    percentile_95: float = float("inf"),
-) -> Usage:
-    """Return the plan of a version on several processors.
-
-    No benchmark counts as the median one, and none for more than 1.1 times the 95th percentile.
-    """
-    flops = min(benchmark if benchmark > 0 else median, 1.1 * percentile_95) * ncpus
-    return Usage(peak_flops=flops, projected_flops=flops, ncpus=ncpus)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +110,7 @@ class Comparison(msgspec.Struct, frozen=True):
 def compare(
     candidate: Candidate,
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> Comparison:
     """Return how a version compares; ``random_factor`` 0 means no randomness (BOINC uses 1)."""
@@ -152,7 +132,7 @@ def speed_when_chosen(
     candidate: Candidate,
     compared: Comparison,
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
 ) -> Speed:
     """Return the winner's speed: the ladder once more, capped relative to the compared figure."""
     usage = msgspec.structs.replace(candidate.usage, projected_flops=compared.rank)
@@ -162,7 +142,7 @@ def speed_when_chosen(
 def choose(
     candidates: Sequence[Candidate],
     benchmark: float,
-    rules: LadderRules = LadderRules(),  # noqa: B008 - a frozen value
+    rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> tuple[int, Speed] | None:
     """Return position and speed of the version with the largest rank, the first on a tie."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
-from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_text
-from farm.workload.traces.records import Records
+from farm.records.attempt import Attempt
+from farm.records.columns import result_of
+from farm.records.content import read_text
+from farm.records.traces.records import Records, Times, attempts_of
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -44,26 +46,39 @@ OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
     "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
 )  # fmt: skip
+RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
+"""Columns of a run that say what happened to a job in it."""
 
 
-def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a reader's signature
+def read(path: Path) -> Records:
     """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
     rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     arrived: list[float] = []
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
+    of_run: list[tuple[str, ...]] = []
     never_ran = 0
     try:
-        header = _header(next(rows, []), f"{path}:1")
+        names = [name.strip() for name in next(rows, [])]
+        used = _used(names, f"{path}:1")
+        is_run = any(name == "outcome" for name, _ in used)
+        cells_of_run = {*RECORDED} <= {*names} and itemgetter(*map(names.index, RECORDED))
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
                 continue
-            fields = _fields(header, row, where)
+            if len(row) != len(names):
+                raise TraceError(
+                    f"{where}: found {len(row)} values; the header has {len(names)} columns"
+                )
+            given = {name: text for name, place in used if (text := row[place])}
+            fields = _fields(given, where, is_run=is_run)
             if fields is None:
                 never_ran += 1
             else:
+                if cells_of_run:
+                    of_run.append(cells_of_run(row))
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -73,8 +88,31 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     if not arrived:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
     left_out = {"of jobs that never ran": never_ran} if never_ran else {}
-    found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
-    return found._replace(left_out=left_out)
+
+    return Records(
+        np.array(arrived),
+        np.array(service),
+        _unique(ids, path),
+        details,
+        left_out=left_out,
+        attempt_at=_recorded(of_run, ids, np.array(arrived), path) if of_run else None,
+    )
+
+
+def _recorded(
+    rows: list[tuple[str, ...]], ids: list[str], arrived: Times, path: Path
+) -> Callable[[int], Attempt] | None:
+    """Return what makes the attempts of a run's jobs, of the cells of ``RECORDED``."""
+    starts, ends, outcomes, builders = zip(*rows, strict=True)
+    try:
+        started, finished = (np.array([float(text or "nan") for text in some])
+                             for some in (starts, ends))  # fmt: skip
+    except ValueError as error:
+        found = str(error).rpartition(": ")[2]
+        raise TraceError(f"{path}: started_at_s, finished_at_s: found {found:.60}; allowed: "
+                         "seconds") from None  # fmt: skip
+    known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
+    return attempts_of(ids, arrived, started, finished, [known[w] for w in outcomes], builders)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -101,9 +139,8 @@ def _cell(value: object) -> object:
     return msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else value
 
 
-def _header(row: list[str], where: str) -> list[str | None]:
-    """Return the column names, None for ignored ones."""
-    names = [name.strip() for name in row]
+def _used(names: list[str], where: str) -> list[tuple[str, int]]:
+    """Return the places of the columns that are not ignored."""
     for name in REQUIRED:
         if name not in names:
             raise TraceError(
@@ -118,15 +155,12 @@ def _header(row: list[str], where: str) -> list[str | None]:
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
     known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
-    return [name if name in known else None for name in names]
+    return [(name, place) for place, name in enumerate(names) if name in known]
 
 
-def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, Any] | None:
+def _fields(given: dict[str, str], where: str, *, is_run: bool) -> dict[str, Any] | None:
     """Return one row as a job's fields; None for a job of a run that never ran."""
-    if len(row) != len(header):
-        raise TraceError(f"{where}: found {len(row)} values; the header has {len(header)} columns")
-    given = {name: value for name, value in zip(header, row, strict=True) if name and value}
-    if "service_time_s" not in given and "outcome" in header:
+    if is_run and "service_time_s" not in given:
         return None
     if given.pop("outcome", "") == "failed":
         given["fails"] = "true"

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +31,9 @@ import numpy as np
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
-from farm.scenario.workload import TraceOptions
-from farm.workload.traces.content import read_bytes
-from farm.workload.traces.records import Records
+from farm.records.attempt import Result
+from farm.records.content import read_bytes
+from farm.records.traces.records import Records, attempts_of
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -56,9 +56,12 @@ DEFAULT_MAPPING = {
 NUMBERS = ("level", "priority", "score", "declared_time", "threads")
 """Parts of a job that are numbers; ``platform``, ``kind``, ``matrix`` and attributes are text."""
 
-JOB, SUBMIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 3, 4, 7, 10
+JOB, SUBMIT, WAIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 2, 3, 4, 7, 10
 FAILED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = 0, 2, 3, 4, 5
 PARTS = (PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED)
+_RESULTS: dict[float, Result] = {
+    FAILED: "failed", LAST_PARTIAL_FAILED: "failed", CANCELLED: "cancelled",
+}  # fmt: skip
 
 Line = tuple[float, ...]
 
@@ -70,9 +73,9 @@ class SwfLog(NamedTuple):
     lines: list[Line]
 
 
-def read(path: Path, options: TraceOptions) -> Records:
+def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     """Return the jobs of an SWF file; TraceError names the line (from 1) that is wrong."""
-    mapping = _mapping(path, options.fields or {})
+    mapping = _mapping(path, fields or {})
     log = read_log(path)
     left_out: Counter[str] = Counter()
     lines = list(_jobs(log, left_out))
@@ -80,13 +83,19 @@ def read(path: Path, options: TraceOptions) -> Records:
         raise TraceError(f"{path}: found no job with a known submit and run time")
     numbers = [f"{line[JOB]:.0f}" for line in lines]
     describe = _describer(mapping, path)
+    submitted = np.array([line[SUBMIT] for line in lines])
+    run = np.array([line[RUN] for line in lines])
+    waits = np.array([line[WAIT] for line in lines])
+    started = np.where(waits >= 0, submitted + waits, np.nan)
+    results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
     return Records(
-        np.array([line[SUBMIT] for line in lines]),
-        np.array([line[RUN] for line in lines]),
+        submitted,
+        run,
         numbers if len(set(numbers)) == len(numbers) else None,
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
         left_out,
+        attempt_at=attempts_of(numbers, submitted, started, started + run, results),
     )
 
 
@@ -119,7 +128,7 @@ def _line(text: str, where: str) -> Line:
         values = tuple(map(float, words))
     except ValueError:
         values = tuple(_float(word) for word in words)
-    if not all(map(math.isfinite, values)):
+    if not math.isfinite(sum(values)) and not all(map(math.isfinite, values)):
         place = next(place for place, value in enumerate(values) if not math.isfinite(value))
         raise TraceError(
             f"{where}: {FIELDS[place]} (field {place + 1}): found {words[place]!r:.40}; "
@@ -169,7 +178,7 @@ def _put_together(lines: list[Line]) -> list[Line]:
     return [tuple(line) for line in made]
 
 
-def _mapping(path: Path, changes: dict[str, str]) -> dict[str, int]:
+def _mapping(path: Path, changes: Mapping[str, str]) -> dict[str, int]:
     """Return part of the job -> position of the field, the scenario's ``fields`` applied."""
     mapping: dict[str, int] = {}
     for part, field in {**DEFAULT_MAPPING, **changes}.items():
@@ -213,7 +222,7 @@ def _describer(mapping: dict[str, int], path: Path) -> Any:
             if value not in platforms:
                 platforms[value] = Platform(_named(partition, value))
             fields["platform"] = platforms[value]
-        if line[STATUS] in (FAILED, LAST_PARTIAL_FAILED):
+        if _RESULTS.get(line[STATUS]) == "failed":
             fields["fails"] = True
         return fields
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
+from farm.records.attempt import Attempt, Result
 from farm.scenario.workload import TraceOptions
 
 Times = NDArray[np.float64]
@@ -34,16 +35,21 @@ class Records(NamedTuple):
     unused: tuple[str, ...] = ()
     #: whatever else a reader of the file must know
     notes: tuple[str, ...] = ()
+    #: what the file says really happened to the job at a place, by the file's own clock
+    #: (``Attempt.waited``: its wait there); None: nothing of when jobs started
+    attempt_at: Callable[[int], Attempt] | None = None
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
-        places = order.tolist()
+        places: list[int] = order.tolist()
+        made = self.attempt_at
         return self._replace(
             arrived=self.arrived[order],
             service=self.service[order],
             ids=None if self.ids is None else [self.ids[place] for place in places],
             details=None if self.details is None else [self.details[place] for place in places],
             width=None if self.width is None else self.width[order],
+            attempt_at=made and (lambda place: made(places[place])),
         )
 
     def name(self, number: int) -> str:
@@ -62,6 +68,33 @@ class Records(NamedTuple):
     def parallel(self) -> int:
         """The number of jobs that took several processors."""
         return 0 if self.width is None else int((self.width > 1).sum())
+
+
+def attempts_of(
+    ids: Sequence[str] | None,
+    submitted: Times,
+    started: Times,
+    finished: Times,
+    results: Sequence[Result] | None = None,
+    runners: Sequence[str] | None = None,
+) -> Callable[[int], Attempt] | None:
+    """Return what makes the attempt at a place; None: no start is known (all are nan)."""
+    if np.isnan(started).all():
+        return None
+
+    def attempt(place: int) -> Attempt:
+        start, end = float(started[place]), float(finished[place])
+        return Attempt(
+            id=ids[place] if ids else "",
+            submitted_at=float(submitted[place]),
+            eligible_at=float(submitted[place]),
+            started_at=None if math.isnan(start) else start,
+            finished_at=None if math.isnan(end) else end,
+            result=results[place] if results else "succeeded",
+            runner=runners[place] if runners else "",
+        )
+
+    return attempt
 
 
 def selected(records: Records, options: TraceOptions) -> Records:

@@ -10,8 +10,8 @@ from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, estimate_at
 from farm.forecasts.dispatch.queue_estimates import estimate_queue
-from farm.forecasts.dispatch.rules import Rules
 from farm.forecasts.dispatch.view import FarmView, JobView
+from farm.upstream.launchpad import Rules
 
 
 class WaitingJobs:

@@ -1,0 +1,49 @@
+"""How long waiting jobs will wait, as a distribution: P50, P90 and mean over the rollouts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from farm.sim.rollouts.draws import Floats
+
+
+class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """When each job of interest is dispatched, rollout by rollout.
+
+    ``dispatch_at`` is farm time, a row per rollout and a column per job; infinity: not at all.
+    """
+
+    at: float
+    jobs: tuple[str, ...]
+    dispatch_at: Floats
+
+    @property
+    def waits(self) -> Floats:
+        """Seconds from the snapshot's instant to the dispatch."""
+        return self.dispatch_at - self.at
+
+    @cached_property
+    def _sorted(self) -> Floats:
+        return np.sort(self.waits, axis=0)
+
+    def wait_quantile(self, p: float) -> Floats:
+        """Return, for each job, the p-quantile of its wait in seconds (type 7; may be infinite)."""
+        rank = (len(self._sorted) - 1) * p
+        low = int(rank)
+        high = min(low + 1, len(self._sorted) - 1)
+        below, above = self._sorted[low], self._sorted[high]
+        share = rank - low
+        if not share:
+            return np.asarray(below)
+        with np.errstate(invalid="ignore"):
+            between = below + (above - below) * share
+        return np.asarray(np.where(np.isfinite(above), between, above))
+
+    @property
+    def mean_wait(self) -> Floats:
+        """For each job the mean of its wait, seconds."""
+        mean: Floats = self.waits.mean(axis=0)
+        return mean
