@@ -125,9 +125,10 @@ class Dispatcher:
         """Assign the job to the slot: a new attempt begins."""
         if self.decisions.size:
             self.decisions.add(Decision.of(state, slot, lane, at))
-        waited = state.status is _WAITING
-        lane.waiting -= waited
-        if waited or self.watched:
+        if state.status is _WAITING:
+            lane.waiting -= 1
+            lane.queue.dispatched(state, slot, at)
+        elif self.watched:
             lane.queue.dispatched(state, slot, at)
         builder = slot.builder
         if self.watched:

@@ -106,7 +106,10 @@ class PlainQueue:
         self._waiting += 1
         if state.followers:
             state.key = _best_key(state)
-        self._push(state)
+        if self._kept:
+            self._note_entry(state)
+        self._pushed = number = state.entry = self._pushed + 1
+        heapq.heappush(self._heap, (state.key, number, state))
 
     def remove(self, state: JobState, at: float) -> None:
         """Remove a waiting job."""
@@ -114,12 +117,10 @@ class PlainQueue:
         self._void(state)
         self._limit_void_entries()
 
-    def _push(self, state: JobState) -> None:
-        """Give the job an entry, which voids the one that it had."""
-        if self._kept:
-            self._note_entry(state)
-        self._pushed = state.entry = self._pushed + 1
-        heapq.heappush(self._heap, (state.key, state.entry, state))
+    def _move(self, state: JobState) -> None:
+        """Give a waiting job another entry, which voids the one that it has."""
+        self._waiting -= 1
+        self.add(state, 0.0)
 
     def _void(self, state: JobState) -> None:
         if self._kept:
@@ -177,7 +178,7 @@ class PlainQueue:
         leader = follower.leader
         if leader is not None and leader.entry and follower.key < leader.key:
             leader.key = follower.key
-            self._push(leader)
+            self._move(leader)
 
     def left(self, follower: JobState, at: float) -> None:
         """Do nothing: the leader keeps its place."""
@@ -187,9 +188,7 @@ class PlainQueue:
         if state.leader is not None:
             self.joined(state, at)
             return
-        if state.followers:
-            state.key = _best_key(state)
-        self._push(state)
+        self._move(state)
         self._limit_void_entries()
 
     def in_order(self) -> Iterator[JobState]:
