@@ -238,18 +238,18 @@ def rank_text(builder):
 
 
 @pytest.mark.parametrize(
-    ("key", "name"),
+    ("key", "name", "says"),
     [
-        ("policy", "fails"),
-        ("policy", "odd"),
-        ("policy", "nothing"),
-        ("policy", "nan"),
-        ("balancer", "rank_fails"),
-        ("balancer", "rank_text"),
+        ("policy", "fails", "ZeroDivisionError"),
+        ("policy", "odd", "returned 'b'; a key is a number or a tuple of numbers"),
+        ("policy", "nothing", "returned None; a key is a number or a tuple of numbers"),
+        ("policy", "nan", "returned nan; NaN cannot be ordered"),
+        ("balancer", "rank_fails", "KeyError"),
+        ("balancer", "rank_text", "returned 'x'"),
     ],
 )
-def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name):
-    """The run continues, every job ends; the message names key and function, the exit code is 1."""
+def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name, says):
+    """The run continues, every job ends; one message names key and function, the exit code is 1."""
     module = f"own_{name}"
     (tmp_path / f"{module}.py").write_text(OWN)
     path = write(("workload:", f"scheduling: {{{key}: '{module}:{name}'}}\nworkload:"))
@@ -258,7 +258,40 @@ def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name):
     assert code == 1, err
     assert json.loads(out)["jobs"]["succeeded"] == 5
     assert f"scheduling.{key}: {module}:{name} failed" in flat
+    assert says in flat
+    assert flat.count("warning: ") == 1
     assert "Traceback" not in err
+
+
+BROKEN = """
+def key(job, estimate, at, serial):
+    if job.id.endswith("3"):
+        raise KeyError("weight")
+    return -serial
+"""
+EIGHT = """
+name: broken
+pools: [{name: p, builders: 1}]
+workload: [{matrices: {name: m, every: 0s, count: 1, size: 8, service_time: {constant: 5s}}}]
+live: {speed: 50}
+"""
+
+
+@pytest.mark.parametrize("world", ["simulate", pytest.param("run", marks=pytest.mark.live)])
+def test_an_error_in_a_users_policy_is_one_warning(farm, tmp_path: Path, world: str) -> None:
+    """The job goes first, the others as the policy says; the run ends with exit code 1."""
+    policy = f"broken_{world}:key"
+    (tmp_path / f"broken_{world}.py").write_text(BROKEN)
+    (tmp_path / "farm.yaml").write_text(EIGHT)
+    sets = ("--set", f"scheduling.policy={policy}")
+    code, _, err = farm(world, "farm.yaml", *sets, "--quiet", "--out", "out")
+    assert (code, err.count("warning: ")) == (1, 1), err
+    assert f"scheduling.policy: {policy} failed for 1 of 8 jobs" in err
+    assert "job m-0001-003: KeyError: 'weight'" in err
+    assert "Traceback" not in err
+    rows = (tmp_path / "out/jobs.csv").read_text().splitlines()
+    order = [row.split(",")[0] for row in rows][1:]
+    assert order == ["m-0001-003", *(f"m-0001-00{n}" for n in (8, 7, 6, 5, 4, 2, 1))]
 
 
 def test_a_policy_of_the_user_with_another_signature(refused, write, tmp_path):
@@ -266,7 +299,7 @@ def test_a_policy_of_the_user_with_another_signature(refused, write, tmp_path):
     (tmp_path / "own_few.py").write_text(OWN)
     path = write(("workload:", "scheduling: {policy: 'own_few:few'}\nworkload:"))
     sys.dont_write_bytecode = True
-    refused("simulate", path, says=("scheduling.policy", "own_few:few"))
+    refused("simulate", path, says=("scheduling.policy", "own_few:few", "cannot be called so"))
 
 
 def test_a_policy_of_the_user_that_works(farm, write, tmp_path):

@@ -24,6 +24,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server
 from farm.live.run import LiveRun, run_live
 from tests.fixtures.wire import Wire
+from tests.worlds.up import Service
 
 AMD64 = Platform("amd64", True)
 _serial = itertools.count()
@@ -49,6 +50,14 @@ def wire(server: EmbeddedServer) -> Iterator[Wire]:
     proxy = Wire(socket.create_server(("127.0.0.1", 0)), lambda: socket.create_connection(address))
     yield proxy
     proxy.close()
+
+
+@pytest.fixture
+def hostless(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
+    """A long-running farm without a scheduler or hosts yet; nothing is left of it."""
+    found = Service(server, keys, tmp_path)
+    yield found
+    found.close()
 
 
 class TruthKnown:

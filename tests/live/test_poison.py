@@ -78,8 +78,8 @@ POISON: dict[str, tuple[str, bytes]] = {
     "a plan for 10^9 builders": ("plans", envelope(PLAN, start=10**9)),
     "a plan for fewer than none": ("plans", envelope(PLAN, start=-5)),
     "a plan for no pool": ("plans", envelope(PLAN, pool="nowhere")),
-    "a stranger's heartbeat": ("reports", envelope(wire.Beat())),
-    "a stranger's end of a job": (
+    "an unknown sender's heartbeat": ("reports", envelope(wire.Beat())),
+    "an unknown sender's end of a job": (
         "reports", envelope(JobFinished(UNSTAMPED, "waits", 1, "linux-1", "succeeded")),
     ),
     "a job of endless time": ("submissions", envelope(JOBS).replace(b"0.01", b"-1")),
@@ -241,12 +241,12 @@ def test_unknown_senders_leave_nothing(farm: StayingFarm):
 
     def flood() -> None:
         for number in range(500):
-            farm.add("reports", envelope(wire.Beat(), sender=f"stranger-{number}"))
+            farm.add("reports", envelope(wire.Beat(), sender=f"unknown-{number}"))
 
     farm.run(lambda _: farm.reasons().get("unknown-life") == 500, flood)
     queues = list(farm.client.scan_iter(match=f"{farm.keys.celery}*"))
     assert len(queues) <= 101
-    assert all(0 < farm.client.ttl(key) <= 5 for key in queues if b"stranger" in key)
+    assert all(0 < farm.client.ttl(key) <= 5 for key in queues if b"unknown" in key)
     assert farm.client.hkeys(farm.keys.lives) in ([], [b"host-1"])
 
 

@@ -17,8 +17,8 @@ from farm.core.commands import EndJob
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.results.run_directory import load_run
 from tests.fixtures.machines import Machine, machines
+from tests.fixtures.processes import until
 from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls
-from tests.fixtures.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(600)]
 

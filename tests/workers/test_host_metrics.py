@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
-from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play
 from tests.fixtures.ports import own_port
 from workers import host as module
@@ -189,15 +189,3 @@ def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_
     assert host.metering.url is None
     host.close()
     assert_no_thread_is_left(before)
-
-
-def test_a_host_never_gets_the_port_of_its_parent():
-    """Missing settings override those of the environment."""
-    told = host_environment(LiveSettings())
-    assert {told[f"FARM_METRICS_{name}"] for name in ("PORT", "ADDRESS", "TARGETS")} == {""}
-    given = LiveSettings(
-        host="h", metrics_port="9100", metrics_address="0.0.0.0", metrics_targets="/t"
-    )
-    again = from_environment(host_environment(given))
-    for name in ("metrics_port", "metrics_address", "metrics_targets"):
-        assert getattr(again, name) == getattr(given, name)

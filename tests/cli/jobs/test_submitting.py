@@ -19,7 +19,7 @@ from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, _wheel_binary
-from tests.fixtures.still_farm import StillFarm
+from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
 LINE = '{"service_time_s": 1, "platform": "amd64/virtual", "job_id": "%s"}'

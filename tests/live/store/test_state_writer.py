@@ -18,13 +18,12 @@ from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.live.hosts.successor_state import SuccessorState
 from farm.live.redis.keys import Keys
-from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
 from farm.live.store.state_writer import StateWriter
 from farm.live.wire.pool_report import FarmStatus
 from tests.fixtures.readable_store import ReadableStore
-from tests.fixtures.stepwise_farm import Clock, Leader
+from tests.worlds.stepwise import Clock, Leader
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
 
@@ -198,9 +197,9 @@ def test_a_successor_holds_jobs_back_until_the_same_instant(truth):
 
 
 @pytest.mark.live
-def test_an_idle_farm_whose_server_is_emptied_is_rewritten(server: Server, client, keys: Keys):
+def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
     """With its status, in one transaction, although no report triggers a write."""
-    leader = Leader(server.url, keys, Clock())
+    leader = Leader(client, keys, Clock())
     leader.commit()
     status = FarmStatus(
         at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,

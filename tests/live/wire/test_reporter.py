@@ -133,9 +133,9 @@ def test_an_envelope_sent_twice_is_read_once(client, keys, caplog):
     """By sender, life and number; other versions and garbage are dropped, and counted."""
     one = encode(Envelope(VERSION, "h", "life", 1, (JOBS,)))
     new_life = encode(Envelope(VERSION, "h", "other", 1, (wire.LoadDone(),)))
-    alien = encode(Envelope(99, "h", "other", 2, ()))
+    newer = encode(Envelope(99, "h", "other", 2, ()))
     stream = keys.stream("submissions")
-    for data in (one, one, alien, b"{", new_life, one):
+    for data in (one, one, newer, b"{", new_life, one):
         client.xadd(stream, {"m": data})
     client.xadd(stream, {"not": "ours"})
     inbox = Inbox(client, keys)
