@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker.conftest import ROOT
-from tests.fixtures.composed_farm import Composed
+from tests.worlds.composed import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

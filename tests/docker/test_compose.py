@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.docker.conftest import Farms
-from tests.fixtures.compose_generations import NEW, OLD, Compose
-from tests.fixtures.composed_farm import Composed, Questions
-from tests.fixtures.docker_engine import Engine
+from tests.fixtures.docker_engine import Compose, Engine
+from tests.worlds.composed import Composed, Questions
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -28,13 +27,6 @@ STATED_ERROR = 15 * 60
 TROUBLE = re.compile(r"\b(error|critical|fatal|traceback|exception|warning)\b", re.IGNORECASE)
 #: Redis warns about the machine's settings; Debian's Prometheus about its build
 NO_TROUBLE = re.compile(r"Memory overcommit|vm\.overcommit_memory|transparent huge", re.IGNORECASE)
-
-
-@pytest.mark.parametrize("generation", [OLD, NEW])
-def test_there_are_both_generations(generation: int, composes: dict[int, Compose]):
-    """The tests below use one each; if one is missing, the other replaces it."""
-    if generation not in composes:
-        pytest.skip(f"THIS COMPOSE COULD NOT BE HAD, the other one was used: v{generation}")
 
 
 def slice_of_a_trace() -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.composed_farm import IMAGE, Composed
 from tests.fixtures.docker_engine import BUNDLE, Engine
+from tests.worlds.composed import IMAGE, Composed
 
 INSTALLED = """
 import importlib.metadata, json

@@ -25,8 +25,8 @@ from farm.live.wire.messages import (
     decode_envelope,
 )
 from farm.live.wire.task_messages import TaskMessages
-from tests.fixtures.job_records import on_builders
 from tests.fixtures.processes import until
+from tests.fixtures.store import on_builders
 from tests.worlds.up import Service, jobs_of
 from workers.host import BuilderHost
 

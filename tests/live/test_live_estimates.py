@@ -24,8 +24,7 @@ from farm.live.redis.server import choose_server
 from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run
 from tests.fixtures.estimates import estimate_dispatch
-from tests.fixtures.ports import own_port
-from tests.fixtures.processes import ROOT, environment, until
+from tests.fixtures.processes import ROOT, environment, own_port, until
 from tests.worlds.up import AMD64, FARM, Service
 
 pytestmark = pytest.mark.live

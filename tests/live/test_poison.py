@@ -21,6 +21,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
+from farm.forecasts.runtime import make_estimator
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, Desk
 from farm.live.options import LiveOptions, Watchers
@@ -133,7 +134,7 @@ class StayingFarm:
         first: Callable[[], object] = lambda: None,
         **options: Any,
     ) -> None:
-        scheduler = Flawed(SchedulingRules(), _Oracle(), POOLS)
+        scheduler = Flawed(SchedulingRules(), make_estimator("oracle"), POOLS)
         deadline = time.monotonic() + 60
         desk = Desk(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
 
@@ -172,16 +173,6 @@ class StayingFarm:
 
     def ended(self) -> set[str]:
         return {name.decode() for name in self.client.hkeys(self.keys.results)}
-
-
-class _Oracle:
-    learns = False
-
-    def estimate(self, job: Job, builder: object = None) -> float:  # noqa: ARG002
-        return job.service_time
-
-    def learn(self, *_: object) -> None:
-        """Learn nothing."""
 
 
 @pytest.fixture

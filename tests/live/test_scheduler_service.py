@@ -20,8 +20,8 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import Plan, Watch
 from farm.results.run_directory import load_run
-from tests.fixtures.job_records import on_builders
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port
+from tests.fixtures.store import on_builders
 from tests.worlds.up import AMD64, FARM, Service, jobs_of
 
 pytestmark = pytest.mark.live

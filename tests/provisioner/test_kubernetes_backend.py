@@ -14,8 +14,8 @@ from farm.core.errors import InputError
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
-from tests.fixtures.ports import own_port
 from tests.fixtures.prepared_world import report
+from tests.fixtures.processes import own_port
 from tests.fixtures.stub_cluster import StubCluster, account_in
 
 SETTLE = 10.0

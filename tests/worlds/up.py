@@ -32,9 +32,8 @@ from farm.live.wire.reporter import Reporter
 from farm.processes.identity import began_at
 from farm.processes.orphans import end_at_once
 from tests.fixtures import processes
-from tests.fixtures.ports import own_port
-from tests.fixtures.processes import environment
-from tests.fixtures.readable_store import ReadableStore
+from tests.fixtures.processes import environment, own_port
+from tests.fixtures.store import ReadableStore
 
 AMD64 = Platform("amd64", True)
 FARM = (sys.executable, "-m", "farm")

@@ -23,8 +23,8 @@ from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
 from farm.processes.identity import process_space
-from tests.fixtures.leases import watching
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port
+from tests.fixtures.store import watching
 
 
 def test_the_order_of_choice(tmp_path: Path):

@@ -14,7 +14,7 @@ from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, choose_server
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port
 from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls, until_up
 from tests.worlds.up import Up
 from workers.celery_app import celery_app

@@ -16,8 +16,7 @@ from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
 from farm.live.store.saved import Try
-from tests.fixtures.job_records import running_record, waiting_record
-from tests.fixtures.readable_store import ReadableStore
+from tests.fixtures.store import ReadableStore, running_record, waiting_record
 
 pytestmark = pytest.mark.live
 AMD64 = Platform("amd64", True)

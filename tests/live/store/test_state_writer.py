@@ -22,7 +22,7 @@ from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
 from farm.live.store.state_writer import StateWriter
 from farm.live.wire.pool_report import FarmStatus
-from tests.fixtures.readable_store import ReadableStore
+from tests.fixtures.store import ReadableStore
 from tests.worlds.stepwise import Clock, Leader
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
