@@ -13,7 +13,7 @@ import pytest
 
 from farm.live.hosts.host_processes import HostProcess
 from farm.live.settings import LiveSettings
-from tests.fixtures.stub_cluster import StubCluster, account_in
+from tests.worlds.cluster import StubCluster, account_in
 from tests.worlds.up import Service, jobs_of
 
 pytestmark = pytest.mark.live

@@ -33,7 +33,10 @@ MOMENTS: dict[str, Callable[[Up], object]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+BETWEEN = [pytest.param(moment, marks=pytest.mark.slow) for moment in [*MOMENTS][1:3]]
+
+
+@pytest.mark.parametrize("moment", ["its server starts", *BETWEEN, "it is up"])
 def test_no_process_outlives_a_killed_keeper_and_the_next_farm_has_builders(kept: Up, moment: str):
     """Also processes that were still starting; the next farm takes over none of them."""
     kept.up()

@@ -9,13 +9,13 @@ import pytest
 from provisioner.backends.interface import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
 from provisioner.backends.prepared_api import Box
-from tests.fixtures.prepared_world import ReadTimeout, Refused, World, report
+from tests.provisioner.tended import Prepared, ReadTimeout, Refused, report
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[Prepared]:
     """Four prepared containers and a pool without demand."""
-    found = World()
+    found = Prepared()
     found.engine.prepare(4)
     yield found
     found.backend._threads.shutdown()

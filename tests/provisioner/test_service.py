@@ -18,7 +18,7 @@ from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
-from tests.fixtures.provisioned_world import World, lose_once
+from tests.provisioner.provisioned import World, lose_once
 
 
 @pytest.fixture

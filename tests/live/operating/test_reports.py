@@ -17,6 +17,7 @@ from farm.assembly import make_rules
 from farm.core.errors import ServerError
 from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
 from farm.core.model import Builder
+from farm.core.pools.spec import MAX_STARTS
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
@@ -75,6 +76,38 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
+
+
+PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, max=90_000),)
+
+
+@pytest.mark.live
+def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
+    """Its plan was made before another one took the pool over: only the other's plan counts."""
+    leader = lead(pools=PROVISIONED)
+    leader.world.intake.others = [
+        Watch("linux", "paused"),
+        Watch("linux", "present"),
+        Plan("linux", 1, 5, start=5, token="paused"),
+        Plan("linux", 1, 2, start=2, token="present"),
+    ]
+    leader.desk().tick(leader.world)
+    leader.commit()
+    assert list(leader.scheduler.pool("linux").requested) == ["linux-1", "linux-2"]
+
+
+@pytest.mark.live
+def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
+    """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
+    leader = lead(pools=PROVISIONED)
+    desk = leader.desk()
+    leader.world.intake.others = [Watch("linux", "mine", outside=True)]
+    for serial, start in ((1, 90_000), (2, 89_000)):
+        plan = Plan("linux", serial, 90_000, start=start, token="mine")
+        leader.world.intake.others.append(plan)
+        desk.tick(leader.world)
+        leader.commit()
+        assert client.hlen(keys.requested) == serial * MAX_STARTS
 
 
 @pytest.mark.live

@@ -54,7 +54,7 @@ def place(folder: Path) -> Iterator[str]:
         process.wait(30)
 
 
-@pytest.mark.parametrize("by", ["url", "environment"])
+@pytest.mark.parametrize("by", ["url", pytest.param("environment", marks=pytest.mark.slow)])
 def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, monkeypatch):
     """Scheduler, provisioner, hosts and commands, with the authority named in either place."""
     url = place
