@@ -224,6 +224,8 @@ def test_too_few_are_reported_with_instructions(world):
         ),
         ("write", Refused(403), r"\(write\) refuses to start containers: .*ALLOW_START=1"),
         ("write", Refused(503, "Service Unavailable"), r"cannot start box-1: 503"),
+        # the login page of a proxy
+        ("read", ValueError("Expecting value: line 1"), "cannot list containers: Expecting value"),
     ],
 )
 def test_an_absent_or_refusing_api_is_one_message(world, way, error, message):
@@ -245,13 +247,6 @@ def test_an_answer_that_is_no_list_is_an_error(world, answer):
     """Another service answers at that address; nothing is done."""
     world.engine.garbage = answer
     with pytest.raises(BackendError, match=r"Docker API \(read\) does not answer with containers"):
-        world.look()
-
-
-def test_an_answer_that_is_no_json_is_an_error(world):
-    """For example the login page of a proxy."""
-    world.engine.broken["read"] = ValueError("Expecting value: line 1 column 1")
-    with pytest.raises(BackendError, match="cannot list containers: Expecting value"):
         world.look()
 
 
