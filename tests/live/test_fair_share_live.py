@@ -108,8 +108,8 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     assert "goes, by share and priority" in said
 
     up.farm("snapshot", "-o", "now.json")
-    bees = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
-    assert [(row["job_id"], row["invocation"]) for row in bees] == [("b1", "bee/build-2")]
+    charged = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
+    assert [(row["job_id"], row["invocation"]) for row in charged] == [("b1", "bee/build-2")]
     assert "did you mean bee?" in up.farm("cancel", "--invocation", "bees", code=2)
     up.farm("cancel", "--invocation", "bee")
     up.until(lambda: up.state_of("a3") in ("dispatched", "running"), "cancelling")

@@ -242,12 +242,6 @@ def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool,
 # --- bad options ----------------------------------------------------------------------------------
 
 
-def test_no_account_is_one_clear_message(tmp_path):
-    """Outside a cluster, for example."""
-    with pytest.raises(InputError, match=r"no account for the Kubernetes API .*service account"):
-        ScaleApi(account=tmp_path / "nowhere")
-
-
 def test_an_account_without_an_authority_is_one_clear_message(tmp_path):
     """For https it is needed."""
     with pytest.raises(InputError, match=r"ca.crt is no certificate authority"):

@@ -86,22 +86,13 @@ def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
         now[0] = float(at)
         backend.tend({"p": report("p", 1)}, idle)
     assert sum(host.is_told_to_end for host in started) == 2
+    # builders that are requested just then find room without waiting for their end
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in started].count(False) == 2
     for host in started:
         host.exit_code = 0 if host.is_told_to_end else None
     backend.tend({"p": report("p", 2)}, idle)
     assert [host.is_told_to_end for host in backend.hosts.values()] == [False, False]
-
-
-def test_a_host_that_is_ending_is_replaced_at_once(tmp_path, started):
-    """Builders that are requested just then find room without waiting for its end."""
-    now = [0.0]
-    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
-    backend.tend({"p": report("p", 2)}, {})
-    idle = {name: HostRecord(name, 0) for name in backend.hosts}
-    for now[0] in (0.0, process.SPARE_TIME + 1):
-        backend.tend({"p": report("p", 1)}, idle)
-    backend.tend({"p": report("p", 2)}, idle)
-    assert [host.is_told_to_end for host in started].count(False) == 2
 
 
 @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "lives on"])
