@@ -63,9 +63,9 @@ def newest(pytestconfig: pytest.Config) -> Compose:
     return _composes(pytestconfig)[-1]
 
 
-def _composes(config: pytest.Config) -> list[Compose]:
-    assert config.cache is not None
-    found = composes(config.cache.mkdir("compose"))
+def _composes(pytestconfig: pytest.Config) -> list[Compose]:
+    assert pytestconfig.cache is not None
+    found = composes(pytestconfig.cache.mkdir("compose"))
     if not found:
         (pytest.fail if IN_CI else pytest.skip)("needs docker-compose, or docker compose")
     return found
