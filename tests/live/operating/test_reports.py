@@ -46,7 +46,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = lead()
-    desk = leader.desk()
+    control = leader.control()
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -58,7 +58,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
     monkeypatch.setattr(control_plane, "time", clock)
     while real.at < 1060.0:
-        desk.tick(leader.world)
+        control.tick(leader.world)
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
@@ -68,11 +68,11 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = lead()
-    desk, pool = leader.desk(), POOLS[0].name
+    control, pool = leader.control(), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
-    desk.tick(leader.world)
-    why = desk.report(pool, leader.world).why
+    control.tick(leader.world)
+    why = control.report(pool, leader.world).why
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
@@ -91,7 +91,7 @@ def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
         Plan("linux", 1, 5, start=5, token="paused"),
         Plan("linux", 1, 2, start=2, token="present"),
     ]
-    leader.desk().tick(leader.world)
+    leader.control().tick(leader.world)
     leader.commit()
     assert list(leader.scheduler.pool("linux").requested) == ["linux-1", "linux-2"]
 
@@ -100,12 +100,12 @@ def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     leader = lead(pools=PROVISIONED)
-    desk = leader.desk()
+    control = leader.control()
     leader.world.intake.others = [Watch("linux", "mine", outside=True)]
     for serial, start in ((1, 90_000), (2, 89_000)):
         plan = Plan("linux", serial, 90_000, start=start, token="mine")
         leader.world.intake.others.append(plan)
-        desk.tick(leader.world)
+        control.tick(leader.world)
         leader.commit()
         assert client.hlen(keys.requested) == serial * MAX_STARTS
 
@@ -117,18 +117,18 @@ def test_a_lost_builder_is_shown_with_its_pool(
 ):
     """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
     leader = lead()
-    desk = leader.desk()
+    control = leader.control()
     joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
     commands = leader.scheduler.handle(joined)
     if after_a_takeover:
-        desk = leader.desk()
-        desk.go_on()
+        control = leader.control()
+        control.go_on()
     else:
-        desk.observe(joined, commands)
+        control.observe(joined, commands)
     for at in (2.0, 3.0):
         lost = BuilderLost(at, "static-7f", "its host is silent")
-        desk.observe(lost, leader.scheduler.handle(lost))
-    desk.tick(leader.world)
+        control.observe(lost, leader.scheduler.handle(lost))
+    control.tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
@@ -142,7 +142,7 @@ def test_the_status_says_whether_there_are_invocations(
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     leader = lead(rules=make_rules(scenario))
-    leader.desk(scenario).tick(leader.world)
+    leader.control(scenario).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -181,7 +181,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        leader.desk().tick(leader.world)
+        leader.control().tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -198,7 +198,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    leader.desk().tick(leader.world)
+    leader.control().tick(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})
