@@ -10,7 +10,7 @@ import pytest
 
 from farm.live.redis.connection import connect
 from farm.live.redis.server import Server
-from tests.fixtures.still_farm import StillFarm
+from tests.worlds.still import StillFarm
 
 
 @pytest.fixture

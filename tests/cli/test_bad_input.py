@@ -59,87 +59,77 @@ WORLDS = ("simulate", "run")
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_no_such_file(refused, world):
-    """The file is named."""
+def test_no_such_file_or_a_folder(refused, tmp_path, world):
+    """The file is named; a folder is not read as one."""
     refused(world, "nowhere.yaml", says=("nowhere.yaml",))
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_folder_is_no_scenario(refused, tmp_path, world):
-    """A folder is not read as a file."""
     refused(world, tmp_path, says=(tmp_path.name,))
 
 
-CHANGES = {
-    "yaml": (("builders: 2", "builders: [2"), ("farm.yaml:6", "YAML")),
+ARRIVALS = "arrivals: {every: 10s, count: 5, service_time: 5s}"
+SERVICE, BUILDERS = "service_time: 5s", "builders: 2"
+SOURCE = "workload.0.arrivals"
+RANGE = "from -2147483648 to 2147483647"
+
+
+def rules(text: str) -> tuple[str, str]:
+    """Return the change that adds these scheduling rules."""
+    return "workload:", f"scheduling: {{{text}}}\nworkload:"
+
+
+CHANGES: dict[str, tuple[tuple[str, str], tuple[str, ...]]] = {
+    "yaml": ((BUILDERS, "builders: [2"), ("farm.yaml:6", "YAML")),
     "unknown key": (
-        ("builders: 2", "buidlers: 2"),
-        ("farm.yaml:5", "buidlers", "did you mean builders"),
+        (BUILDERS, "buidlers: 2"), ("farm.yaml:5", "buidlers", "did you mean builders"),
     ),
-    "wrong unit": (("every: 10s", "every: 10 parsecs"), ("workload.0.arrivals.every", "parsecs")),
-    "negative": (("service_time: 5s", "service_time: -5s"), ("service_time", "-5s")),
+    "wrong unit": (("every: 10s", "every: 10 parsecs"), (f"{SOURCE}.every", "parsecs")),
+    "negative": ((SERVICE, "service_time: -5s"), ("service_time", "-5s")),
     "infinite": (("every: 10s", "every: .inf"), ("every", "inf")),
-    "nan": (("builders: 2", "builders: 2\n    speed: .nan"), ("speed", "nan")),
-    "no slots": (("builders: 2", "builders: 2\n    slots: 0"), ("slots", "no slots")),
-    "no builders": (("builders: 2", "builders: 0"), ("builders", "found 0")),
-    "huge": (("builders: 2", "builders: 1e400"), ("builders",)),
+    "nan": ((BUILDERS, "builders: 2\n    speed: .nan"), ("speed", "nan")),
+    "no slots": ((BUILDERS, "builders: 2\n    slots: 0"), ("slots", "no slots")),
+    "no builders": ((BUILDERS, "builders: 0"), ("builders", "found 0")),
+    "huge": ((BUILDERS, "builders: 1e400"), ("builders",)),
     "endless": ((", count: 5", ""), ("without an end", "count")),
     "unrunnable": (
-        ("service_time: 5s", "service_time: 5s, platform: {processor: s390x}"),
+        (SERVICE, f"{SERVICE}, platform: {{processor: s390x}}"),
         ("s390x", "no pool could ever run", "allow_unrunnable"),
     ),
-    "policy": (("workload:", "scheduling: {policy: fito}\nworkload:"), ("fito", "fifo")),
-    "balancer": (("workload:", "scheduling: {balancer: jenkin}\nworkload:"), ("jenkin", "jenkins")),
+    "policy": (rules("policy: fito"), ("fito", "fifo")),
+    "balancer": (rules("balancer: jenkin"), ("jenkin", "jenkins")),
     "estimator": (
-        ("workload:", "scheduling: {runtime_estimates: oracl}\nworkload:"),
-        ("runtime_estimates", "oracl", "oracle"),
+        rules("runtime_estimates: oracl"), ("runtime_estimates", "oracl", "oracle"),
     ),
-    "no module": (("workload:", "scheduling: {policy: 'no_mod:key'}\nworkload:"), ("no_mod:key",)),
-    "no function": (("workload:", "scheduling: {policy: 'math:nix'}\nworkload:"), ("math:nix",)),
-    "no callable": (
-        ("workload:", "scheduling: {policy: 'math:pi'}\nworkload:"),
-        ("not a function",),
-    ),
-    "fair share": (
-        ("workload:", "scheduling: {fair_share: [colour, '']}\nworkload:"),
-        ("fair_share",),
-    ),
-    "no trace": (
-        ("arrivals: {every: 10s, count: 5, service_time: 5s}", "trace: {path: no.csv}"),
-        ("no.csv",),
-    ),
+    "no module": (rules("policy: 'no_mod:key'"), ("no_mod:key",)),
+    "no function": (rules("policy: 'math:nix'"), ("math:nix",)),
+    "no callable": (rules("policy: 'math:pi'"), ("not a function",)),
+    "fair share": (rules("fair_share: [colour, '']"), ("fair_share",)),
+    "no trace": ((ARRIVALS, "trace: {path: no.csv}"), ("no.csv",)),
     "null character": (
-        ("arrivals: {every: 10s, count: 5, service_time: 5s}", 'trace: {path: "a\\0b"}'),
+        (ARRIVALS, 'trace: {path: "a\\0b"}'),
         ("farm.yaml:7: workload.0.trace.path", "null characters"),
     ),
     "null character in the base": (
-        ("name: small", 'extends: "a\\0b"'),
-        ("farm.yaml:1: extends", "a file name"),
+        ("name: small", 'extends: "a\\0b"'), ("farm.yaml:1: extends", "a file name"),
     ),
-    "level": (
-        ("service_time: 5s", "service_time: 5s, level: -2147483649"),
-        ("workload.0.arrivals.level", "from -2147483648 to 2147483647"),
-    ),
+    "level": ((SERVICE, f"{SERVICE}, level: -2147483649"), (f"{SOURCE}.level", RANGE)),
     "priority": (
-        ("service_time: 5s", f"service_time: 5s, priority: [{10**23}, 1]"),
-        ("workload.0.arrivals.priority", "from -2147483648 to 2147483647"),
+        (SERVICE, f"{SERVICE}, priority: [{10**23}, 1]"), (f"{SOURCE}.priority", RANGE),
     ),
     "pareto": (
-        ("service_time: 5s", "service_time: {pareto: {alpha: 0.0005, scale: 1}}"),
-        ("workload.0.arrivals.service_time: found pareto", "larger than any number", "or max"),
+        (SERVICE, "service_time: {pareto: {alpha: 0.0005, scale: 1}}"),
+        (f"{SOURCE}.service_time: found pareto", "larger than any number", "or max"),
     ),
     "lognormal": (
-        ("service_time: 5s", "service_time: {lognormal: {median: 1, sigma: 10000}}"),
-        ("workload.0.arrivals.service_time: found lognormal", "larger than any number"),
+        (SERVICE, "service_time: {lognormal: {median: 1, sigma: 10000}}"),
+        (f"{SOURCE}.service_time: found lognormal", "larger than any number"),
     ),
     "std": (
-        ("service_time: 5s", "service_time: {lognormal: {mean: 1, std: 1.0e+200}, max: 1h}"),
+        (SERVICE, "service_time: {lognormal: {mean: 1, std: 1.0e+200}, max: 1h}"),
         ("service_time.lognormal: found std 1e+200", "1e150"),
     ),
     "text": ((SMALL, "just words"), ("farm.yaml",)),
     "empty": ((SMALL, ""), ("farm.yaml",)),
     "list": ((SMALL, "- 1\n- 2\n"), ("farm.yaml",)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -238,41 +228,74 @@ def rank_text(builder):
 
 
 @pytest.mark.parametrize(
-    ("key", "name"),
+    ("key", "name", "says"),
     [
-        ("policy", "fails"),
-        ("policy", "odd"),
-        ("policy", "nothing"),
-        ("policy", "nan"),
-        ("balancer", "rank_fails"),
-        ("balancer", "rank_text"),
+        ("policy", "fails", "ZeroDivisionError"),
+        ("policy", "odd", "returned 'b'; a key is a number or a tuple of numbers"),
+        ("policy", "nothing", "returned None; a key is a number or a tuple of numbers"),
+        ("policy", "nan", "returned nan; NaN cannot be ordered"),
+        ("balancer", "rank_fails", "KeyError"),
+        ("balancer", "rank_text", "returned 'x'"),
     ],
 )
-def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name):
-    """The run continues, every job ends; the message names key and function, the exit code is 1."""
+def test_functions_of_the_user_that_fail(farm, write, tmp_path, key, name, says):
+    """The run continues, every job ends; one message names key and function, the exit code is 1."""
     module = f"own_{name}"
     (tmp_path / f"{module}.py").write_text(OWN)
-    path = write(("workload:", f"scheduling: {{{key}: '{module}:{name}'}}\nworkload:"))
+    path = write(rules(f"{key}: '{module}:{name}'"))
     code, out, err = farm("simulate", path, "--json")
     flat = " ".join(err.split())
     assert code == 1, err
     assert json.loads(out)["jobs"]["succeeded"] == 5
     assert f"scheduling.{key}: {module}:{name} failed" in flat
+    assert says in flat
+    assert flat.count("warning: ") == 1
     assert "Traceback" not in err
+
+
+BROKEN = """
+def key(job, estimate, at, serial):
+    if job.id.endswith("3"):
+        raise KeyError("weight")
+    return -serial
+"""
+EIGHT = """
+name: broken
+pools: [{name: p, builders: 1}]
+workload: [{matrices: {name: m, every: 0s, count: 1, size: 8, service_time: {constant: 5s}}}]
+live: {speed: 50}
+"""
+
+
+@pytest.mark.parametrize("world", ["simulate", pytest.param("run", marks=pytest.mark.live)])
+def test_an_error_in_a_users_policy_is_one_warning(farm, tmp_path: Path, world: str) -> None:
+    """The job goes first, the others as the policy says; the run ends with exit code 1."""
+    policy = f"broken_{world}:key"
+    (tmp_path / f"broken_{world}.py").write_text(BROKEN)
+    (tmp_path / "farm.yaml").write_text(EIGHT)
+    sets = ("--set", f"scheduling.policy={policy}")
+    code, _, err = farm(world, "farm.yaml", *sets, "--quiet", "--out", "out")
+    assert (code, err.count("warning: ")) == (1, 1), err
+    assert f"scheduling.policy: {policy} failed for 1 of 8 jobs" in err
+    assert "job m-0001-003: KeyError: 'weight'" in err
+    assert "Traceback" not in err
+    rows = (tmp_path / "out/jobs.csv").read_text().splitlines()
+    order = [row.split(",")[0] for row in rows][1:]
+    assert order == ["m-0001-003", *(f"m-0001-00{n}" for n in (8, 7, 6, 5, 4, 2, 1))]
 
 
 def test_a_policy_of_the_user_with_another_signature(refused, write, tmp_path):
     """Reported before the run starts."""
     (tmp_path / "own_few.py").write_text(OWN)
-    path = write(("workload:", "scheduling: {policy: 'own_few:few'}\nworkload:"))
+    path = write(rules("policy: 'own_few:few'"))
     sys.dont_write_bytecode = True
-    refused("simulate", path, says=("scheduling.policy", "own_few:few"))
+    refused("simulate", path, says=("scheduling.policy", "own_few:few", "cannot be called so"))
 
 
 def test_a_policy_of_the_user_that_works(farm, write, tmp_path):
     """A function of the working directory is found and used."""
     (tmp_path / "own_good.py").write_text(OWN)
-    path = write(("workload:", "scheduling: {policy: 'own_good:longest_name'}\nworkload:"))
+    path = write(rules("policy: 'own_good:longest_name'"))
     assert farm("simulate", path, "--json")[0] == 0
 
 
@@ -282,7 +305,7 @@ def test_a_policy_of_the_user_that_works(farm, write, tmp_path):
 def test_a_truncated_firefox_trace(refused, write, tmp_path):
     """The record that is cut short is named."""
     (tmp_path / "cut.dat").write_bytes(struct.pack("<II", 1, 2) * 3 + b"\x01\x02")
-    path = write(("arrivals: {every: 10s, count: 5, service_time: 5s}", "trace: {path: cut.dat}"))
+    path = write((ARRIVALS, "trace: {path: cut.dat}"))
     for world in WORLDS:
         refused(world, path, "--out", "kept", says=("cut.dat", "record"))
     refused("import", "firefox-ci", "cut.dat", "-o", "out.csv", says=("cut.dat", "record"))

@@ -17,7 +17,7 @@ from farm.core.model import Job
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
 from farm.terminal import output
-from tests.fixtures.waiting import until
+from tests.fixtures.processes import until
 
 SMALL = """\
 name: small

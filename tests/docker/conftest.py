@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.compose_generations import NEW, OLD, Compose, generations
-from tests.fixtures.composed_farm import IMAGE, Composed
-from tests.fixtures.docker_engine import Engine, OwnEngine
+from tests.fixtures.docker_engine import Compose, Engine, OwnEngine, composes
+from tests.worlds.composed import IMAGE, Composed
 
 ROOT = Path(__file__).parents[2]
 IN_CI = bool(os.environ.get("CI") or os.environ.get("FARM_CI"))
@@ -53,25 +52,23 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def composes(pytestconfig: pytest.Config) -> dict[int, Compose]:
-    """The generations of Compose that are available, at least one."""
+def oldest(pytestconfig: pytest.Config) -> Compose:
+    """The old Compose; the new one if it is the only one."""
+    return _composes(pytestconfig)[0]
+
+
+@pytest.fixture(scope="session")
+def newest(pytestconfig: pytest.Config) -> Compose:
+    """The new Compose; the old one if it is the only one."""
+    return _composes(pytestconfig)[-1]
+
+
+def _composes(pytestconfig: pytest.Config) -> list[Compose]:
     assert pytestconfig.cache is not None
-    found = generations(pytestconfig.cache.mkdir("compose"))
+    found = composes(pytestconfig.cache.mkdir("compose"))
     if not found:
         (pytest.fail if IN_CI else pytest.skip)("needs docker-compose, or docker compose")
     return found
-
-
-@pytest.fixture(scope="session")
-def newest(composes: dict[int, Compose]) -> Compose:
-    """The new Compose; the old one if it is the only one."""
-    return composes.get(NEW) or composes[OLD]
-
-
-@pytest.fixture(scope="session")
-def oldest(composes: dict[int, Compose]) -> Compose:
-    """The old Compose; the new one if it is the only one."""
-    return composes.get(OLD) or composes[NEW]
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.conftest import Farms
-from tests.fixtures.compose_generations import NEW, OLD, Compose
-from tests.fixtures.composed_farm import Composed, Questions
-from tests.fixtures.docker_engine import Engine
+from tests.docker.conftest import ROOT, Farms
+from tests.fixtures.docker_engine import BUNDLE, Compose, Engine
+from tests.worlds.composed import IMAGE, Composed, Questions
+from tests.worlds.up import FARM
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -28,13 +28,6 @@ STATED_ERROR = 15 * 60
 TROUBLE = re.compile(r"\b(error|critical|fatal|traceback|exception|warning)\b", re.IGNORECASE)
 #: Redis warns about the machine's settings; Debian's Prometheus about its build
 NO_TROUBLE = re.compile(r"Memory overcommit|vm\.overcommit_memory|transparent huge", re.IGNORECASE)
-
-
-@pytest.mark.parametrize("generation", [OLD, NEW])
-def test_there_are_both_generations(generation: int, composes: dict[int, Compose]):
-    """The tests below use one each; if one is missing, the other replaces it."""
-    if generation not in composes:
-        pytest.skip(f"THIS COMPOSE COULD NOT BE HAD, the other one was used: v{generation}")
 
 
 def slice_of_a_trace() -> str:
@@ -208,3 +201,67 @@ def test_the_image(engine: Engine, image: str):
     assert "Usage: farm" in told("farm", "--help")
     assert "uid=10001" in told("id")
     assert told("sh", "-c", "command -v gcc cc g++ make git /opt/farm/bin/pip; true") == ""
+
+
+INSTALLED = """
+import importlib.metadata, json
+print(json.dumps({one.name: one.version for one in importlib.metadata.distributions()}))
+"""
+
+
+def test_an_image_to_publish_says_what_it_is_and_what_is_in_it(
+    engine: Engine, composed: Composed, tmp_path: Path
+):
+    """Tag, labels, and a bill of materials with the versions that are installed in it."""
+    clone = shutil.copytree(composed.source, tmp_path / "clone")
+    me = ("-c", "user.name=t", "-c", "user.email=t@t.invalid")
+    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=clone, check=True)
+    name = f"{IMAGE.partition(':')[0]}-{os.getpid()}"
+    given = engine.environment | ({"PIP_CERT": str(BUNDLE)} if BUNDLE.exists() else {})
+    done = subprocess.run(
+        [clone / "deploy/make-image", name], env=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    made, written = (line.split()[0] for line in done.stdout.splitlines())
+    try:
+        text = engine.docker("inspect", "--format", "{{json .Config.Labels}}", made)
+        labels = {key.rpartition(".")[2]: value for key, value in json.loads(text).items()}
+        version = made.rpartition(":")[2]
+        commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=clone, text=True)
+        assert (labels["version"], labels["revision"]) == (version, commit.strip())
+        assert (labels["title"], labels["licenses"]) == ("Build farm emulator", "Apache-2.0")
+        bill = json.loads((clone / written).read_text())
+        ours = bill["metadata"]["component"]
+        assert (ours["name"], ours["version"]) == ("build-farm-emulator", version)
+        installed = json.loads(engine.docker("run", "--rm", made, "python3", "-c", INSTALLED))
+        found = {one["name"]: one["version"] for one in bill["components"]}
+        assert found | {ours["name"]: version} == installed
+    finally:
+        engine.docker("rmi", made)
+
+
+def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, tmp_path: Path):
+    """Its user may write there, its promtool knows the options, it finds the blocks."""
+    run, few = tmp_path / "piped", ("--set", "workload.0.arrivals.count=200")
+    subprocess.run([*FARM, "simulate", "mmc", "--quiet", "--out", run, *few], check=True)
+    export = [*FARM, "export", run, "--format", "openmetrics", "-o", "-"]
+    text = subprocess.run(export, check=True, capture_output=True, text=True).stdout
+    composed.compose("up", "-d", "prometheus", timeout=800)
+    composed.compose("exec", "-T", "prometheus", "sh", "-c", documented(), given=text)
+    composed.until(lambda: jobs_of(composed, "piped") == 200, "seeing the run", timeout=180)
+
+
+def documented() -> str:
+    """Return the command that the page runs in the container."""
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    (line,) = re.findall(r"docker compose exec -T prometheus sh -c '([^']+)'", page)
+    return line
+
+
+def jobs_of(composed: Composed, run: str) -> float:
+    """Return how many jobs Prometheus counts for a run; 0 while it knows of none."""
+    with contextlib.suppress(OSError):
+        for found in composed.ask(f'sum(max_over_time(farm_jobs_total{{instance="{run}"}}[10d]))'):
+            return float(found["value"][1])
+    return 0.0

@@ -11,9 +11,8 @@ import pytest
 
 from farm.scenario import load_scenario
 from tests.docker.conftest import RECORDING
-from tests.fixtures.compose_generations import Compose
-from tests.fixtures.composed_farm import Composed
-from tests.fixtures.docker_engine import Engine
+from tests.fixtures.docker_engine import Compose, Engine
+from tests.worlds.composed import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.compose_generations import Compose
-from tests.fixtures.composed_farm import Composed
-from tests.fixtures.docker_engine import Engine
+from tests.fixtures.docker_engine import Compose, Engine
 from tests.fixtures.wire import EngineWire
+from tests.worlds.composed import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.docker.conftest import Farms
-from tests.fixtures.compose_generations import Compose
-from tests.fixtures.composed_farm import Composed
-from tests.fixtures.docker_engine import BASE
-from tests.fixtures.ports import own_port
+from tests.fixtures.docker_engine import BASE, Compose
+from tests.fixtures.processes import own_port
+from tests.worlds.composed import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

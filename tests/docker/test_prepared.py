@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.docker.conftest import Farms
-from tests.fixtures.compose_generations import Compose
-from tests.fixtures.composed_farm import Composed
+from tests.fixtures.docker_engine import Compose
+from tests.worlds.composed import Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -14,16 +14,18 @@ import pytest
 
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event
-from farm.core.model import Builder, Job, Outcome, Platform
+from farm.core.model import Job, Outcome, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server
 from farm.live.run import LiveRun, run_live
 from tests.fixtures.wire import Wire
+from tests.worlds.up import Service
 
 AMD64 = Platform("amd64", True)
 _serial = itertools.count()
@@ -51,22 +53,18 @@ def wire(server: EmbeddedServer) -> Iterator[Wire]:
     proxy.close()
 
 
-class TruthKnown:
-    """An estimator that knows the service time."""
-
-    learns = False
-
-    def estimate(self, job: Job, builder: Builder | None = None) -> float:  # noqa: ARG002
-        return job.service_time
-
-    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Learn nothing."""
+@pytest.fixture
+def hostless(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
+    """A long-running farm without a scheduler or hosts yet; nothing is left of it."""
+    found = Service(server, keys, tmp_path)
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def truth() -> TruthKnown:
+def truth() -> Estimator:
     """An estimator that knows the service time."""
-    return TruthKnown()
+    return make_estimator("oracle")
 
 
 class Farm:
@@ -75,7 +73,7 @@ class Farm:
     def __init__(self, keys: Keys, log_folder: Path) -> None:
         self.rules = SchedulingRules()
         self.pools: list[PoolSpec] = []
-        self.scheduler = Scheduler(self.rules, TruthKnown())
+        self.scheduler = Scheduler(self.rules, make_estimator("oracle"))
         self.keys = keys
         self.log_folder = log_folder
         self.story: list[tuple[Event, list[Command]]] = []
@@ -99,7 +97,7 @@ class Farm:
         self.pools = [
             PoolSpec(name="linux", processors=("amd64",), builders=builders, **(pool or {}))
         ]
-        self.scheduler = Scheduler(self.rules, TruthKnown(), self.pools)
+        self.scheduler = Scheduler(self.rules, make_estimator("oracle"), self.pools)
         arrivals = [(job.arrived_at or 0.0, (job,)) for job in jobs]
         settings = LiveOptions(
             redis_url=url,
@@ -124,7 +122,7 @@ class Farm:
 
     def assert_replayable(self) -> None:
         """The same events lead a fresh scheduler to the same commands."""
-        fresh = Scheduler(self.rules, TruthKnown(), self.pools)
+        fresh = Scheduler(self.rules, make_estimator("oracle"), self.pools)
         for event, commands in self.story:
             assert list(fresh.handle(event)) == commands
 

@@ -9,33 +9,19 @@ from typing import Any
 
 import pytest
 
-from farm.processes.identity import is_alive
-from tests.fixtures.farm_up import Up
+from tests.worlds.up import Up, scenario
 
 pytestmark = pytest.mark.live
 
-SHARED = """
-name: shared
-pools: [{name: linux, platform: {processor: amd64}, builders: 2}]
-workload: [{arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}}]
-scheduling: {fair_share: [team, tool_invocation_id]}
-live: {speed: 1}
-"""
+SHARED = scenario(scheduling="fair_share: [team, tool_invocation_id]")
 
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     """Such a farm, which is down after the test whatever happens."""
     farm = Up(tmp_path, SHARED)
-    try:
-        farm.farm("up", "farm.yaml")
+    with farm.running():
         yield farm
-    finally:
-        state = tmp_path / ".farm/farm.json"
-        if state.exists():
-            place = json.loads(state.read_bytes())
-            if is_alive(place["pid"], place["began"]):
-                farm.farm("down", "--now")
 
 
 @pytest.mark.timeout(300)
@@ -122,8 +108,8 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     assert "goes, by share and priority" in said
 
     up.farm("snapshot", "-o", "now.json")
-    bees = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
-    assert [(row["job_id"], row["invocation"]) for row in bees] == [("b1", "bee/build-2")]
+    charged = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
+    assert [(row["job_id"], row["invocation"]) for row in charged] == [("b1", "bee/build-2")]
     assert "did you mean bee?" in up.farm("cancel", "--invocation", "bees", code=2)
     up.farm("cancel", "--invocation", "bee")
     up.until(lambda: up.state_of("a3") in ("dispatched", "running"), "cancelling")

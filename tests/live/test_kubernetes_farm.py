@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,24 +12,12 @@ import msgspec
 import pytest
 
 from farm.live.hosts.host_processes import HostProcess
-from farm.live.operating.client import FarmClient
-from farm.live.redis.keys import Keys
-from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from tests.fixtures.scheduler_service import Service, jobs_of
-from tests.fixtures.stub_cluster import StubCluster, account_in
+from tests.worlds.cluster import StubCluster, account_in
+from tests.worlds.up import Service, jobs_of
 
 pytestmark = pytest.mark.live
 
-SCENARIO = """
-name: pods
-pools:
-  - {name: linux, platform: {processor: amd64}, slots: 2,
-     provisioner: {algorithm: taskcluster, min: 1, max: 4, interval: 1s}, idle_timeout: 2s}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 1}
-"""
 PROBE_INTERVAL = 0.2
 
 
@@ -61,13 +48,8 @@ class Cluster:
     def __init__(self, service: Service, folder: Path) -> None:
         self.service = service
         self.folder = folder
-        self.settings = LiveSettings(
-            redis_url=service.url,
-            prefix=service.keys.prefix,
-            room=1,
-            pool="linux",
-            drain_time=20.0,
-            beat_interval=0.25,
+        self.settings = msgspec.structs.replace(
+            service.settings, room=1, pool="linux", drain_time=20.0
         )
         self.pods: list[HostPod] = []
         self.stub = StubCluster(self._make)
@@ -87,11 +69,6 @@ class Cluster:
                 pod.probe()
 
     def provision(self) -> None:
-        environment = os.environ | {
-            "FARM_REDIS_URL": self.service.url,
-            "FARM_PREFIX": self.service.keys.prefix,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        }
         with (self.folder / "provisioner.log").open("ab") as log:
             self.provisioner = subprocess.Popen(
                 [
@@ -100,11 +77,8 @@ class Cluster:
                     "--kubernetes-account", account_in(self.folder / "account"),
                     "--settle-time", "2",
                 ],
-                env=environment, stdout=log, stderr=log,
+                env=self.service.environment(), stdout=log, stderr=log,
             )  # fmt: skip
-
-    def log(self) -> str:
-        return (self.folder / "provisioner.log").read_text()
 
     def close(self) -> None:
         if self.provisioner is not None:
@@ -120,19 +94,14 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(hostless: Service, tmp_path: Path) -> Iterator[Cluster]:
     """A cluster with a Deployment of one pod, and a farm without a scheduler."""
-    service = Service(server, keys, tmp_path)
-    (tmp_path / "service.yaml").write_text(SCENARIO)
-    found = Cluster(service, tmp_path)
+    sized = "provisioner: {algorithm: taskcluster, min: 1, max: 4, interval: 1s}"
+    hostless.scenario(pool=f"slots: 2, idle_timeout: 2s, {sized}")
+    found = Cluster(hostless, tmp_path)
     found.stub.create("builders-linux", 1)
     yield found
     found.close()
-    if service.process is not None and service.process.poll() is None:
-        service.process.kill()
-        service.process.wait()
-    service.store.clear()
-    service.client.close()
 
 
 @pytest.mark.slow
@@ -158,25 +127,3 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     assert [ready for _, ready in stub.removed] == [False] * 3
     service.until(lambda: len(service.store.builders()) == 1, "the least pool again")
     assert {method for method, _, _ in stub.calls} == {"GET", "PATCH"}
-
-
-@pytest.mark.slow
-def test_a_refusal_is_shown_to_operators_while_it_lasts(cluster: Cluster):
-    """The right to patch is missing at first: ``farm pools`` shows it, and work continues after."""
-    service, stub = cluster.service, cluster.stub
-    stub.allowed.discard("PATCH")
-    service.start()
-    cluster.provision()
-    service.until(lambda: len(service.store.builders()) == 1, "the least pool")
-    service.submit(jobs_of(16, 3.0))
-    with FarmClient(service.url, service.keys.prefix) as operator:
-        service.until(
-            lambda: (
-                b"we may not patch deployments/scale" in operator.remembered().get("linux", b"")
-            ),
-            "trouble",
-        )
-        stub.allowed.add("PATCH")
-        service.until(lambda: service.store.count_results() == 16, "the end of all jobs")
-        service.until(lambda: b'"backend":""' in operator.remembered()["linux"], "its end")
-    assert cluster.log().count("ERROR") == 1, cluster.log()

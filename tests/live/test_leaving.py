@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.core.commands import StartJob
@@ -15,7 +15,7 @@ from farm.core.model import Builder, Job
 from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import (
     UNSTAMPED,
     Beat,
@@ -25,8 +25,9 @@ from farm.live.wire.messages import (
     decode_envelope,
 )
 from farm.live.wire.task_messages import TaskMessages
-from tests.fixtures.job_records import on_builders
-from tests.fixtures.scheduler_service import Service, jobs_of
+from tests.fixtures.processes import until
+from tests.fixtures.store import on_builders
+from tests.worlds.up import Service, jobs_of
 from workers.host import BuilderHost
 
 pytestmark = pytest.mark.live
@@ -76,15 +77,6 @@ def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[A
     found.host.close()
 
 
-def until(there: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    for _ in range(400):
-        if there():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("it did not happen")
-
-
 def test_a_stopped_host_finishes_and_releases_its_builders(alone: Alone):
     """It announces it, its attempts end, its builders retire, then it is gone."""
     alone.host.play(play("b"))
@@ -117,12 +109,12 @@ def test_the_ready_file_is_there_while_a_builder_is_played(alone: Alone, tmp_pat
     assert file.exists()
     alone.host.start_attempt(start("b", 0.5))
     alone.host._builders["b"].retire()
-    until(lambda: not file.exists())
+    until(lambda: not file.exists(), "its removal")
 
 
 def test_a_host_announces_its_room(alone: Alone):
     """And the pool that it is for."""
-    until(alone.reports)
+    until(alone.reports, "a report")
     assert alone.reports()[0] == HostUp(1, room=1, pool="linux")
 
 
@@ -143,7 +135,7 @@ def test_a_restarted_host_does_not_play_its_former_builders(
         return [r for entry in entries for r in entry.reports if isinstance(r, Beat)]
 
     try:
-        until(lambda: len(beats()) > 5)
+        until(lambda: len(beats()) > 5, "heartbeats")
         assert {beat.builders for beat in beats()} == {()}
     finally:
         process.kill()
@@ -158,49 +150,36 @@ def test_a_ready_file_that_cannot_be_written_does_no_harm(alone: Alone, tmp_path
     (tmp_path / "playing").mkdir()
     alone.host.play(play("b"))
     alone.host.start_attempt(start("b", 0.1))
-    until(lambda: any(isinstance(report, JobFinished) for report in alone.reports()))
-
-
-@pytest.fixture
-def service(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
-    """A farm whose hosts have room for one builder each, and finish their attempts."""
-    farm = Service(server, keys, tmp_path)
-    yield farm
-    if farm.process is not None and farm.process.poll() is None:
-        farm.process.kill()
-        farm.process.wait()
-    farm.store.clear()
-    farm.client.close()
+    until(lambda: any(isinstance(one, JobFinished) for one in alone.reports()), "its end")
 
 
 @pytest.mark.slow
-def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path: Path):
+def test_a_busy_host_that_is_stopped_costs_no_attempt(hostless: Service, tmp_path: Path):
     """SIGTERM while jobs run and wait: each job runs once, its builder is replaced."""
-    settings = LiveSettings(
-        redis_url=service.url,
-        prefix=service.keys.prefix,
-        room=1,
-        drain_time=30.0,
-        beat_interval=0.2,
-    )
-    hosts = [
-        HostProcess(_named(settings, number), tmp_path / f"host-{number}.log")
-        for number in range(3)
-    ]
+    service, hosts = hostless, list[HostProcess]()
+
+    def start_host() -> None:
+        number = len(hosts)
+        settings = msgspec.structs.replace(
+            service.settings, room=1, drain_time=30.0, host=f"host-{number}"
+        )
+        hosts.append(HostProcess(settings, tmp_path / f"host-{number}.log"))
+
+    for _ in range(3):
+        start_host()
     try:
-        service.start()
-        service.until(lambda: len(service.store.builders()) == 3, "joining")
+        service.start(joined=3)
         service.submit(jobs_of(24, 1.0))
         service.until(lambda: len(on_builders(service.store)) == 6, "work")
         hosts[0].terminate()
         service.until(lambda: hosts[0].exit_code is not None, "the host's end")
-        service.until(lambda: service.store.count_results() == 24, "the end of all")
+        service.until_ended(24)
         ends = [service.store.result(job.id) for job in jobs_of(24, 1.0)]
         assert {end.outcome for end in ends} == {"succeeded"}
         # commands in transit when the host stopped listening are the only exception
         assert sum(end.attempts for end in ends) <= 24 + 2
         assert len(service.store.builders()) == 2, "a fixed pool's third waits for a host"
-        hosts.append(HostProcess(_named(settings, 3), tmp_path / "host-3.log"))
+        start_host()
         service.until(lambda: len(service.store.builders()) == 3, "a successor")
         assert "is lost" not in service.log()
     finally:
@@ -208,8 +187,3 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(service: Service, tmp_path
             host.kill()
             host.wait(60)
             host.close()
-
-
-def _named(settings: LiveSettings, number: int) -> LiveSettings:
-    environment = host_environment(settings) | {"FARM_HOST": f"host-{number}"}
-    return from_environment(environment)

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from farm.core.errors import ServerError
-from farm.core.events import EstimateMade, JobsSubmitted
-from farm.core.model import Job, Platform
+from farm.core.events import EstimateMade
+from farm.core.model import Job
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.live.operating.client import FarmClient
+from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.server import choose_server
-from farm.live.wire.messages import UNSTAMPED
 from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run
 from farm.upstream.launchpad import LAUNCHPAD
 from tests.fixtures.estimates import estimate_dispatch
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import ROOT, environment, own_port, until
+from tests.worlds.up import AMD64, FARM, Service
 
 pytestmark = pytest.mark.live
-ROOT = Path(__file__).resolve().parents[2]
 TRACES = Path(os.environ.get("FARM_TRACES", ROOT.parent / "shared" / "traces"))
 TRACE = TRACES / "firefox-ci" / "gecko-t-t-win10-64.dat"
 
@@ -54,9 +55,9 @@ def run(tmp_path: Path):
     with choose_server(None) as server:
         words = ["run", "scenario.yaml", "--redis", server.url, "--out", "run", "--quiet"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "farm.cli.main", *words, "--metrics-port", str(port)],
+            [*FARM, *words, "--metrics-port", str(port)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=environment(),
             stdout=subprocess.DEVNULL,
         )
         try:
@@ -67,40 +68,31 @@ def run(tmp_path: Path):
                 process.wait(60)
 
 
-def first_image(client: FarmClient, process: subprocess.Popen):
-    """Wait until some jobs wait."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            image = client.image(timeout=2.0)
-        except ServerError:
-            time.sleep(0.1)
-            continue
-        if len(image.snapshot.waiting) >= 10:
-            return image
-        time.sleep(0.1)
-    raise AssertionError("no queue came to be")
-
-
 @pytest.mark.slow
 def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     """Snapshot, formula, commands and metrics agree on a waiting job; afterwards it is scored."""
     url, directory, metrics, process = run
     with FarmClient(url) as client:
-        image = first_image(client, process)
+        images: list[FarmImage] = []
+
+        def has_queue() -> bool:
+            with contextlib.suppress(ServerError):
+                images.append(client.image(timeout=2.0))
+            return bool(images) and len(images[-1].snapshot.waiting) >= 10
+
+        until(has_queue, "a queue")
+    image = images[-1]
     chosen = image.snapshot.waiting[-1]
     found = estimate_dispatch(view_of(image.snapshot), chosen.serial, LAUNCHPAD)
     assert found.estimate_s is not None
     assert found.estimate_s >= LAUNCHPAD.floor_s
     assert image.statistics is not None
-    farm = [sys.executable, "-m", "farm.cli.main"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for words in (
         ["estimate", "--redis", url, "--json"],
         ["whatif", "--redis", url, "--json", "--set", "pool.windows.builders=+4"],
         ["snapshot", "--redis", url, "--state"],
     ):
-        done = subprocess.run([*farm, *words], capture_output=True, text=True, env=environment)
+        done = subprocess.run([*FARM, *words], capture_output=True, text=True, env=environment())
         assert done.returncode == 0, done.stderr
         json.loads(done.stdout)
     while "farm_dispatch_estimate_seconds{" not in urllib.request.urlopen(metrics).read().decode():
@@ -127,60 +119,22 @@ def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_learned_survives_a_scheduler(tmp_path: Path) -> None:
+def test_what_was_learned_survives_a_scheduler(hostless: Service) -> None:
     """The statistics in Redis are those that the next scheduler begins with."""
-    scenario = {
-        "name": "learns",
-        "pools": [{"name": "p", "platform": {"processor": "x"}, "builders": 4}],
-        "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "30s"}}],
-        "scheduling": {"runtime_estimates": "last-3"},
-        "live": {"speed": 600},
-    }
-    (tmp_path / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
-    farm = [sys.executable, "-m", "farm.cli.main"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    hostless.scenario(scheduling=", runtime_estimates: last-3")
 
-    def scheduler(url: str) -> subprocess.Popen:
-        words = ["scheduler", "scenario.yaml", "--redis", url, "--hosts", "1"]
-        with (tmp_path / "log").open("ab") as log:
-            return subprocess.Popen([*farm, *words], cwd=tmp_path, env=environment, stderr=log)
+    def runs(client: FarmClient) -> dict[str, Any]:
+        with contextlib.suppress(ServerError):
+            learned = client.image(timeout=2.0).statistics or {}
+            return learned.get("statistics", {}).get("runs", {})
+        return {}
 
-    def learned(client: FarmClient, process: subprocess.Popen) -> dict:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            try:
-                image = client.image(timeout=2.0)
-            except ServerError:
-                time.sleep(0.2)
-                continue
-            runs = (image.statistics or {}).get("statistics", {}).get("runs", {})
-            if runs:
-                return runs
-            time.sleep(0.2)
-        log = (tmp_path / "log").read_text(encoding="utf-8")
-        raise AssertionError(
-            f"nothing was learned (exit {process.poll()}): {client.status()}\n{log}"
-        )
-
-    with choose_server(None) as server, FarmClient(server.url) as client:
-        first = scheduler(server.url)
-        try:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                try:
-                    client.status()
-                    break
-                except ServerError:
-                    time.sleep(0.2)
-            some = Job(id="one", service_time=30.0, kind="unit", platform=Platform("x", True))
-            client.send(JobsSubmitted(UNSTAMPED, (some,)))
-            before = learned(client, first)
-        finally:
-            first.terminate()
-            assert first.wait(60) == 0
-        second = scheduler(server.url)
-        try:
-            assert learned(client, second) == before
-        finally:
-            second.terminate()
-            second.wait(60)
+    with FarmClient(hostless.url, hostless.keys.prefix) as client:
+        hostless.start("--hosts", "1", joined=3)
+        hostless.submit([Job(id="one", service_time=0.1, kind="unit", platform=AMD64)])
+        hostless.until(lambda: runs(client), "learning")
+        before = runs(client)
+        assert hostless.end() == 0
+        hostless.start("--hosts", "1")
+        hostless.until(lambda: runs(client) == before, "remembering")
+        assert hostless.end() == 0

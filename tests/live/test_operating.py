@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from farm.processes.identity import is_alive
-from tests.fixtures.farm_up import SCENARIO, Up
+from tests.fixtures.processes import await_gone
+from tests.worlds.up import Up, scenario
 
 pytestmark = pytest.mark.live
 
@@ -20,17 +20,10 @@ pytestmark = pytest.mark.live
 @pytest.fixture
 def up(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Up]:
     """A running farm, which is down after the test whatever happens."""
-    farm = Up(tmp_path, getattr(request, "param", SCENARIO))
-    try:
-        (told,) = farm.rows("up", "farm.yaml")
-        assert (told["prefix"], told["dir"]) == ("tested:", ".farm")
+    farm = Up(tmp_path, getattr(request, "param", ""))
+    with farm.running("--json") as told:
+        assert json.loads(told).items() >= {"prefix": "tested:", "dir": ".farm"}.items()
         yield farm
-    finally:
-        state = tmp_path / ".farm/farm.json"
-        if state.exists():
-            place = json.loads(state.read_bytes())
-            if is_alive(place["pid"], place["began"]):
-                farm.farm("down", "--now")
 
 
 def write_jobs(path: Path, count: int, service_time: float) -> None:
@@ -99,7 +92,7 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_under_load(
     assert (pool["pool"], pool["desired"]) == ("linux", 5)
     pids = up.processes()
     up.farm("down", "--now")
-    up.assert_nothing_is_left(pids)
+    await_gone(pids, 15)
 
 
 @pytest.mark.slow
@@ -112,7 +105,7 @@ def test_waiting_jobs_survive_the_farm_and_a_second_farm_is_refused(up: Up):
         up.until(lambda: up.status()["running"] == 20, "running")
         pids = up.processes()
         assert up.rows("down", "--now") == [{"down": ".farm"}]
-        up.assert_nothing_is_left(pids)
+        await_gone(pids, 15)
         assert "no farm is running here" in up.farm("status", code=2)
         assert "no farm is running here" in up.farm("down", code=2)
         up.farm("up", "farm.yaml")
@@ -134,28 +127,8 @@ def test_waiting_jobs_survive_the_farm_and_a_second_farm_is_refused(up: Up):
     assert up.farm("submit", "-", stdin='{"service_time_s": 1, "job_id": "urgent", "level": 9}\n')
     up.until(lambda: up.rows("jobs", "--state", "waiting"), "waiting")
     assert up.rows("jobs", "--state", "waiting")[0]["job_id"] == "urgent"
-    assert "is not known" in up.farm("job", "unknown", code=2)
-    assert "is not known" in up.farm("cancel", "unknown", code=2)
-    assert "no builder matches 'windows-*'" in up.farm("drain", "windows-*", code=2)
-    assert "no pool of the farm could run arm64" in up.farm(
-        "submit", "--service-time", "1s", "--platform", "arm64/virtual", code=2
-    )
-    bad = up.farm("submit", "-", stdin='{"service_time": 1}\n', code=2)
-    assert "stdin:1: unknown key 'service_time'; did you mean service_time_s?" in bad
-    # a trace is submitted the same way to a farm that cannot see local files (in a container)
-    trace = "submitted_at_s,service_time_s\n0,5\n1,6\n2,7\n"
-    two = up.farm("submit", "-", "--format", "csv", "--jobs", "2", "--prefix", "t.", stdin=trace)
-    assert "2 jobs submitted" in two
-    assert "stdin:2: service_time_s: found 'long'" in up.farm(
-        "submit", "-", "--format", "csv", stdin="submitted_at_s,service_time_s\n0,long\n", code=2
-    )
     (told,) = json.loads(up.farm("explain", "long-2", "--json"))[:1]
     assert told["job"] == "long-2"
-
-
-def said(up: Up, words: str) -> int:
-    """Return how often the farm's services logged these words."""
-    return sum(log.read_text().count(words) for log in (up.folder / ".farm").glob("*.log"))
 
 
 @pytest.mark.slow
@@ -164,38 +137,27 @@ def test_a_killed_provisioner_scheduler_and_server_restart_and_adopt(up: Up):
     """SIGKILL at any: the same hosts, the same builders, no attempt lost."""
     up.farm("submit", "--service-time", "1h", "--id", "a", "--count", "20")
     up.until(lambda: up.status()["running"] == 20, "running")
-    builders = {row["builder"] for row in up.rows("builders")}
-    hosts = sorted(p.name for p in (up.folder / ".farm/hosts").glob("*.json"))
-    for service in ("provisioner", "scheduler"):
-        killed = up.child(service)
-        os.kill(killed, signal.SIGKILL)
-        words = "sizing linux" if service == "provisioner" else "in charge of"
-        up.until(lambda words=words: said(up, words) == 2, "coming back, or taking over")
+    builders, hosts = {row["builder"] for row in up.rows("builders")}, up.hosts()
+    for service, words in (("provisioner", "sizing linux"), ("scheduler", "in charge of")):
+        os.kill(min(up.processes(service)), signal.SIGKILL)
+        up.until(lambda words=words: up.said(words) == 2, "coming back, or taking over")
     up.until(lambda: up.status()["running"] == 20, "running on")
-    os.kill(up.child("redis-server", "valkey-server"), signal.SIGKILL)
-    farm_log = up.folder / ".farm/farm.log"
-    up.until(lambda: "the server had ended unasked" in farm_log.read_text(), "a new server")
+    os.kill(min(up.processes("redis-server", "valkey-server")), signal.SIGKILL)
+    up.until(lambda: up.said("the server had ended unasked", "farm"), "a new server")
     up.farm("submit", "--service-time", "1s", "--id", "after")
     up.until(lambda: up.state_of("after") != "unknown", "going on")
     assert {row["builder"] for row in up.rows("builders")} == builders
-    assert sorted(p.name for p in (up.folder / ".farm/hosts").glob("*.json")) == hosts
+    assert up.hosts() == hosts
     rows = up.rows("jobs", "--state", "running", "--limit", "100")
     assert [row["attempts"] for row in rows] == [1] * 20
     pids = up.processes()
-    os.kill(json.loads((up.folder / ".farm/farm.json").read_bytes())["pid"], signal.SIGKILL)
-    up.assert_nothing_is_left(pids)
+    up.kill_keeper()
+    await_gone(pids, 15)
     assert "is not running (it ended without saying so" in up.farm("status", code=2)
     assert "had ended already" in up.farm("down", code=1)
 
 
-SHAKY = """
-name: shaky
-pools: [{name: only, platform: {processor: amd64}, builders: 1}]
-scheduling: {failures: launchpad}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 20}
-"""
+SHAKY = scenario("builders: 1", "failures: launchpad", "speed: 20")
 
 
 @pytest.mark.timeout(600)
@@ -210,7 +172,7 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     submit("broken")
     up.until(lambda: up.state_of("broken") == "failed", "the bound of its tries")
     (story,) = up.rows("job", "broken")
-    assert (story["attempts"], story["builder"]) == (4, "only-1")
+    assert (story["attempts"], story["builder"]) == (4, "linux-1")
     assert story["reason"] == "the attempt failed (failures: job 4, builder 4)"
     assert [one["reason"] for one in story["tries"]] == [
         f"the attempt failed (failures: job {n}, builder {n})" for n in (1, 2, 3)
@@ -227,7 +189,7 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     )
     (view,) = json.loads(up.farm("snapshot"))["snapshot"]["builders"]
     assert (view["condition"], view["failures"]) == ("failed", 5)
-    assert "pool only: 1 failed (farm undrain mends them)" in up.farm("explain", "innocent")
-    up.farm("undrain", "only-*")
+    assert "pool linux: 1 failed (farm undrain mends them)" in up.farm("explain", "innocent")
+    up.farm("undrain", "linux-*")
     up.until(lambda: up.state_of("innocent") == "failed", "the second try")
     assert up.rows("builders")[0]["failures"] == 0  # this time it was the job

@@ -21,6 +21,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
+from farm.forecasts.runtime import make_estimator
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_IMAGES, ControlPlane
 from farm.live.options import LiveOptions, Watchers
@@ -78,8 +79,8 @@ POISON: dict[str, tuple[str, bytes]] = {
     "a plan for 10^9 builders": ("plans", envelope(PLAN, start=10**9)),
     "a plan for fewer than none": ("plans", envelope(PLAN, start=-5)),
     "a plan for no pool": ("plans", envelope(PLAN, pool="nowhere")),
-    "a stranger's heartbeat": ("reports", envelope(wire.Beat())),
-    "a stranger's end of a job": (
+    "an unknown sender's heartbeat": ("reports", envelope(wire.Beat())),
+    "an unknown sender's end of a job": (
         "reports", envelope(JobFinished(UNSTAMPED, "waits", 1, "linux-1", "succeeded")),
     ),
     "a job of endless time": ("submissions", envelope(JOBS).replace(b"0.01", b"-1")),
@@ -133,7 +134,7 @@ class StayingFarm:
         first: Callable[[], object] = lambda: None,
         **options: Any,
     ) -> None:
-        scheduler = Flawed(SchedulingRules(), _Oracle(), POOLS)
+        scheduler = Flawed(SchedulingRules(), make_estimator("oracle"), POOLS)
         deadline = time.monotonic() + 60
         control = ControlPlane(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
 
@@ -172,16 +173,6 @@ class StayingFarm:
 
     def ended(self) -> set[str]:
         return {name.decode() for name in self.client.hkeys(self.keys.results)}
-
-
-class _Oracle:
-    learns = False
-
-    def estimate(self, job: Job, builder: object = None) -> float:  # noqa: ARG002
-        return job.service_time
-
-    def learn(self, *_: object) -> None:
-        """Learn nothing."""
 
 
 @pytest.fixture
@@ -241,12 +232,12 @@ def test_unknown_senders_leave_nothing(farm: StayingFarm):
 
     def flood() -> None:
         for number in range(500):
-            farm.add("reports", envelope(wire.Beat(), sender=f"stranger-{number}"))
+            farm.add("reports", envelope(wire.Beat(), sender=f"unknown-{number}"))
 
     farm.run(lambda _: farm.reasons().get("unknown-life") == 500, flood)
     queues = list(farm.client.scan_iter(match=f"{farm.keys.celery}*"))
     assert len(queues) <= 101
-    assert all(0 < farm.client.ttl(key) <= 5 for key in queues if b"stranger" in key)
+    assert all(0 < farm.client.ttl(key) <= 5 for key in queues if b"unknown" in key)
     assert farm.client.hkeys(farm.keys.lives) in ([], [b"host-1"])
 
 

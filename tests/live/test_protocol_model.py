@@ -11,9 +11,6 @@ import contextlib
 import itertools
 import json
 import os
-import time
-from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -33,11 +30,9 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
-from farm.live.operating.client import FarmClient
-from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer
-from tests.fixtures.stepwise_farm import POOLS, Clock, Host, Leader
+from tests.worlds.stepwise import POOLS, Host, Leader, Stepwise
 
 pytestmark = pytest.mark.live
 
@@ -55,36 +50,26 @@ class Protocol(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = Keys(f"model{os.getpid()}-{next(_serial)}:")
-        self.clock = Clock()
-        self._patches = contextlib.ExitStack()
-        now = self.clock.monotonic
-        frozen = SimpleNamespace(monotonic=now, time=now, sleep=time.sleep)
-        for module in ("farm.live.world", "farm.live.hosts.outbox", "workers.agenda"):
-            self._patches.enter_context(mock.patch(f"{module}.time", frozen))
-        self.client = connect(self.url, "model")
-        self.operator = FarmClient(self.url, self.keys.prefix)
-        self.hosts: list[Host] = []
-        self.leader: Leader | None = None
+        self.farm = Stepwise(self.url, Keys(f"model{os.getpid()}-{next(_serial)}:"))
+        self.client, self.keys, self.hosts = self.farm.client, self.farm.keys, self.farm.hosts
         self.deposed: list[Leader] = []
         self.submitted: list[str] = []
-        #: how often each attempt was begun, on any host
-        self.begun: Counter[tuple[str, int]] = Counter()
-        #: how many attempts each builder began, and may begin
-        self.used: Counter[str] = Counter()
-        self.pools, self.uses = POOLS, MOST_JOBS * ENOUGH
+        #: how many attempts a builder may begin
+        self.uses = MOST_JOBS * ENOUGH
         self.ends: dict[bytes, bytes] = {}
 
     @initialize(uses=st.sampled_from([None, None, 1, 3]))
     def comes_up(self, uses: int | None = None) -> None:
         if uses is not None:
             self.uses = uses
-            self.pools = tuple(msgspec.structs.replace(pool, uses=uses) for pool in POOLS)
-        self.leader = self._new_leader()
-        self.host_comes()
+            pools = [msgspec.structs.replace(pool, uses=uses) for pool in POOLS]
+            self.farm.pools = pools
+        self.farm.lead()
+        self.farm.add_host()
 
-    def _new_leader(self) -> Leader:
-        return Leader(self.url, self.keys, self.clock, self.pools)
+    @property
+    def leader(self) -> Leader | None:
+        return self.farm.leader
 
     # --- submitters ---------------------------------------------------------------------------
 
@@ -92,13 +77,13 @@ class Protocol(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4))
     def submit(self, count: int) -> None:
         jobs = [self._job(f"job-{len(self.submitted) + n}") for n in range(count)]
-        self.operator.submit(jobs)
+        self.farm.operator.submit(jobs)
         self.submitted += [job.id for job in jobs]
 
     @precondition(lambda self: self.submitted)
     @rule(data=st.data())
     def submit_again(self, data: st.DataObject) -> None:
-        self.operator.submit([self._job(data.draw(st.sampled_from(self.submitted)))])
+        self.farm.operator.submit([self._job(data.draw(st.sampled_from(self.submitted)))])
 
     def _job(self, name: str) -> Job:
         return Job(id=name, service_time=3.0, platform=Platform("amd64", True))
@@ -143,18 +128,18 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.leader)
     @rule()
     def leader_dies(self) -> None:
-        self.leader = None
+        self.farm.leader = None
 
     @precondition(lambda self: self.leader)
     @rule()
     def leader_is_paused(self) -> None:
         self.deposed.append(self._leader)
-        self.leader = None
+        self.farm.leader = None
 
     @precondition(lambda self: self.leader is None)
     @rule()
     def successor_takes_over(self) -> None:
-        self.leader = self._new_leader()
+        self.farm.lead()
 
     @precondition(lambda self: self.leader is None)
     @rule()
@@ -187,7 +172,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: len(self.hosts) < 3)
     @rule()
     def host_comes(self) -> None:
-        self.hosts.append(Host(self.url, self.keys, self.begun, self.used))
+        self.farm.add_host()
 
     @precondition(lambda self: self.hosts)
     @rule(data=st.data())
@@ -197,15 +182,12 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.hosts)
     @rule(data=st.data(), most=st.integers(1, 5), lost=st.sampled_from([False, False, False, True]))
     def host_takes_commands(self, data: st.DataObject, most: int, lost: bool) -> None:
-        host = self._some_host(data)
-        for message in self.client.rpop(self.keys.host_list(host.name), most) or ():
-            if not lost:
-                host.obey(message)
+        self.farm.take_commands(self._some_host(data), most, lost=lost)
 
     @precondition(lambda self: self.hosts)
     @rule(data=st.data(), times=st.sampled_from([1, 1, 2]))
-    def host_tells(self, data: st.DataObject, times: int) -> None:
-        self._tell(self._some_host(data), times)
+    def host_reports(self, data: st.DataObject, times: int) -> None:
+        self.farm.send_reports(self._some_host(data), times)
 
     @precondition(lambda self: any(host.sent for host in self.hosts))
     @rule(data=st.data())
@@ -215,9 +197,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from(LEAPS))
     def time_passes(self, seconds: float) -> None:
-        self.clock.at += seconds
-        for host in self.hosts:
-            host.catch_up()
+        self.farm.pass_time(seconds)
 
     @precondition(lambda self: self.leader)
     @rule()
@@ -229,12 +209,6 @@ class Protocol(RuleBasedStateMachine):
     def _some_host(self, data: st.DataObject) -> Host:
         return data.draw(st.sampled_from(self.hosts))
 
-    def _tell(self, host: Host, times: int = 1) -> None:
-        for envelope in host.reporter.take():
-            host.sent.append(envelope)
-            for _ in range(times):
-                self.client.xadd(self.keys.stream("reports"), {"m": envelope})
-
     # --- invariants --------------------------------------------------------------------
 
     @invariant()
@@ -245,33 +219,17 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def no_attempt_is_begun_twice(self) -> None:
-        assert max(self.begun.values(), default=1) == 1
+        assert max(self.farm.begun.values(), default=1) == 1
 
     @invariant()
     def no_builder_exceeds_its_uses(self) -> None:
-        assert max(self.used.values(), default=0) <= self.uses
+        assert max(self.farm.used.values(), default=0) <= self.uses
 
     def teardown(self) -> None:
         try:
             self._let_it_end()
         finally:
-            names = list(self.client.scan_iter(match=self.keys.prefix + "*"))
-            if names:
-                self.client.delete(*names)
-            self._patches.close()
-            self.client.close()
-
-    def _pass_a_calm_second(self) -> None:
-        self.leader = self.leader or self._new_leader()
-        if not self.hosts:
-            self.host_comes()
-        self.time_passes(1.0)
-        for host in self.hosts:
-            while messages := self.client.rpop(self.keys.host_list(host.name), 100):
-                for message in messages:
-                    host.obey(message)
-            self._tell(host)
-        self._leader.turn()
+            self.farm.close()
 
     def _let_it_end(self) -> None:
         """Inject no more faults: every job that was submitted ends, successfully."""
@@ -279,7 +237,7 @@ class Protocol(RuleBasedStateMachine):
             self.an_end_is_final()
             if self.ends.keys() == {name.encode() for name in self.submitted}:
                 break
-            self._pass_a_calm_second()
+            self.farm.calm_second()
         self.no_attempt_is_begun_twice()
         self.no_builder_exceeds_its_uses()
         outcomes = {name.decode(): json.loads(end)["outcome"] for name, end in self.ends.items()}
@@ -310,17 +268,17 @@ def test_every_job_ends_exactly_once(server: EmbeddedServer):
 
 def test_jobs_of_hosts_that_are_forgotten_end(server: EmbeddedServer):
     """A successor knows the builders and their jobs, and of their host nothing any more."""
-    farm = type("Directed", (Protocol,), {"url": server.url})()
-    farm.comes_up()
-    farm.submit(count=4)
+    model = type("Directed", (Protocol,), {"url": server.url})()
+    model.comes_up()
+    model.submit(count=4)
     for _ in range(ENOUGH):
-        if farm.begun:
+        if model.farm.begun:
             break
-        farm._pass_a_calm_second()
-    assert farm.begun
-    farm.leader = None
-    farm.hosts_are_forgotten()
-    farm.teardown()
+        model.farm.calm_second()
+    assert model.farm.begun
+    model.leader_dies()
+    model.hosts_are_forgotten()
+    model.teardown()
 
 
 @pytest.mark.slow

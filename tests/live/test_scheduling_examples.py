@@ -14,17 +14,14 @@ from statistics import fmean
 import msgspec
 import pytest
 
-from farm.assembly import make_scheduler, pool_specs, run_info
+from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Cause
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
 from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.scenario import load_scenario
-from farm.sim.simulation import simulate
-from farm.workload import batches, build_jobs
+from tests.worlds import both
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = (pytest.mark.live, pytest.mark.timed)
@@ -45,7 +42,7 @@ class Seen(msgspec.Struct):
 def play(name: str, world: str, *sets: str) -> Seen:
     """Run an example in one of the worlds, at its own speed."""
     scenario = load_scenario(EXAMPLES / f"{name}.yaml", sets)
-    recorder, scheduler = Recorder(), make_scheduler(scenario)
+    recorder = Recorder()
     starts: list[StartJob] = []
     heavy: dict[str, set[str]] = defaultdict(set)
     most: dict[str, int] = defaultdict(int)
@@ -62,14 +59,9 @@ def play(name: str, world: str, *sets: str) -> Seen:
                     heavy[command.builder].add(command.job.id)
                     most[command.builder] = max(most[command.builder], len(heavy[command.builder]))
 
-    if world == "simulated":
-        simulate(scenario, [observe], scheduler=scheduler)
-    else:
-        options = LiveOptions(speed=scenario.live.speed)
-        load = batches(build_jobs(scenario))
-        run_live(scheduler, pool_specs(scenario), load, options, Watchers(observe=observe))
+    both.play(world, scenario, observe)
     records = recorder.records()
-    info = run_info(scenario, "live" if world == "live" else "simulated", "test")
+    info = run_info(scenario, world, "test")
     summary = summarise(records, info, 0.0)
     assert summary.jobs.lost == 0
     return Seen(summary, records.ends, starts, dict(most))

@@ -55,6 +55,9 @@ def test_every_setting_reaches_a_host():
     )  # fmt: skip
     assert from_environment(host_environment(given)) == given
     assert len({*msgspec.to_builtins(given).values()}) == len(LiveSettings.__struct_fields__)
+    # a missing one overrides its parent's: two processes would want one port
+    missing = host_environment(LiveSettings())
+    assert {missing[f"FARM_METRICS_{name}"] for name in ("PORT", "ADDRESS", "TARGETS")} == {""}
 
 
 PLACE = "rediss://me@h:1/0?ssl_ca_certs=/ca.crt"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -16,9 +20,9 @@ from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.results.run_directory import load_run
-from tests.fixtures.machines import Machine, machines
+from tests.fixtures import processes
+from tests.fixtures.processes import until
 from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls
-from tests.fixtures.waiting import until
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -33,6 +37,89 @@ live: {speed: 10}
 """
 JOBS, UNPLUGGED = 240, 60.0
 FARM = f"{shlex.quote(sys.executable)} -m farm"
+
+
+class Machine:
+    """One of them; its processes see only the others, and its own loopback."""
+
+    def __init__(self, name: str, switch: str, address: str, folder: Path) -> None:
+        self.name = name
+        self.address = address
+        self.folder = folder
+        self._space = f"{switch}-{name}"
+        self._switch = switch
+        self.processes: list[subprocess.Popen[bytes]] = []
+        _ip("netns", "add", self._space)
+        _ip("-n", self._space, "link", "set", "lo", "up")
+        ends = ("link", "add", "up0", "netns", self._space, "type", "veth")
+        _ip(*ends, "peer", "name", name, "netns", switch)
+        _ip("-n", switch, "link", "set", name, "master", "switch", "up")
+        _ip("-n", self._space, "address", "add", f"{address}/24", "dev", "up0")
+        _ip("-n", self._space, "link", "set", "up0", "up")
+
+    def plug(self, state: str) -> None:
+        """Unplug its cable at the switch (``down``), or plug it in (``up``)."""
+        _ip("-n", self._switch, "link", "set", self.name, state)
+
+    def command(self, line: str) -> list[str]:
+        """Return the command line that runs a shell command there."""
+        return ["ip", "netns", "exec", self._space, "sh", "-c", f"exec env {line}"]
+
+    def start(self, what: str, line: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a process there; its log is WHAT.log."""
+        with (self.folder / f"{what}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.command(line), cwd=self.folder, env=processes.environment(**environment),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def call(self, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end there, ignoring failures."""
+        return subprocess.run(
+            self.command(line), cwd=self.folder, env=processes.environment(**environment),
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+
+    def run(self, line: str, **environment: str) -> str:
+        """Run a command to its end there; return its output."""
+        done = self.call(line, **environment)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    def close(self) -> None:
+        """End its processes, last started first, and remove it."""
+        for process in reversed(self.processes):
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+            process.wait()
+        _ip("netns", "delete", self._space)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
+
+
+@contextlib.contextmanager
+def machines(folder: Path, *names: str) -> Iterator[list[Machine]]:
+    """Yield machines of these names on their own switch; skip (in CI: fail) without root."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        in_ci = os.environ.get("FARM_CI") or os.environ.get("CI")
+        (pytest.fail if in_ci else pytest.skip)("needs root, and ip (iproute2)")
+    switch = f"farm{os.getpid()}"
+    with contextlib.ExitStack() as stack:
+        _ip("netns", "add", switch)
+        stack.callback(_ip, "netns", "delete", switch)
+        _ip("-n", switch, "link", "add", "switch", "type", "bridge")
+        _ip("-n", switch, "link", "set", "switch", "up")
+        found: list[Machine] = []
+        for number, name in enumerate(names, 1):
+            found.append(Machine(name, switch, f"10.77.0.{number}", folder))
+            stack.callback(found[-1].close)
+        yield found
 
 
 class ThreeMachines:

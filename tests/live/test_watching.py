@@ -7,17 +7,20 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from farm.processes.identity import is_alive
-from tests.fixtures.farm_up import Up
+from tests.fixtures.processes import environment
+from tests.worlds.up import FARM, Up, scenario
 
 pytestmark = pytest.mark.live
+
+RUN = scenario("slots: 2, builders: 4", live="speed: 20, hosts: 2").replace(
+    "count: 1", "count: 100000"
+)
 
 
 class Watched(Up):
@@ -41,26 +44,14 @@ class Watched(Up):
             total += sum(float(n) for n in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
         return total
 
-    def hosts(self) -> list[int]:
-        """Return the process ids of the builder hosts."""
-        folder = self.folder / ".farm/hosts"
-        return [json.loads(path.read_bytes())["pid"] for path in folder.glob("*.json")]
-
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
     """A watched, running farm, which is down after the test whatever happens."""
     farm = Watched(tmp_path)
-    try:
-        said = farm.farm("up", "farm.yaml", "--metrics-port", "0")
+    with farm.running("--metrics-port", "0") as said:
         assert f"{tmp_path}/.farm/targets/*.json" in said
         yield farm
-    finally:
-        state = tmp_path / ".farm/farm.json"
-        if state.exists():
-            place = json.loads(state.read_bytes())
-            if is_alive(place["pid"], place["began"]):
-                farm.farm("down", "--now")
 
 
 @pytest.mark.slow
@@ -87,7 +78,7 @@ def test_a_long_running_farm_can_be_scraped_as_a_whole(watched: Watched):
     )
 
     (old,) = watched.addresses("builders")
-    (pid,) = watched.hosts()
+    (pid,) = watched.hosts().values()
     os.kill(pid, signal.SIGKILL)
     watched.until(lambda: watched.addresses("builders") not in ([], [old]), "another host")
     assert len(watched.addresses("builders")) == 1
@@ -98,18 +89,12 @@ def test_a_long_running_farm_can_be_scraped_as_a_whole(watched: Watched):
 
 def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
     """With a folder and no port: each process takes any, writes a file, and removes it."""
-    farm = Watched(tmp_path)
-    (tmp_path / "run.yaml").write_text(RUN)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
+    farm = Watched(tmp_path, RUN)
+    words = ["run", "farm.yaml", "--quiet", "--metrics-targets", ".farm/targets"]
     with (tmp_path / "log").open("w") as log:
         run = subprocess.Popen(
-            [sys.executable, "-m", "farm.cli.main", "run", "run.yaml", "--quiet",
-             "--metrics-targets", ".farm/targets"],
-            cwd=tmp_path,
-            env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
-            stdout=log,
-            stderr=log,
-        )  # fmt: skip
+            [*FARM, *words], cwd=tmp_path, env=environment(), stdout=log, stderr=log
+        )
     try:
         farm.until(lambda: len(farm.addresses("builders")) == 2, "two hosts")
         assert len(farm.addresses("scheduler")) == 1
@@ -123,13 +108,3 @@ def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
         run.wait(60)
     assert run.returncode == 130, (tmp_path / "log").read_text()
     assert list(farm.targets.iterdir()) == []
-
-
-RUN = """
-name: run
-pools:
-  - {name: linux, platform: {processor: amd64}, slots: 2, builders: 4}
-workload:
-  - arrivals: {every: 1s, count: 100000, service_time: {constant: 1s}}
-live: {speed: 20, hosts: 2}
-"""

@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
 from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import Difference, replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.simulation import simulate, together
-from farm.workload import batches, build_jobs
+from tests.worlds.both import WORLDS, play
 
 
 class Outcome:
@@ -33,12 +30,12 @@ class Outcome:
 
     def observe(self, _: Event, commands: Sequence[Command]) -> None:
         """Note which jobs go, and how they end."""
-        for order in commands:
-            if isinstance(order, StartJob):
-                self.starts.append(order.job.id)
-            if isinstance(order, EndJob):
-                self.ends[order.job.id] = order
-                self.told[order.job.id] = self.told.get(order.job.id, 0) + 1
+        for command in commands:
+            if isinstance(command, StartJob):
+                self.starts.append(command.job.id)
+            if isinstance(command, EndJob):
+                self.ends[command.job.id] = command
+                self.told[command.job.id] = self.told.get(command.job.id, 0) + 1
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -60,22 +57,13 @@ def run_in(world: str, document: dict[str, Any], log: Path) -> Outcome:
     scenario = parse_scenario(document)
     outcome, auditor = Outcome(scenario, log), Auditor()
     with EventLogWriter(log) as writer:
-        observe = together([outcome.observe, auditor, writer])
-        if world == "simulated":
-            simulate(scenario, [observe])
-        else:
-            run_live(
-                make_scheduler(scenario),
-                pool_specs(scenario),
-                batches(build_jobs(scenario)),
-                LiveOptions(speed=scenario.live.speed, hosts=1, beat_interval=0.25),
-                Watchers(observe=observe),
-            )
+        observers = outcome.observe, auditor, writer
+        play(world, scenario, *observers, hosts=1, beat_interval=0.25)
     auditor.close()
     return outcome
 
 
-@pytest.fixture(params=["simulated", pytest.param("live", marks=pytest.mark.live)])
+@pytest.fixture(params=WORLDS)
 def world(request, tmp_path):
     """Run scenarios in one world; every test here is run in both."""
     return lambda document: run_in(request.param, document, tmp_path / "events.jsonl")

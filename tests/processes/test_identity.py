@@ -7,10 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
+import psutil
 import pytest
+
+from tests.fixtures.processes import await_gone
 
 pytestmark = pytest.mark.live
 
@@ -53,27 +54,6 @@ print("interrupted" if run.interrupted else "done", sorted(run.status.ended.item
 """
 
 
-def children(pid: int) -> set[int]:
-    """Return the live child processes of this one."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.add(int(stat.parent.name))
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 class Running:
     """The farm above, as a separate process, with two running jobs."""
 
@@ -86,14 +66,8 @@ class Running:
         )
         assert re.match(r"pids \d+ \d+\n", self.process.stdout.readline())
         assert self.process.stdout.readline() == "started\n"
-        self.children = children(self.process.pid)
+        self.children = {p.pid for p in psutil.Process(self.process.pid).children()}
         assert len(self.children) == 3  # two hosts and the server
-
-    def assert_nothing_is_left(self) -> None:
-        deadline = time.monotonic() + 60
-        while left := [pid for pid in self.children if is_alive(pid)]:
-            assert time.monotonic() < deadline, f"still there: {left}"
-            time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +81,7 @@ def test_one_signal_lets_running_jobs_end(kind):
     assert out == "interrupted [('cancelled', 4), ('succeeded', 2)]\n"
     assert errors == ""
     assert running.process.returncode == 0
-    running.assert_nothing_is_left()
+    await_gone(running.children)
 
 
 def test_two_signals_end_it_at_once():
@@ -118,7 +92,7 @@ def test_two_signals_end_it_at_once():
     out, errors = running.process.communicate(timeout=240)
     assert out == "interrupted [('cancelled', 6)]\n"
     assert errors == ""
-    running.assert_nothing_is_left()
+    await_gone(running.children)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
@@ -127,4 +101,4 @@ def test_a_killed_farm_leaves_no_process():
     running = Running(service_time=1e6)
     os.kill(running.process.pid, signal.SIGKILL)
     running.process.communicate(timeout=240)
-    running.assert_nothing_is_left()
+    await_gone(running.children)

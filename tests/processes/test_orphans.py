@@ -13,7 +13,7 @@ from farm.processes.child import ORPHANED
 from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.identity import began_at
 from farm.processes.orphans import end_at_once
-from tests.fixtures.waiting import until
+from tests.fixtures.processes import until
 
 pytestmark = pytest.mark.live
 

@@ -14,36 +14,27 @@ from farm.core.errors import InputError
 from provisioner.backends.interface import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
-from tests.fixtures.ports import own_port
-from tests.fixtures.prepared_world import report
-from tests.fixtures.stub_cluster import StubCluster, account_in
+from tests.fixtures.processes import own_port
+from tests.provisioner.tended import Tended
+from tests.worlds.cluster import StubCluster, account_in
 
 SETTLE = 10.0
 
 
-class World:
-    """A cluster, the scheduler's reports, and a backend that is called once a second."""
+class World(Tended):
+    """A cluster, and a backend that scales its Deployments."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.cluster = StubCluster()
         self.cluster.create("builders-p", 1)
         self.account = account_in(folder / "account")
-        self.need: dict[str, int] = {"p": 0}
-        self.now = 1000.0
         self.backend = self.begin()
 
     def begin(self) -> KubernetesBackend:
         api = ScaleApi(self.cluster.url, self.account)
         names = deployments_of(["p", "q"], "builders-{pool}")
         return KubernetesBackend(api, names, settle_time=SETTLE, clock=lambda: self.now)
-
-    def look(self, count: int = 1) -> dict[str, str]:
-        troubles: dict[str, str] = {}
-        for _ in range(count):
-            self.now += 1.0
-            reports = {pool: report(pool, count) for pool, count in self.need.items()}
-            troubles = dict(self.backend.tend(reports, {}))
-        return troubles
 
     @property
     def patches(self) -> list[tuple[str, int | None]]:
@@ -249,12 +240,6 @@ def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool,
 
 
 # --- bad options ----------------------------------------------------------------------------------
-
-
-def test_no_account_is_one_clear_message(tmp_path):
-    """Outside a cluster, for example."""
-    with pytest.raises(InputError, match=r"no account for the Kubernetes API .*service account"):
-        ScaleApi(account=tmp_path / "nowhere")
 
 
 def test_an_account_without_an_authority_is_one_clear_message(tmp_path):

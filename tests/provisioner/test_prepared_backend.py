@@ -9,13 +9,13 @@ import pytest
 from provisioner.backends.interface import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
 from provisioner.backends.prepared_api import Box
-from tests.fixtures.prepared_world import ReadTimeout, Refused, World, report
+from tests.provisioner.tended import Prepared, ReadTimeout, Refused, report
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[Prepared]:
     """Four prepared containers and a pool without demand."""
-    found = World()
+    found = Prepared()
     found.engine.prepare(4)
     yield found
     found.backend._threads.shutdown()
@@ -224,6 +224,8 @@ def test_too_few_are_reported_with_instructions(world):
         ),
         ("write", Refused(403), r"\(write\) refuses to start containers: .*ALLOW_START=1"),
         ("write", Refused(503, "Service Unavailable"), r"cannot start box-1: 503"),
+        # the login page of a proxy
+        ("read", ValueError("Expecting value: line 1"), "cannot list containers: Expecting value"),
     ],
 )
 def test_an_absent_or_refusing_api_is_one_message(world, way, error, message):
@@ -245,13 +247,6 @@ def test_an_answer_that_is_no_list_is_an_error(world, answer):
     """Another service answers at that address; nothing is done."""
     world.engine.garbage = answer
     with pytest.raises(BackendError, match=r"Docker API \(read\) does not answer with containers"):
-        world.look()
-
-
-def test_an_answer_that_is_no_json_is_an_error(world):
-    """For example the login page of a proxy."""
-    world.engine.broken["read"] = ValueError("Expecting value: line 1 column 1")
-    with pytest.raises(BackendError, match="cannot list containers: Expecting value"):
         world.look()
 
 

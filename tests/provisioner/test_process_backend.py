@@ -18,7 +18,7 @@ from farm.processes.identity import began_at
 from provisioner.backends import process
 from provisioner.backends.interface import BackendError
 from provisioner.backends.process import AdoptedHost, HostFile, ProcessBackend
-from tests.fixtures.prepared_world import report
+from tests.provisioner.tended import Tended, report
 
 
 class FakeHost:
@@ -86,22 +86,13 @@ def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
         now[0] = float(at)
         backend.tend({"p": report("p", 1)}, idle)
     assert sum(host.is_told_to_end for host in started) == 2
+    # builders that are requested just then find room without waiting for their end
+    backend.tend({"p": report("p", 2)}, idle)
+    assert [host.is_told_to_end for host in started].count(False) == 2
     for host in started:
         host.exit_code = 0 if host.is_told_to_end else None
     backend.tend({"p": report("p", 2)}, idle)
     assert [host.is_told_to_end for host in backend.hosts.values()] == [False, False]
-
-
-def test_a_host_that_is_ending_is_replaced_at_once(tmp_path, started):
-    """Builders that are requested just then find room without waiting for its end."""
-    now = [0.0]
-    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
-    backend.tend({"p": report("p", 2)}, {})
-    idle = {name: HostRecord(name, 0) for name in backend.hosts}
-    for now[0] in (0.0, process.SPARE_TIME + 1):
-        backend.tend({"p": report("p", 1)}, idle)
-    backend.tend({"p": report("p", 2)}, idle)
-    assert [host.is_told_to_end for host in started].count(False) == 2
 
 
 @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "lives on"])
@@ -153,30 +144,23 @@ def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started)
     assert [path.stem for path in tmp_path.iterdir()] == list(backend.hosts) == [started[1].name]
 
 
-class Tended:
-    """A backend that is tended once a second, with a scheduler's reports on two builders."""
+class Missing(Tended):
+    """A backend for two builders, some of whose hosts the scheduler does not know."""
 
     def __init__(self, folder: Path, started: list[FakeHost]) -> None:
-        self.now = 1000.0
+        super().__init__()
+        self.need = {"p": 2}
         self.started = started
-        self.backend = ProcessBackend(
-            LiveSettings(room=1), folder, cord=True, clock=lambda: self.now
-        )
+        settings = LiveSettings(room=1)
+        self.backend = ProcessBackend(settings, folder, cord=True, clock=lambda: self.now)
         #: numbers of the hosts that the scheduler does not know
         self.unknown: set[int] = set()
 
-    def tend(self, seconds: float, *, is_scheduler_up: bool = True) -> str:
-        """Return the trouble of the last time."""
-        end, troubles = self.now + seconds, {}
-        reported_at = self.now
-        while self.now < end:
-            self.now += 1.0
-            if is_scheduler_up:
-                reported_at = self.now
-            troubles = self.backend.tend({"p": report("p", 2, at=reported_at)}, self._known())
-        return troubles.get("", "")
+    def tend(self, seconds: float) -> str:
+        """Return the trouble of the last second."""
+        return self.look(int(seconds)).get("", "")
 
-    def _known(self) -> dict[str, HostRecord]:
+    def hosts(self) -> dict[str, HostRecord]:
         numbered = enumerate(self.started)
         names = [one.name for number, one in numbered if number not in self.unknown]
         return {name: HostRecord(name, 1) for name in names}
@@ -188,7 +172,7 @@ class Tended:
 
 def test_a_host_that_lives_but_is_missing_is_replaced(tmp_path, started):
     """Lost, and out of reach of the command to begin a new life, it would be counted for good."""
-    farm = Tended(tmp_path, started)
+    farm = Missing(tmp_path, started)
     farm.unknown = {1}
     assert farm.tend(MISSING_TIME) == ""
     assert farm.killed == []
@@ -203,7 +187,7 @@ def test_a_host_that_lives_but_is_missing_is_replaced(tmp_path, started):
 
 def test_missing_hosts_are_replaced_one_at_a_time(tmp_path, started):
     """All of them may be slow to come up, on a slow machine: ending them would not help."""
-    farm = Tended(tmp_path, started)
+    farm = Missing(tmp_path, started)
     farm.unknown = {0, 1}
     farm.tend(MISSING_TIME + 5)
     assert farm.killed == [0]
@@ -213,10 +197,13 @@ def test_missing_hosts_are_replaced_one_at_a_time(tmp_path, started):
 
 def test_no_host_is_missing_while_the_scheduler_says_nothing(tmp_path, started):
     """Without a scheduler its old list of hosts stands; one that took over knows none at first."""
-    farm = Tended(tmp_path, started)
+    farm = Missing(tmp_path, started)
     farm.tend(2)
     farm.unknown = {0, 1}
-    farm.tend(3 * MISSING_TIME, is_scheduler_up=False)
+    old = {"p": report("p", 2, at=farm.now)}
+    for _ in range(int(3 * MISSING_TIME)):
+        farm.now += 1.0
+        farm.backend.tend(old, farm.hosts())
     farm.tend(MISSING_TIME - 5)
     assert farm.killed == []
     farm.tend(10)

@@ -153,11 +153,6 @@ def test_a_requested_builder_is_launched_until_there_is_an_instance():
     assert look(Keeping(), seen, [box("a"), box("b")], 0)[1] == []
 
 
-def test_a_backend_without_instances_launches_nothing():
-    """The scheduler assigns builders to hosts."""
-    assert look(Keeping(), report(requested={"a": 0}), None, 0)[1] == []
-
-
 def test_an_instance_that_died_at_boot_is_removed_and_given_up():
     """And counts as a failed boot."""
     keeping, done = look(Keeping(), report(requested={"a": 0}), [box("a", running=False)], 9)
@@ -216,23 +211,23 @@ def test_a_builder_that_joins_ends_the_trouble():
     assert (keeping.failures, keeping.not_before, keeping.trouble) == (0, 0.0, "")
 
 
-def test_a_builder_that_came_and_went_between_two_looks_has_retired():
+@pytest.mark.parametrize("seen", [{"requested": {"a": 0}}, {"joined": ["a"]}])
+def test_the_instance_of_a_builder_that_has_retired_is_removed_at_once(seen: dict[str, Any]):
     """With one use it may be gone before its joining was seen: that was no failed boot."""
-    keeping = look(Keeping(), report(requested={"a": 0}), [], 0)[0]
+    keeping = look(Keeping(), report(**seen), [box("a")], 0)[0]
     following, actions = look(keeping, report(), [box("a")], 1)
     assert actions == ["remove c-a: retired"]
     assert not following.failures
 
 
-def test_a_retired_builder_s_instance_is_removed_at_once():
-    """Removed after use: it existed, and the scheduler released it."""
-    keeping, _ = look(Keeping(), report(joined=["a"]), [box("a")], 0)
-    assert look(keeping, report(), [box("a")], 1)[1] == ["remove c-a: retired"]
+@pytest.mark.parametrize("set_back", [0, 86400])
+def test_an_unknown_instance_is_an_orphan_after_a_time_out(set_back: int):
+    """After a restart it is unknown; a scheduler that is just starting may still learn of it.
 
-
-def test_an_unknown_instance_is_an_orphan_after_a_time_out():
-    """After a restart it is unknown; a scheduler that is just starting may still learn of it."""
-    keeping, done = look(Keeping(), report(), [box("a")], 0)
+    The time-out runs from the first look by the clock as it is now.
+    """
+    keeping, _ = look(Keeping(), report(), [box("a")], set_back)
+    keeping, done = look(keeping, report(), [box("a")], 0)
     assert done == []
     keeping, done = look(keeping, report(), [box("a")], 4)
     assert done == []
@@ -242,25 +237,8 @@ def test_an_unknown_instance_is_an_orphan_after_a_time_out():
     assert keeping.unknown_since == {}
 
 
-def test_an_orphan_seen_before_the_clock_was_set_back_is_removed_in_time():
-    """The time-out runs from the first look by the clock as it is now."""
-    keeping, _ = look(Keeping(), report(), [box("a")], 86400)
-    keeping, done = look(keeping, report(), [box("a")], 0)
-    assert done == []
-    assert look(keeping, report(), [box("a")], 5)[1] == ["remove c-a: orphan"]
-
-
 def test_of_two_instances_of_one_builder_the_first_is_kept():
     """A launch that was repeated over a broken connection."""
     seen = report(requested={"a": 0})
     boxes = [box("a", "c-2"), box("a", "c-1")]
     assert look(Keeping(), seen, boxes, 0)[1] == ["remove c-2: orphan"]
-
-
-def test_a_restarted_provisioner_adopts_what_exists():
-    """Nothing is launched twice or removed: it reads the existing instances."""
-    seen = report(at=5, requested={"b": 4}, joined=["a"], heard=0)
-    keeping, done = look(Keeping(), seen, [box("a"), box("b")], 100)
-    assert done == []
-    _, sent = decide(Fixed(builders=2, interval=1), keeping, seen, 100)
-    assert (sent.start, sent.stop) == (0, 0)

@@ -18,7 +18,7 @@ from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
 from provisioner.service import Provisioner
-from tests.fixtures.provisioned_world import World, lose_once
+from tests.provisioner.provisioned import World, lose_once
 
 
 @pytest.fixture
@@ -51,10 +51,15 @@ def test_a_restart_adopts_what_exists(world):
     assert world.backend.launches == 2
 
 
-def test_a_restarted_scheduler_gets_a_new_registration(world):
-    """It forgot which provisioner sizes the pool, and that it received anything."""
+@pytest.mark.parametrize("set_back", [0.0, 3600.0])
+def test_a_restarted_scheduler_gets_a_new_registration(world, set_back):
+    """It forgot which provisioner sizes the pool, and that it received anything.
+
+    A clock that is set back does not delay it.
+    """
     world.looks(4)
     world.farm.all_join()
+    world.now -= set_back
     world.farm.watcher, world.farm.heard, world.farm.at = "", 0, 0.0
     world.looks(8)
     assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
@@ -98,7 +103,9 @@ def test_a_lost_message_that_gives_up_a_builder_is_sent_again(world):
     """Otherwise the scheduler would count on that builder, and its pool would stay one short."""
     lose_once(world.farm, "send", GiveUpBuilder, None)
     world.looks(45)  # two builders are late after 30 s
-    assert len({r.builder for r in world.farm.told if isinstance(r, GiveUpBuilder)}) == 2
+    given_up = [r for r in world.farm.told if isinstance(r, GiveUpBuilder)]
+    assert len({report.builder for report in given_up}) == 2
+    assert "did not join within 30s" in given_up[0].reason
     assert not {"b1", "b2"}.intersection(world.farm.asked)
 
 
@@ -159,14 +166,6 @@ def test_a_provisioner_that_was_paused_in_its_look_does_nothing(world, what):
     assert world.backend.tended == tended + (what != "hosts")
 
 
-def test_orphans_are_found_and_removed(world):
-    """Left by a former farm, or of a pool that the scenario does not have."""
-    world.backend.boxes["x"] = Instance(name="c-x", builder="x", pool="p")
-    world.backend.boxes["y"] = Instance(name="c-y", builder="y", pool="gone")
-    world.looks(9)
-    assert sorted(world.backend.boxes) == ["b1", "b2"]
-
-
 def test_a_missing_image_is_retried_with_backoff(world):
     """Bounded: in ten minutes a dozen tries, one builder each; it recovers by itself."""
     world.backend.broken = "no image"
@@ -181,15 +180,6 @@ def test_a_missing_image_is_retried_with_backoff(world):
             world.farm.there.append(name)
     assert sorted(world.backend.boxes) == sorted(world.farm.there)
     assert len(world.backend.boxes) == 2
-
-
-def test_a_clock_set_back_does_not_delay_a_new_registration(world):
-    """A standby scheduler that takes over just then knows no provisioner."""
-    world.looks(4)
-    world.now -= 3600
-    world.farm.watcher = ""
-    world.looks(8)
-    assert sum(isinstance(report, Watch) for report in world.farm.told) == 2
 
 
 def test_a_clock_set_back_does_not_delay_hosts(world):
@@ -215,15 +205,6 @@ def test_a_clock_set_back_prolongs_no_pause_between_boots(world, is_restarted):
         service.restore()
     world.looks(int(Patience().longest_pause) + 10, service)
     assert world.backend.boxes
-
-
-def test_an_image_that_never_joins_is_given_up_and_retried_with_backoff(world):
-    """It starts and never joins: the boot time-out, repeatedly, bounded."""
-    world.looks(600)
-    given_up = [r for r in world.farm.told if isinstance(r, GiveUpBuilder)]
-    assert 4 <= len(given_up) <= 20
-    assert "did not join within 30s" in given_up[0].reason
-    assert len(world.backend.boxes) <= 2
 
 
 def test_an_engine_that_does_not_answer_changes_nothing(world):
@@ -331,17 +312,6 @@ def test_a_restarted_provisioner_forgets_old_trouble(world):
     again.restore()
     world.looks(2, again)
     assert _remembered(world).backend == ""
-
-
-def test_operators_see_all_trouble():
-    """``farm pools``: the backend's trouble, and that of boots, if there are both."""
-    both = Keeping(failures=2, trouble="no image", backend="the API refuses")
-    assert trouble_of(msgspec.json.encode(both)) == (
-        "the API refuses; 2 boots failed in a row: no image"
-    )
-    assert trouble_of(msgspec.json.encode(Keeping(backend="away"))) == "away"
-    assert trouble_of(msgspec.json.encode(Keeping())) == ""
-    assert trouble_of(None) == ""
 
 
 def _remembered(world: World) -> Keeping:

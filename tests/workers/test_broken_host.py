@@ -17,6 +17,7 @@ from farm.core.model import Builder, Job
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play
 from farm.live.wire.reporter import Reporter
+from tests.fixtures.processes import until
 from workers import lifecycle
 from workers.agenda import Agenda
 from workers.host import BuilderHost
@@ -40,20 +41,12 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
     return found
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    """Wait until this holds, for 30 seconds at most."""
-    deadline = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_an_action_that_raises_ends_the_agenda(ended: list[type[BaseException]]) -> None:
     """As its thread does, the host ends."""
     agenda = Agenda(threading.RLock())
     agenda.start()
     agenda.after(0.02, broken)
-    wait_for(lambda: ended == [DefectError])
+    until(lambda: ended == [DefectError], "its end")
     agenda.stop(30.0)
 
 
@@ -65,7 +58,7 @@ def test_an_action_that_raises_in_another_thread_ends_the_agenda_too(
     agenda.start()
     with pytest.raises(DefectError), agenda.turn():
         agenda.put(time.monotonic(), 0, 0, broken)
-    wait_for(lambda: ended == [DefectError])
+    until(lambda: ended == [DefectError], "its end")
     agenda.stop(30.0)
 
 
@@ -112,9 +105,9 @@ def test_a_broken_host_does_not_wait_for_its_attempts(
     closing = threading.Thread(target=host.close, daemon=True)
     if is_leaving:
         closing.start()
-        wait_for(lambda: host._leaving)
+        until(lambda: host._leaving, "leaving")
     break_down(host, monkeypatch)
-    wait_for(lambda: ended == [DefectError])
+    until(lambda: ended == [DefectError], "its end")
     if not is_leaving:
         closing.start()
     closing.join(30.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,13 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
-from farm.live.settings import LiveSettings, from_environment, host_environment
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port, until
 from workers import host as module
 from workers.host import BuilderHost
-
-PATIENCE = 60.0
 
 
 class Host(BuilderHost):
@@ -34,7 +31,7 @@ class Host(BuilderHost):
     def value(self, name: str, **labels: str) -> float | None:
         """Scrape one value."""
         assert self.metering.url is not None
-        with urllib.request.urlopen(self.metering.url, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(self.metering.url, timeout=60.0) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -43,18 +40,12 @@ class Host(BuilderHost):
         return None
 
     def until(self, wanted: float, name: str, **labels: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while (found := self.value(name, **labels)) != wanted:
-            assert time.monotonic() < deadline, f"{name} {labels} is {found}"
-            time.sleep(0.02)
+        until(lambda: self.value(name, **labels) == wanted, f"{name} {labels} of {wanted}")
 
 
 def assert_no_thread_is_left(before: set[threading.Thread]) -> None:
     """Wait until there is no thread but those of before."""
-    deadline = time.monotonic() + PATIENCE
-    while new := set(threading.enumerate()) - before:
-        assert time.monotonic() < deadline, new
-        time.sleep(0.02)
+    until(lambda: not set(threading.enumerate()) - before, "the end of all threads")
 
 
 @pytest.fixture
@@ -109,14 +100,14 @@ def test_a_host_reports_its_delay_and_its_unsent_reports(hosted):
     """Every beat is due at an instant; with the server away reports pile up, tries are counted."""
     host = hosted(metrics_port="0")
     host.begin("a", 0.0)
-    deadline = time.monotonic() + PATIENCE
-    while not (
-        (host.value("farm_host_agenda_lag_seconds_count") or 0) >= 2
-        and (host.value("farm_host_reports_waiting") or 0) >= 4  # up twice, started, finished
-        and (host.value("farm_host_send_failures_total") or 0) >= 1
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(
+        lambda: (
+            (host.value("farm_host_agenda_lag_seconds_count") or 0) >= 2
+            and (host.value("farm_host_reports_waiting") or 0) >= 4  # up twice, started, finished
+            and (host.value("farm_host_send_failures_total") or 0) >= 1
+        ),
+        "two beats, four reports and a failure",
+    )
 
 
 def test_a_burning_job_is_compared_with_the_calibration(hosted):
@@ -173,10 +164,8 @@ def test_an_unavailable_port_is_one_line_and_the_host_continues(hosted, caplog, 
     assert port in line
     assert host.metering.url is None
     host.begin("a", 0.0)
-    deadline = time.monotonic() + PATIENCE
-    while host.metering.metrics.readings()["farm_host_attempts_total"]["succeeded",] != 1.0:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    total = host.metering.metrics.readings
+    until(lambda: total()["farm_host_attempts_total"]["succeeded",] == 1.0, "its end")
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_path: Path):
@@ -189,15 +178,3 @@ def test_a_folder_that_cannot_be_written_to_is_one_line_too(hosted, caplog, tmp_
     assert host.metering.url is None
     host.close()
     assert_no_thread_is_left(before)
-
-
-def test_a_host_never_gets_the_port_of_its_parent():
-    """Missing settings override those of the environment."""
-    told = host_environment(LiveSettings())
-    assert {told[f"FARM_METRICS_{name}"] for name in ("PORT", "ADDRESS", "TARGETS")} == {""}
-    given = LiveSettings(
-        host="h", metrics_port="9100", metrics_address="0.0.0.0", metrics_targets="/t"
-    )
-    again = from_environment(host_environment(given))
-    for name in ("metrics_port", "metrics_address", "metrics_targets"):
-        assert getattr(again, name) == getattr(given, name)

@@ -50,8 +50,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(run: Path, *words: str) -> list[dict]:
     """Return the rows that the command prints as JSON."""
     done = CliRunner().invoke(app, ["runtime-estimate", str(run), *words, "--json"])
-    assert done.exception is None, done.exception
+    if done.exception is not None:
+        raise done.exception
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def shown(run: Path, *words: str) -> str:
+    """Return the table that the command prints."""
+    return CliRunner().invoke(app, ["runtime-estimate", str(run), *words]).stdout
 
 
 def test_each_rung_is_named_with_its_samples(run: Path):
@@ -117,14 +123,12 @@ def test_a_client_that_computes_half_of_the_time(tmp_path: Path):
 
 def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
     """On as many builders as there are, each of which is named."""
-    asked = ["runtime-estimate", str(run), "--kind", "unit", "--declared", "1m"]
-    done = CliRunner().invoke(app, [*asked, "--replicas", "1"])
-    assert "1 replicas are done in 20s, on slow-1" in done.stdout
-    told = CliRunner().invoke(app, [*asked, "--replicas", "1", "--json"]).stdout
-    last = json.loads(told.splitlines()[-1])
+    asked = ("--kind", "unit", "--declared", "1m", "--replicas")
+    assert "1 replicas are done in 20s, on slow-1" in shown(run, *asked, "1")
+    last = rows(run, *asked, "1")[-1]
     assert last == {"replicas": 1, "done_in_s": 20.0, "builders": ["slow-1"]}
     with pytest.raises(FarmError, match="--replicas: found 2; allowed: up to 1 builders here"):
-        CliRunner().invoke(app, [*asked, "--replicas", "2"], catch_exceptions=False)
+        rows(run, *asked, "2")
 
 
 def test_rungs_are_scored(run: Path):
@@ -160,7 +164,7 @@ def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, sample
 
 def test_the_table(run: Path):
     """One row for the waiting job, one for builders that are alike."""
-    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--job", "x-000003"]).stdout
+    text = shown(run, "--job", "x-000003")
     assert "x-000003 (amd64/virtual), by boinc" in text
     assert "(waiting)" in text
     assert "the kind on this builder" in text
@@ -171,9 +175,9 @@ def test_a_hypothetical_job_is_like_its_kind(run: Path):
     waiting, slow = rows(run, "--kind", "unit", "--platform", "amd64/virtual")
     assert (waiting["declared_s"], waiting["estimate_s"]) == (60.0, pytest.approx(20.0))
     assert slow["estimate_s"] == pytest.approx(20.0)
-    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--kind", "unit"]).stdout
+    text = shown(run, "--kind", "unit")
     assert "(declared 1m: the mean of its 12 jobs there)" in text
-    text = CliRunner().invoke(app, ["runtime-estimate", str(run), "--kind", "odd"]).stdout
+    text = shown(run, "--kind", "odd")
     assert "(no size or declared time: 5m is assumed; kinds there: unit)" in text
 
 
@@ -186,7 +190,7 @@ def test_a_newer_version_of_a_kind_takes_its_records_over(tmp_path: Path):
     assert (waiting["rung"], waiting["estimate_s"]) == ("declared time", 60.0)
     assert (slow["rung"], slow["samples"]) == ("the kind on this builder", 12)
     assert slow["estimate_s"] == pytest.approx(20.0)
-    text = CliRunner().invoke(app, ["runtime-estimate", str(run), *asked]).stdout
+    text = shown(run, *asked)
     assert "(declared 1m: the mean of 12 jobs of unit@1 there)" in text
 
 
@@ -206,8 +210,7 @@ def test_a_running_job_of_a_run_is_asked_about_at_an_instant(run: Path, estimato
     rest = {"boinc": 0.25 * 20.0 + 0.75 * 60.0 - 5.0, "last-3": 15.0}[estimator]
     assert (row["estimate_s"], row["remaining_s"]) == (estimate, pytest.approx(rest))
     assert (row["back_in_s"], row["sent"]) == (row["remaining_s"], None)
-    told = ["runtime-estimate", str(run), "--job", "x-000003", "--at", "125s"]
-    assert "25 % done" in CliRunner().invoke(app, told).stdout
+    assert "25 % done" in shown(run, "--job", "x-000003", "--at", "125s")
 
 
 def test_progress_under_contention_is_that_of_the_work(tmp_path: Path):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from farm.live.operating.client import FarmClient
-from tests.fixtures.still_farm import StillFarm
+from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
 

@@ -6,7 +6,7 @@ import pytest
 
 from farm.live.store.batch import Batch
 from farm.live.wire.dead_letters import DeadLetter
-from tests.fixtures.still_farm import StillFarm
+from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
 

@@ -15,7 +15,7 @@ import pytest
 from farm.core.errors import InputError
 from farm.terminal.error_messages import with_error_messages
 from provisioner.command import app as provisioner
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port
 
 POOL = """
 name: s

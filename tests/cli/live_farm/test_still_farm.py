@@ -23,9 +23,13 @@ from farm.core.events import PriorityChanged
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.operating.client import FarmClient
+from farm.live.redis.keys import Keys
+from farm.live.redis.lease import Lease
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
-from tests.fixtures.still_farm import StillFarm
+from provisioner.embedded import EMBEDDED
+from provisioner.reconciler import Keeping
+from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
 AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)
@@ -239,6 +243,30 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
         "at its limit of 4, 3 of them draining",
     ]
     assert told["states"] == {"draining": 3, "failed": 1, "lost": 1}
+
+
+def test_the_trouble_of_a_pool_is_that_of_its_provisioner(still: StillFarm):
+    """One that cannot even start (no Engine) leaves no other trace than that none is running."""
+
+    def trouble(**keeping: Any) -> str:
+        if keeping:
+            with FarmClient(still.url, still.keys.prefix) as operator:
+                operator.remember("linux", msgspec.json.encode(Keeping(**keeping)))
+        return next(row["trouble"] for row in still.rows("pools") if row["pool"] == "linux")
+
+    still.publish(provisioned=True, watcher=EMBEDDED)
+    assert trouble() == "", "farm run does it itself"
+    still.publish(provisioned=True)
+    assert trouble() == "no provisioner is running"
+    lease = Lease(still.client, Keys(f"{still.keys.prefix}provisioner:"))
+    assert lease.try_to_take(still.client)
+    try:
+        assert trouble() == ""
+        assert trouble(failures=2, trouble="no image") == "2 boots failed in a row: no image"
+        found = trouble(failures=2, trouble="no image", backend="Docker Engine: gone")
+        assert found == "Docker Engine: gone; 2 boots failed in a row: no image"
+    finally:
+        lease.release()
 
 
 # --- the farm itself ---------------------------------------------------------------------------

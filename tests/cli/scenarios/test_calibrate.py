@@ -107,9 +107,7 @@ def test_a_mistake_is_one_message(arguments: list[str], error: type, message: st
 
 def test_a_file_that_cannot_be_written_is_reported_first(tmp_path: Path, monkeypatch) -> None:
     """Not after half a minute of measuring; the check neither makes nor changes a file."""
-    monkeypatch.setattr(
-        "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
-    )
+    monkeypatch.setattr(MEASURE, lambda *_: pytest.fail("measured"))
     (tmp_path / "a.yaml").mkdir()
     (tmp_path / "kept.html").write_text("kept")
     for words in (["--plot", "kept.html", "-o", "a.yaml"], ["-o", "new.yaml", "--plot", "a.yaml"]):
@@ -123,9 +121,7 @@ def test_a_file_that_cannot_be_written_is_reported_first(tmp_path: Path, monkeyp
 
 def test_a_mistake_in_the_environment_is_reported_first(monkeypatch) -> None:
     """FARM_WORK_RATES and FARM_BURNER, before anything is measured."""
-    monkeypatch.setattr(
-        "farm.app.calibrating.calibration.measure", lambda *_: pytest.fail("measured")
-    )
+    monkeypatch.setattr(MEASURE, lambda *_: pytest.fail("measured"))
     monkeypatch.setenv("FARM_WORK_RATES", "cpu=fast")
     result = CliRunner().invoke(app, TINY)
     assert "FARM_WORK_RATES: found 'cpu=fast'" in str(result.exception)

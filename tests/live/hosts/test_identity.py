@@ -93,10 +93,10 @@ def test_a_sender_without_the_life_cannot_report_for_a_host(door: Door, report: 
 def test_a_host_that_came_back_too_early_is_told_to_restart(door: Door):
     """It was ignored while its old life counted as alive; then its heartbeats bring it."""
     door.hear("good", HostUp(), life="new")
-    assert not door.orders[2:]
+    assert not door.commands[2:]
     door.intake.lose(door.roster.hosts["good"], door.at, "silent")
     door.hear("good", Beat(), life="new")
-    assert door.orders[-1] == ("good", Reset("new"))
+    assert door.commands[-1] == ("good", Reset("new"))
     assert "good" not in door.roster.hosts
 
 
@@ -113,16 +113,16 @@ def test_a_forged_number_mutes_only_its_sender(door: Door):
 
 def test_unknown_senders_cost_a_bounded_number_of_messages(door: Door):
     """20,000 of them are told to restart a few at a time; the others are not remembered."""
-    before = len(door.orders)
+    before = len(door.commands)
     for number in range(20_000):
         door.at = 50.0
-        door.hear(f"stranger-{number}", Beat(), life="x")
-    assert len(door.orders) - before == MAX_RESET
+        door.hear(f"unknown-{number}", Beat(), life="x")
+    assert len(door.commands) - before == MAX_RESET
     assert set(door.roster.hosts) == {"good", "bad"}
     assert not door.roster.changed - {"good", "bad"}
     door.at = 60.0
-    door.hear("stranger-19999", Beat(), life="x")
-    assert door.orders[-1] == ("stranger-19999", Reset("x"))
+    door.hear("unknown-19999", Beat(), life="x")
+    assert door.commands[-1] == ("unknown-19999", Reset("x"))
 
 
 def test_a_builder_joins_as_it_was_requested(door: Door):

@@ -25,15 +25,6 @@ def door() -> Door:
     return Door()
 
 
-def test_a_full_host_is_given_no_more(door):
-    """Two hosts with room for one: the third builder waits."""
-    door.hear("a", HostUp(room=1))
-    door.hear("b", HostUp(room=1))
-    door.want("linux", 3)
-    assert door.plays == {"a": ["linux-1"], "b": ["linux-2"]}
-    assert door.wanted == ["linux-3"]
-
-
 def test_a_host_that_announces_nothing_plays_any_number(door):
     """No announcement means no limit."""
     old = msgspec.json.decode(b'{"event": "host-up", "pid": 7}', type=HostUp)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
-from unittest import mock
-
 import fakeredis
 import pytest
 
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
-from farm.live.clock import FarmClock
 from farm.live.hosts.roster import Patience
-from farm.live.options import LiveOptions
 from farm.live.redis.keys import Keys
-from farm.live.store.store import Store
-from farm.live.wire.inbox import AT_ONCE, Inbox
+from farm.live.wire.inbox import AT_ONCE
 from farm.live.wire.messages import Beat, HostUp, Report
 from farm.live.wire.reporter import EnvelopeMaker
-from farm.live.world import LiveWorld
-from tests.fixtures.stepwise_farm import Clock
+from tests.worlds.stepwise import Clock, Leader
 
-POOLS = (PoolSpec(name="linux", processors=("amd64",), builders=2),)
 SILENCE = Patience().silence
 
 
@@ -34,17 +21,7 @@ class Listening:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.redis, self._keys = fakeredis.FakeRedis(protocol=2), Keys("heard:")
-        store = Store(self.redis, self._keys)
-        store.open(1.0)
-        self.world = LiveWorld(
-            store=store,
-            inbox=Inbox(self.redis, self._keys),
-            scheduler=Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS),
-            pools=POOLS,
-            clock=FarmClock(1.0, clock.monotonic),
-            options=LiveOptions(redis_url=""),
-        )
-        self.world.clock.start()
+        self.world = Leader(self.redis, self._keys, clock).world
         self._makers = {name: EnvelopeMaker(name) for name in ("a", "b", "c")}
         for name in self._makers:
             self.say(name, HostUp(), Beat())
@@ -71,8 +48,7 @@ class Listening:
 def farm():
     """A farm whose clock stands still between the steps of a test."""
     clock = Clock()
-    frozen = SimpleNamespace(monotonic=clock.monotonic, time=time.time, sleep=time.sleep)
-    with mock.patch("farm.live.world.time", frozen):
+    with clock.is_the_farms():
         yield Listening(clock)
 
 

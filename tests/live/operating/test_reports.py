@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import msgspec
@@ -17,35 +17,26 @@ from farm.assembly import make_rules
 from farm.core.errors import ServerError
 from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
 from farm.core.model import Builder
+from farm.core.pools.spec import MAX_STARTS
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
-from farm.live.operating.control_plane import ControlPlane
+from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
 from farm.processes.signals import StopRequest
-from tests.fixtures import stepwise_farm
-from tests.fixtures.stepwise_farm import POOLS, Clock, Leader
+from tests.worlds.stepwise import POOLS, Clock, Leader
 
-SCENARIO = load_scenario("mm1")
-
-Lead = Callable[[], Leader]
+Lead = Callable[..., Leader]
 
 
 @pytest.fixture
-def lead(server: Server, keys: Keys) -> Iterator[Lead]:
-    """Take the farm over, with a connection that ends with the test."""
-    with contextlib.ExitStack() as connections:
-
-        def take_over() -> Leader:
-            leader = Leader(server.url, keys, Clock())
-            connections.enter_context(contextlib.closing(leader.client))
-            return leader
-
-        yield take_over
+def lead(client: Connection, keys: Keys) -> Lead:
+    """Take the farm over."""
+    return lambda **more: Leader(client, keys, Clock(), **more)
 
 
 @pytest.mark.live
@@ -55,7 +46,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 ):
     """A second each: because the machine is busy, or because the farm is that large."""
     leader = lead()
-    control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    control = leader.control()
     real, used, written = Clock(), Clock(), list[float]()
 
     def publish(*_: object) -> None:
@@ -77,7 +68,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = lead()
-    control, pool = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True), POOLS[0].name
+    control, pool = leader.control(), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.intake.others = [Watch(pool, "t"), plan]
     control.tick(leader.world)
@@ -87,6 +78,38 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     assert len(why) < 2000
 
 
+PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, max=90_000),)
+
+
+@pytest.mark.live
+def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
+    """Its plan was made before another one took the pool over: only the other's plan counts."""
+    leader = lead(pools=PROVISIONED)
+    leader.world.intake.others = [
+        Watch("linux", "paused"),
+        Watch("linux", "present"),
+        Plan("linux", 1, 5, start=5, token="paused"),
+        Plan("linux", 1, 2, start=2, token="present"),
+    ]
+    leader.control().tick(leader.world)
+    leader.commit()
+    assert list(leader.scheduler.pool("linux").requested) == ["linux-1", "linux-2"]
+
+
+@pytest.mark.live
+def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
+    """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
+    leader = lead(pools=PROVISIONED)
+    control = leader.control()
+    leader.world.intake.others = [Watch("linux", "mine", outside=True)]
+    for serial, start in ((1, 90_000), (2, 89_000)):
+        plan = Plan("linux", serial, 90_000, start=start, token="mine")
+        leader.world.intake.others.append(plan)
+        control.tick(leader.world)
+        leader.commit()
+        assert client.hlen(keys.requested) == serial * MAX_STARTS
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("after_a_takeover", [False, True])
 def test_a_lost_builder_is_shown_with_its_pool(
@@ -94,11 +117,11 @@ def test_a_lost_builder_is_shown_with_its_pool(
 ):
     """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
     leader = lead()
-    control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+    control = leader.control()
     joined = BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9))
     commands = leader.scheduler.handle(joined)
     if after_a_takeover:
-        control = ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True)
+        control = leader.control()
         control.go_on()
     else:
         control.observe(joined, commands)
@@ -114,13 +137,12 @@ def test_a_lost_builder_is_shown_with_its_pool(
 @pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, lead: Lead, monkeypatch, keys_of_jobs: list[str]
+    server: Server, keys: Keys, lead: Lead, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
-    monkeypatch.setattr(stepwise_farm, "RULES", make_rules(scenario))
-    leader = lead()
-    ControlPlane(leader.scheduler, POOLS, scenario, long_lived=True).tick(leader.world)
+    leader = lead(rules=make_rules(scenario))
+    leader.control(scenario).tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -159,7 +181,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+        leader.control().tick(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -176,7 +198,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    ControlPlane(leader.scheduler, POOLS, SCENARIO, long_lived=True).tick(leader.world)
+    leader.control().tick(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})

@@ -9,7 +9,7 @@ import redis as redis_library
 from farm.live.redis.fence import DeposedError, Fence, LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
-from tests.fixtures.leases import watching
+from tests.fixtures.store import watching
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from farm.live.redis.trouble import KINDS
-from tests.fixtures.farm_up import Up
-from tests.fixtures.troubled_farm import SCENARIO, Troubled
+from tests.worlds.up import disturbed
 
 pytestmark = pytest.mark.live
 
@@ -46,29 +45,27 @@ def _fill(disk: Path) -> Path:
 @pytest.mark.slow
 def test_the_farm_waits_for_a_full_disk(tmp_path: Path, small_disk: Path):
     """It is reported, new jobs are refused; with space all continues, also after a kill."""
-    up = Up(tmp_path, SCENARIO)
-    farm = Troubled(up)
-    try:
+    full = KINDS["disk"]
+    with disturbed(tmp_path) as farm:
+        services = farm.services()
         jobs = [f"job-{number}" for number in range(12)]
         farm.submit(*jobs)
         ballast = _fill(small_disk)
-        up.until(lambda: farm.said(KINDS["disk"]), "saying it")
+        farm.until(lambda: farm.said(full, "scheduler"), "saying it")
         assert farm.trouble() == "disk"
-        assert KINDS["disk"] in up.farm("submit", "--service-time", "1s", "--quiet", code=2)
+        assert full in farm.farm("submit", "--service-time", "1s", "--quiet", code=2)
         ballast.unlink()
         farm.until_ended(*jobs)
-        farm.assert_the_same_processes()
+        assert farm.services() == services
         assert farm.trouble() is None
 
         late = [f"late-{number}" for number in range(12)]
         farm.submit(*late)
         ballast = _fill(small_disk)
-        up.until(lambda: farm.said(KINDS["disk"]) == 2, "saying it again")
-        os.kill(int(farm.client.info("server")["process_id"]), signal.SIGKILL)
-        up.until(lambda: "started again" in farm.log(), "its next life, on a full disk")
+        farm.until(lambda: farm.said(full, "scheduler") == 2, "saying it again")
+        os.kill(min(farm.processes("redis-server", "valkey-server")), signal.SIGKILL)
+        farm.until(lambda: farm.said("started again", "farm"), "its next life, on a full disk")
         ballast.unlink()
         farm.until_ended(*late)
-        farm.assert_the_same_processes()
+        assert farm.services() == services
         assert farm.attempts(*jobs, *late) == [1] * 24
-    finally:
-        up.farm("down", "--now")

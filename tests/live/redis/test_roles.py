@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,17 +17,9 @@ from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, choose_server
-
-SCENARIO = """
-name: guarded
-pools:
-  - {name: linux, platform: {processor: amd64}, slots: 4, boot_time: 0s, idle_timeout: 10m,
-     provisioner: {algorithm: taskcluster, min: 2, max: 3, interval: 1s}}
-workload:
-  - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
-live: {speed: 5}
-"""
-ROOT = Path(__file__).parents[3]
+from tests.fixtures.processes import environment, until
+from tests.fixtures.tls import until_up
+from tests.worlds.up import ELASTIC, FARM, scenario
 
 
 class Guarded:
@@ -43,7 +33,7 @@ class Guarded:
         roles = ["reader", "submitter", "operator", "builder", "provisioner", "scheduler"]
         users = users_of("farm:", roles, ["mine", "other"]) + users_of("farm:", ["builder"], [])
         apply(users, folder / "passwords", server.url)
-        (folder / "farm.yaml").write_text(SCENARIO)
+        (folder / "farm.yaml").write_text(scenario(ELASTIC, live="speed: 5"))
 
     def url(self, role: str) -> str:
         password = (self.folder / f"passwords/farm-{role}").read_text().strip()
@@ -52,23 +42,22 @@ class Guarded:
     def client(self, role: str):
         return connect(self.url(role), role)
 
-    def environment(self, role: str) -> dict[str, str]:
-        mine = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
-        return mine | {"FARM_REDIS_URL": self.url(role), "PYTHONPATH": str(ROOT)}
+    def environment(self, role: str, **more: str) -> dict[str, str]:
+        return environment(FARM_REDIS_URL=self.url(role), **more)
 
     def start(self, role: str, *words: str, **more: str) -> None:
         with (self.folder / f"{role}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *words],
                 cwd=self.folder,
-                env=self.environment(role) | more,
+                env=self.environment(role, **more),
                 stderr=log,
             )
         self.processes.append(process)
 
     def farm(self, role: str, *words: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "farm", *words],
+            [*FARM, *words],
             cwd=self.folder,
             env=self.environment(role),
             capture_output=True,
@@ -79,10 +68,10 @@ class Guarded:
         return done.returncode, done.stdout + done.stderr
 
     def until(self, role: str, words: tuple[str, ...], there: str) -> None:
-        deadline = time.monotonic() + 60
-        while there not in (said := self.farm(role, *words)[1]):
-            logs = "\n".join(path.read_text()[-1000:] for path in self.folder.glob("*.log"))
-            assert time.monotonic() < deadline, f"no {there!r} in {said}\n{logs}"
+        until(lambda: there in self.farm(role, *words)[1], there, log=self.logs)
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text()[-1000:] for path in self.folder.glob("*.log"))
 
     def end(self) -> None:
         while self.processes:
@@ -207,13 +196,13 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
         guarded_place = guarded.place
         guarded.place = f"127.0.0.1:{port}/0"
         with contextlib.closing(guarded.client("admin")) as client:
-            _until_up(client)
+            until_up(client)
             assert client.acl_whoami() == "farm-admin"
             client.pipeline(transaction=True).set("farm:a", 1).set("farm:b", 2).execute()
             process.kill()
             process.wait(30)
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            _until_up(client)
+            until_up(client)
             assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
         unknown = connect(f"redis://{guarded.place}", "unknown")
         with contextlib.closing(unknown), pytest.raises(redis.AuthenticationError):
@@ -222,18 +211,6 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
         guarded.place = guarded_place
         process.terminate()
         process.wait(30)
-
-
-def _until_up(client) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            client.ping()
-        except (redis.ConnectionError, redis.BusyLoadingError):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        else:
-            return
 
 
 def test_names_and_passwords(tmp_path: Path):

@@ -23,8 +23,8 @@ from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
 from farm.processes.identity import process_space
-from tests.fixtures.leases import watching
-from tests.fixtures.ports import own_port
+from tests.fixtures.processes import own_port
+from tests.fixtures.store import watching
 
 
 def test_the_order_of_choice(tmp_path: Path):
@@ -270,22 +270,22 @@ class TestRealServer:
         assert standby.try_to_take(client) is None
         holder.release()
 
-    def test_a_newcomer_leaves_the_farm_to_a_holder_that_may_live(self, client, keys):
+    def test_a_successor_leaves_the_farm_to_a_holder_that_may_live(self, client, keys):
         """A trouble that was over just before it began kept the holder from its lease."""
-        holder, newcomer = Lease(client, keys), Lease(client, keys, lease_time=60.0)
+        holder, successor = Lease(client, keys), Lease(client, keys, lease_time=60.0)
         assert holder.try_to_take(client) is not None
         client.delete(keys.lease)  # it could not be renewed
-        assert newcomer.try_to_take(client) is None
+        assert successor.try_to_take(client) is None
         holder.release()
-        fence = newcomer.try_to_take(client)
+        fence = successor.try_to_take(client)
         assert fence is not None, "the farm was released"
         fence.restore(lambda _: None)  # what a server has lost is written with its holder
         client.delete(keys.lease)
         assert Lease(client, keys, lease_time=60.0).try_to_take(client) is None
-        newcomer.release()
+        successor.release()
 
     @pytest.mark.parametrize("visible", [True, False])
-    def test_a_newcomer_takes_the_farm_of_a_dead_holder(self, client, server, keys, visible: bool):
+    def test_a_successor_takes_the_farm_of_a_dead_holder(self, client, server, keys, visible: bool):
         """At once if it sees that the process is dead, otherwise after a lease time."""
         holder = Lease(client, keys)
         assert holder.try_to_take(client) is not None
@@ -301,10 +301,10 @@ class TestRealServer:
             waits.append(seconds)
             time.sleep(seconds)
 
-        newcomer = Lease(client, keys, lease_time=0.2)
-        newcomer.take(client, server.url, wait)
+        successor = Lease(client, keys, lease_time=0.2)
+        successor.take(client, server.url, wait)
         assert bool(waits) is not visible
-        newcomer.release()
+        successor.release()
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
     def test_a_killed_farm_takes_its_server_with_it(self):
@@ -343,10 +343,10 @@ def test_a_server_started_by_the_farm_is_for_its_user_alone(tmp_path: Path):
             password = server.url.partition("redis://:")[2].partition("@")[0]
             place = server.url.rpartition("@")[2]
             with (
-                contextlib.closing(connect(f"redis://{place}", "stranger")) as stranger,
+                contextlib.closing(connect(f"redis://{place}", "anyone")) as anyone,
                 pytest.raises(redis.AuthenticationError),
             ):
-                stranger.ping()
+                anyone.ping()
             words = Path(f"/proc/{server.pid}/cmdline")
             if words.exists():
                 assert password not in words.read_text()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import kombu
 import pytest
-import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, choose_server
-from tests.fixtures.farm_up import Up
-from tests.fixtures.ports import own_port
-from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls
+from tests.fixtures.processes import own_port
+from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls, until_up
+from tests.worlds.up import Up
 from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
@@ -49,27 +47,14 @@ def place(folder: Path) -> Iterator[str]:
     url = f"rediss://:secret@localhost:{port}/0"
     try:
         with contextlib.closing(connect(f"{url}?ssl_ca_certs={folder}/ca.crt", "t")) as client:
-            _until_up(client, process)
+            until_up(client)
         yield url
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _until_up(client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        assert process.poll() is None
-        try:
-            client.ping()
-        except redis.ConnectionError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        else:
-            return
-
-
-@pytest.mark.parametrize("by", ["url", "environment"])
+@pytest.mark.parametrize("by", ["url", pytest.param("environment", marks=pytest.mark.slow)])
 def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, monkeypatch):
     """Scheduler, provisioner, hosts and commands, with the authority named in either place."""
     url = place
@@ -78,22 +63,10 @@ def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, by: str, 
     else:
         monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.crt"))
     up = Up(tmp_path)
-    up.farm("up", "farm.yaml", "--redis", url, "--fresh", "--quiet")
-    try:
-        up.farm("submit", "--id", "job", "--service-time", "10s", "--quiet")
-        up.until(lambda: up.state_of("job") == "succeeded", "its end")
-    finally:
-        up.farm("down", "--now")
+    with up.running("--redis", url, "--fresh", "--quiet"):
+        up.submit("job", service_time="10s")
+        up.until_ended("job")
     assert "secret" not in up.logs()
-
-
-def test_a_server_without_tls_is_named_where_a_test_is_skipped(tmp_path: Path):
-    """Some builds have none: that is no failure of the farm, and the reason says whose it is."""
-    server = tmp_path / "redis-server"
-    server.write_text("#!/bin/sh\necho Bad directive or wrong number of arguments; exit 1\n")
-    server.chmod(0o755)
-    with pytest.raises(pytest.skip.Exception, match=f"{server} was built without"):
-        needs_tls(server)
 
 
 def test_a_server_of_another_authority_is_refused(place: str):

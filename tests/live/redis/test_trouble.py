@@ -16,9 +16,9 @@ from farm.core.errors import RunError
 from farm.live.redis.connection import connect
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.redis.trouble import KINDS, trouble_in, trouble_of
-from tests.fixtures.farm_up import Up
-from tests.fixtures.stopped import stop
-from tests.fixtures.troubled_farm import SCENARIO, Troubled
+from farm.processes.identity import began_at
+from tests.fixtures.processes import stop
+from tests.worlds.up import Up, disturbed
 
 #: real seconds that a trouble lasts: long enough for silent hosts to be lost
 LONG = 3.0
@@ -133,129 +133,126 @@ def test_a_stop_request_ends_the_wait_and_a_wrong_command_is_not_repeated():
 
 
 @pytest.fixture(scope="module")
-def farm(tmp_path_factory) -> Iterator[Troubled]:
+def farm(tmp_path_factory) -> Iterator[Up]:
     """A running farm, for all troubles one after the other."""
-    up = Up(tmp_path_factory.mktemp("troubled"), SCENARIO)
-    try:
-        yield Troubled(up)
-    finally:
-        up.farm("down", "--now")
+    with disturbed(tmp_path_factory.mktemp("troubled")) as up:
+        yield up
 
 
-def _full_memory(farm: Troubled) -> Callable[[], object]:
-    farm.client.config_set("maxmemory", "1mb")
-    return lambda: farm.client.config_set("maxmemory", "0")
+@pytest.fixture(scope="module")
+def client(farm: Up) -> Iterator[redis.Redis]:
+    """A connection to its server."""
+    with contextlib.closing(connect(farm.place.redis_url, "test")) as connection:
+        yield connection
 
 
-def _replica(farm: Troubled) -> Callable[[], object]:
-    farm.client.replicaof("127.0.0.1", "1")
-    return lambda: farm.client.replicaof("NO", "ONE")
+def _full_memory(client: redis.Redis) -> Callable[[], object]:
+    client.config_set("maxmemory", "1mb")
+    return lambda: client.config_set("maxmemory", "0")
 
 
-def _changed_password(farm: Troubled) -> Callable[[], object]:
-    password = farm.client.config_get("requirepass")["requirepass"]
-    farm.client.config_set("requirepass", "another")
-    farm.client.client_kill_filter(_type="normal", skipme=True)
-    return lambda: farm.client.config_set("requirepass", password)
+def _replica(client: redis.Redis) -> Callable[[], object]:
+    client.replicaof("127.0.0.1", "1")
+    return lambda: client.replicaof("NO", "ONE")
+
+
+def _changed_password(client: redis.Redis) -> Callable[[], object]:
+    password = client.config_get("requirepass")["requirepass"]
+    client.config_set("requirepass", "another")
+    client.client_kill_filter(_type="normal", skipme=True)
+    return lambda: client.config_set("requirepass", password)
 
 
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("kind", "begin"),
-    [
-        ("memory", _full_memory),
-        ("read-only", _replica),
-        ("refused", _changed_password),
-    ],
+    [("memory", _full_memory), ("read-only", _replica), ("refused", _changed_password)],
 )
-def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Troubled, kind, begin):
+def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Up, client, kind, begin):
     """No process ends, the trouble is reported once, and all jobs are done afterwards."""
     jobs = [f"{kind}-{number}" for number in range(12)]
+    services = farm.services()
     farm.submit(*jobs)
-    well = farm.said("well again")
+    well = farm.said("well again", "scheduler")
     began = time.monotonic()
-    end = begin(farm)
+    end = begin(client)
     try:
-        farm.up.until(lambda: farm.said(KINDS[kind]), "saying it")
+        farm.until(lambda: farm.said(KINDS[kind], "scheduler"), "saying it")
         assert farm.trouble() == kind
-        farm.up.until(lambda: time.monotonic() > began + LONG, "time to pass")
+        farm.until(lambda: time.monotonic() > began + LONG, "time to pass")
     finally:
         end()
     farm.until_ended(*jobs)
-    farm.assert_the_same_processes()
+    assert farm.services() == services
     # twice where a waiting read is broken off first, and the next one answered
-    assert 1 <= farm.said(KINDS[kind]) == farm.said("well again") - well <= 2
-    assert farm.said("its host is silent") == 0
+    said = farm.said(KINDS[kind], "scheduler")
+    assert 1 <= said == farm.said("well again", "scheduler") - well <= 2
+    assert farm.said("its host is silent", "scheduler") == 0
     assert farm.trouble() is None
 
 
 @pytest.mark.live
-def test_starting_a_server_is_retried_until_it_succeeds(farm: Troubled):
+def test_starting_a_server_is_retried_until_it_succeeds(farm: Up, client):
     """Its data need repair: the farm waits for that, and continues with the server's data."""
     jobs = [f"gone-{number}" for number in range(12)]
+    services, again = farm.services(), "tried again until it comes up"
     farm.submit(*jobs)
     # with a slow disk a killed server may lose what it acknowledged, if no scheduler has read it
-    farm.up.until(lambda: farm.up.state_of(jobs[-1]) != "unknown", "taking them in")
-    manifest = farm.up.folder / ".farm/redis/appendonlydir/appendonly.aof.manifest"
+    farm.until(lambda: farm.state_of(jobs[-1]) != "unknown", "taking them in")
+    manifest = farm.folder / ".farm/redis/appendonlydir/appendonly.aof.manifest"
     sound = manifest.read_bytes()
     manifest.write_text("nonsense")
-    os.kill(int(farm.client.info("server")["process_id"]), signal.SIGKILL)
-    farm.up.until(lambda: farm.log().count("tried again until it comes up"), "saying it")
-    farm.up.until(lambda: farm.said(KINDS["gone"]), "the scheduler's saying it")
+    os.kill(int(client.info("server")["process_id"]), signal.SIGKILL)
+    farm.until(lambda: farm.said(again, "farm"), "saying it")
+    farm.until(lambda: farm.said(KINDS["gone"], "scheduler"), "the scheduler's saying it")
     manifest.write_bytes(sound)
     farm.until_ended(*jobs)
-    farm.assert_the_same_processes()
-    assert farm.log().count("tried again until it comes up") == 1
+    assert farm.services() == services
+    assert farm.said(again, "farm") == 1
     # a standby that was still coming up ends without a server, and is started again as well
-    assert farm.log().count("the server had ended unasked: started again") == 1
+    assert farm.said("the server had ended unasked: started again", "farm") == 1
 
 
 @pytest.mark.live
-def test_a_farm_whose_server_is_emptied_is_rewritten(farm: Troubled):
+def test_a_farm_whose_server_is_emptied_is_rewritten(farm: Up, client):
     """FLUSHALL: no job is lost or run twice, and what is lost is counted."""
+    services = farm.services()
     farm.submit("before")
     farm.until_ended("before")
-    farm.up.farm("submit", "--id", "f", "--count", "12", "--service-time", "2s", "--quiet")
+    farm.farm("submit", "--id", "f", "--count", "12", "--service-time", "2s", "--quiet")
     jobs = [f"f-{number}" for number in range(1, 13)]
-    farm.up.until(lambda: farm.up.state_of(jobs[0]) == "running", "a start")
-    farm.client.flushall()
-    farm.up.until(lambda: farm.said("has lost every key of this farm"), "noticing it")
-    assert farm.said("12 live jobs are written anew") == 1
+    farm.until(lambda: farm.state_of(jobs[0]) == "running", "a start")
+    client.flushall()
+    lost = "has lost every key of this farm"
+    farm.until(lambda: farm.said(lost, "scheduler"), "noticing it")
+    assert farm.said("12 live jobs are written anew", "scheduler") == 1
     farm.until_ended("before", *jobs)
-    farm.assert_the_same_processes()
+    assert farm.services() == services
     assert farm.attempts("before", *jobs) == [1] * 13
-    again = farm.up.farm("submit", "--id", "before", "--service-time", "1s", code=2)
+    again = farm.farm("submit", "--id", "before", "--service-time", "1s", code=2)
     assert "known" in again
 
 
 @pytest.mark.live
-def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Troubled):
+def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Up, client):
     """As after a loss of power: jobs that had ended stay ended, the others continue."""
     farm.submit("early")
     farm.until_ended("early")
-    folder, copy = farm.up.folder / ".farm/redis", farm.up.folder / "copy"
+    folder, copy = farm.folder / ".farm/redis", farm.folder / "copy"
     shutil.copytree(folder, copy)
     farm.submit("late-1", "late-2")
     farm.until_ended("late-1", "late-2")
-    farm.up.farm("submit", "--id", "waits", "--service-time", "5s", "--quiet")
-    farm.up.until(lambda: farm.up.state_of("waits") == "running", "a start")
-    keeper = farm.keeper()
+    farm.submit("waits", service_time="5s")
+    farm.until(lambda: farm.state_of("waits") == "running", "a start")
+    keeper = farm.place.pid
     stop(keeper)
     try:
-        os.kill(pid := int(farm.client.info("server")["process_id"]), signal.SIGKILL)
-        farm.up.until(lambda: not _answers(farm.url), f"the end of {pid}")
+        os.kill(pid := int(client.info("server")["process_id"]), signal.SIGKILL)
+        farm.until(lambda: not began_at(pid), "the server's end")
         shutil.rmtree(folder)
         copy.rename(folder)
     finally:
         os.kill(keeper, signal.SIGCONT)
-    farm.up.until(lambda: farm.said("has lost the last"), "noticing it")
+    farm.until(lambda: farm.said("has lost the last", "scheduler"), "noticing it")
     farm.until_ended("early", "late-1", "late-2", "waits")
     assert farm.attempts("early", "late-1", "late-2", "waits") == [1] * 4
-
-
-def _answers(url: str) -> bool:
-    with contextlib.closing(connect(url, "test")) as client:
-        try:
-            return bool(client.ping())
-        except redis.RedisError:
-            return False

@@ -3,115 +3,82 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 from unittest import mock
 
-import fakeredis
 import pytest
 
 from farm.core import events
-from farm.core.commands import EndJob
-from farm.core.model import Builder, Job, Platform
-from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
+from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime import make_estimator
 from farm.live.hosts.successor_state import SuccessorState
 from farm.live.redis.keys import Keys
-from farm.live.redis.server import Server
 from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
-from farm.live.store.state_writer import StateWriter
+from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.pool_report import FarmStatus
-from tests.fixtures.readable_store import ReadableStore
-from tests.fixtures.stepwise_farm import Clock, Leader
+from farm.testing import VirtualFarm
+from tests.fixtures.store import ReadableStore
+from tests.worlds.stepwise import Clock, Leader
 
 PLATFORMS = (Platform("amd64", True), Platform("arm64", True), Platform(None, True))
+POOLS = [
+    {"name": "amd", "platform": {"processor": "amd64"}, "builders": 2, "slots": 2,
+     "losses": {"rate": "200/h"}},
+    {"name": "arm", "platform": {"processor": "arm64"}, "builders": 1, "inter_job_time": "2s"},
+]  # fmt: skip
 
 
 class History:
-    """Random events for a scheduler, mirrored batch by batch."""
+    """A virtual farm with random jobs and operators, compared with its copy in Redis."""
 
-    def __init__(self, seed: int, estimator, policy="score", **more) -> None:
+    def __init__(self, seed: int, policy: str = "score", **more: Any) -> None:
         self.dice = random.Random(seed)
-        rules = SchedulingRules(
-            policy=POLICIES[policy](PolicyOptions()),
-            policy_of=lambda choices: POLICIES[choices.policy](PolicyOptions()),
-            retries=1,
-            **more,
+        load = {"arrivals": {"every": 1, "count": 1, "service_time": 1, "platform": {}}}
+        rules = {"policy": policy, "retries": 1, **more}
+        self.farm = VirtualFarm(
+            {"seed": seed, "pools": POOLS, "workload": [load], "scheduling": rules}
         )
-        self.scheduler = Scheduler(rules, estimator)
-        self.mirror = StateWriter(self.scheduler)
-        self.redis = fakeredis.FakeRedis(protocol=2)
-        self.store = ReadableStore(self.redis, Keys())
-        self.store.open(speed=1.0)
+        self.store = ReadableStore(self.farm.redis, self.farm.operator.keys)
         self.submitted: list[bytes] = []
-        self.at = 0.0
-        self.made = 0
-        self.ended = 0
 
-    def play(self, batches: int) -> None:
-        for _ in range(batches):
-            batch = Batch()
-            for _ in range(self.dice.randint(1, 6)):
-                self.happen(batch)
-            self.mirror.write(batch)
-            self.store.commit(batch, {}, self.at)
+    def play(self, turns: int) -> None:
+        for turn in range(turns):
+            self.happen(turn)
+            self.farm.advance(self.dice.uniform(0.0, 4.0))
             self.compare()
 
-    def happen(self, batch: Batch) -> None:
-        self.at += 1.0
-        event = self.choose()
-        self.mirror.touch(event)
-        for command in self.scheduler.handle(event):
-            self.mirror.note(command, self.at, batch)
-            self.ended += isinstance(command, EndJob)
-
-    def choose(self) -> events.Event:
-        dice, jobs = self.dice, list(self.scheduler.jobs.values())
-        running = [state for state in jobs if state.slot is not None]
+    def happen(self, turn: int) -> None:
+        """Let users submit jobs, or operators change something."""
+        dice, operator = self.dice, self.farm.operator
+        jobs = list(self.farm.scheduler.jobs) or ["unknown"]
         roll = dice.random()
-        if running and roll < 0.4:
-            state = dice.choice(running)
-            told = (state.job.id, state.attempts, state.slot.builder.builder.id)
-            if state.started_at is None:
-                return events.JobStarted(self.at, *told)
-            return events.JobFinished(self.at, *told, dice.choice(["succeeded", "failed"]))
-        if roll < 0.42:
+        if roll < 0.05:
             policy = dice.choice(["score", "fifo", "random"])
-            return events.SchedulingChanged(self.at, policy=policy)
-        if jobs and roll < 0.5:
-            job_id = dice.choice(jobs).job.id
-            return events.PriorityChanged(self.at, job_id, level=dice.randint(0, 2))
-        if jobs and roll < 0.55:
-            return events.CancelRequested(self.at, jobs=(dice.choice(jobs).job.id,))
-        if self.scheduler.builders and roll < 0.6:
-            return events.BuilderLost(self.at, dice.choice(list(self.scheduler.builders)))
-        self.made += 1
-        if roll < 0.7:
-            builder = Builder(
-                id=f"b{self.made}",
-                pool="p",
-                index=self.made,
-                processors=(dice.choice(["amd64", "arm64"]),),
-                slots=dice.randint(1, 2),
-            )
-            return events.BuilderJoined(self.at, builder)
-        made = tuple(
-            Job(
-                id=f"j{self.made}-{number}",
-                service_time=1.0,
-                platform=dice.choice(PLATFORMS),
-                kind=dice.choice("ab"),
-                score=float(dice.randint(-3, 3)),
-            )
-            for number in range(dice.randint(1, 3))
+            operator.send(events.SchedulingChanged(UNSTAMPED, policy=policy))
+        elif roll < 0.2:
+            level = dice.randint(0, 2)
+            operator.send(events.PriorityChanged(UNSTAMPED, dice.choice(jobs), level=level))
+        elif roll < 0.3:
+            operator.send(events.CancelRequested(UNSTAMPED, jobs=(dice.choice(jobs),)))
+        else:
+            operator.submit([self._job(f"j{turn}-{n}") for n in range(dice.randint(1, 4))])
+
+    def _job(self, name: str) -> Job:
+        dice = self.dice
+        return Job(
+            id=name,
+            service_time=dice.uniform(0.0, 10.0),
+            fails=dice.random() < 0.2,
+            platform=dice.choice(PLATFORMS),
+            kind=dice.choice("ab"),
+            score=float(dice.randint(-3, 3)),
         )
-        return events.JobsSubmitted(self.at, made)
 
     def compare(self) -> None:
-        self.store.look_at_keys(self.mirror.sizes(hosts=0))
-        live = self.scheduler.jobs
+        farm, writer, keys = self.farm, self.farm._state_writer, self.farm.operator.keys
+        farm._store.look_at_keys(writer.sizes(hosts=0))
+        live = farm.scheduler.jobs
         waiting: dict[str, list[str]] = {name: [] for name in self.store.depths()}
         for state in sorted(live.values(), key=lambda state: state.key):
             if state.slot is None:
@@ -129,78 +96,74 @@ class History:
             for name, one in shown.items()
             if one.builder is not None
         } == on_builders
-        assert {name.decode() for name in self.redis.zrange(Keys().running, 0, -1)} == {
+        assert {name.decode() for name in farm.redis.zrange(keys.running, 0, -1)} == {
             name for name, *_ in on_builders
         }
-        assert self.mirror.running == len(on_builders)
+        assert writer.running == len(on_builders)
         builders = self.store.builders()
         assert {name: record.busy for name, record in builders.items()} == {
-            name: state.busy for name, state in self.scheduler.builders.items()
+            name: state.busy for name, state in farm.scheduler.builders.items()
         }
         assert self.store.count_results() == self.ended
         # a reader that continues where it was skips and repeats no job
-        before, self.submitted = self.submitted, self.redis.zrange(Keys().submitted, 0, -1)
+        before, self.submitted = self.submitted, farm.redis.zrange(keys.submitted, 0, -1)
         assert self.submitted[: len(before)] == before
         assert len(self.submitted) == self.ended + len(live)
         assert shown.keys() == live.keys()
 
+    @property
+    def ended(self) -> int:
+        return sum(self.farm.operator.status().ended.values())
 
-@pytest.mark.parametrize("seed", range(6))
-def test_redis_holds_the_schedulers_state(seed: int, truth):
+
+@pytest.mark.parametrize("seed", range(5))
+def test_redis_holds_the_schedulers_state(seed: int):
     """Queues in order, attempts, builders, results: after each of many random batches."""
-    history = History(seed, truth)
+    history = History(seed)
     history.play(60)
-    assert history.ended > 10
+    assert history.ended > 25
 
 
 def test_redis_holds_the_order_of_the_last_sorting():
     """Jobs that are sorted by what was learned since their submission."""
-    history = History(0, make_estimator("last-3"), policy="sjf", sort_every=5.0)
-    reorderer, seen = history.scheduler.reorderer, []
+    history = History(0, policy="sjf", runtime_estimates="last-3", sort_every="5s")
+    reorderer, seen = history.farm.scheduler.reorderer, []
     keep = reorderer.sort
     reorderer.sort = lambda *told: (keep(*told), seen.append(len(reorderer.rekeyed)))
-    history.play(60)
+    history.play(100)
     assert sum(count > 0 for count in seen) > 5
 
 
-def test_a_successor_finds_each_builder_as_it_was(truth):
+def test_a_successor_finds_each_builder_as_it_was():
     """A builder's whole state survives a scheduler: also that it reported an overload."""
-    history = History(0, truth)
-    told: list[events.Event] = [
-        events.BuilderJoined(1.0, Builder(id="b", pool="p", index=1, slots=2)),
-        events.LoadReported(2.0, "b", 1.6, overloaded=True),
-        events.DrainRequested(3.0, "b"),
-    ]
-    batch = Batch()
-    for event in told:
-        history.mirror.touch(event)
-        history.scheduler.handle(event)
-    history.mirror.write(batch)
-    history.store.commit(batch, {}, 3.0)
-    assert history.store.builders() == {
-        view.builder.id: view for view in snapshot_of(history.scheduler, 3.0).builders
-    }
-    assert history.store.builders()["b"].overloaded
+    history = History(0)
+    overload = events.LoadReported(UNSTAMPED, "arm-1", 1.6, overloaded=True)
+    for event in (overload, events.DrainRequested(UNSTAMPED, "arm-1")):
+        history.farm.operator.send(event)
+    history.farm.advance(1.0)
+    records = snapshot_of(history.farm.scheduler, 1.0).builders
+    assert history.store.builders() == {view.builder.id: view for view in records}
+    assert history.store.builders()["arm-1"].overloaded
 
 
-def test_a_successor_holds_jobs_back_until_the_same_instant(truth):
+def test_a_successor_holds_jobs_back_until_the_same_instant():
     """Until when a job waits for a faster builder is committed with the counts."""
-    history, batch = History(0, truth), Batch()
-    history.scheduler.dispatcher.held["a"] = 456.0
+    farm, batch = History(0).farm, Batch()
+    farm.scheduler.dispatcher.held["a"] = 456.0
     roster, requests = mock.Mock(changed=set()), mock.Mock(wanted=[], outside={})
-    state = SuccessorState(history.scheduler, roster, requests)
-    history.store.open(1.0, stays=True)
+    state = SuccessorState(farm.scheduler, roster, requests)
+    farm._store.open(1.0, stays=True)
     state.write(batch, 0, {})
-    history.store.commit(batch, {}, 3.0)
-    saved = history.store.saved()
+    farm._store.commit(batch, {}, 3.0)
+    saved = farm._store.saved()
     assert saved is not None
     assert snapshot_of_saved(saved).held == {"a": 456.0}
 
 
 @pytest.mark.live
-def test_an_idle_farm_whose_server_is_emptied_is_rewritten(server: Server, client, keys: Keys):
+def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
     """With its status, in one transaction, although no report triggers a write."""
-    leader = Leader(server.url, keys, Clock())
+    leader = Leader(client, keys, Clock())
     leader.commit()
     status = FarmStatus(
         at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,

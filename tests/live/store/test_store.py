@@ -22,9 +22,13 @@ from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import kept
 from farm.live.wire.messages import VERSION
-from tests.fixtures.job_records import on_builders, running_record, waiting_record
-from tests.fixtures.leases import watching
-from tests.fixtures.readable_store import ReadableStore
+from tests.fixtures.store import (
+    ReadableStore,
+    on_builders,
+    running_record,
+    waiting_record,
+    watching,
+)
 
 AMD64 = Platform("amd64", True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,28 +11,6 @@ from farm.core.pools.algorithm import PoolSnapshot
 from provisioner.algorithms.target_wait import TargetWait, builders_needed
 
 BUSY = {"busy": 10, "running_jobs": 10, "next_slot_time": 60.0}
-
-
-@pytest.mark.parametrize(
-    ("counts", "needed"),
-    [
-        ({}, 0),
-        ({"busy": 3, "running_jobs": 3, "next_slot_time": 60.0}, 3),
-        ({"busy": 3, "running_jobs": 3, "next_slot_time": 301.0}, 4),
-        ({"busy": 3, "running_jobs": 3}, 4),
-        ({**BUSY, "waiting_jobs": 4, "waiting_work": 2400.0}, 10),  # 60 + 240 = 300
-        ({**BUSY, "waiting_jobs": 4, "waiting_work": 2401.0}, 11),
-        ({**BUSY, "waiting_jobs": 8, "waiting_work": 4800.0}, 16),  # 4800 ÷ 16 = 300
-        ({**BUSY, "waiting_jobs": 2, "waiting_work": 48000.0}, 13),  # a slot for every job
-        ({**BUSY, "waiting_jobs": 8, "waiting_work": 4800.0, "slots": 4}, 4),
-        ({"waiting_jobs": 5, "waiting_work": 3000.0}, 6),
-        ({"waiting_jobs": 5, "waiting_work": 900.0}, 3),
-        ({"waiting_jobs": 5, "waiting_work": 0.0}, 1),
-    ],
-)
-def test_needed_for_five_minutes(counts: dict[str, Any], needed: int) -> None:
-    """Protects the formula: time to next builder + work ahead ÷ slots, at most 300 s."""
-    assert builders_needed(PoolSnapshot(pool="linux", at=0.0, **counts), 300.0) == needed
 
 
 def wait(snapshot: PoolSnapshot, builders: int) -> float:
@@ -136,10 +113,3 @@ def test_the_release_share_leaves_a_band_in_which_nothing_happens(plans: Any) ->
     between = {**BUSY, "waiting_jobs": 6, "waiting_work": 1500.0}
     target = TargetWait(max=50, objective=300.0, hold=0.0)
     assert {plan.desired for plan in plans(target, between, {**between, "at": 900.0})} == {10}
-
-
-def test_limits(plan: Any) -> None:
-    """Protects min and max."""
-    target = TargetWait(min=2, max=8, objective=60.0)
-    assert plan(target) == (2, 2, 0)
-    assert plan(target, waiting_jobs=99, waiting_work=99999.0) == (8, 8, 0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
+from farm.processes.identity import began_at
 from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 
 #: far below any real core: a "second" of work is a few milliseconds on any machine
@@ -36,6 +36,13 @@ class Fire:
         assert len(pids) >= threads
         return pids
 
+    def burn_beside(self, threads: int, mode: str = "stress") -> tuple[int, list[int]]:
+        """Start a job without an end; return its number, and its process ids once they work."""
+        before = set(processes_under(self.burners.pid or 0))
+        number = self.start(mode, None, threads)
+        assert self.burners.await_burning(number, PATIENCE)
+        return number, sorted(set(processes_under(self.burners.pid or 0)) - before)
+
     def end(self) -> Burnt:
         return self.told.get(timeout=PATIENCE)
 
@@ -54,26 +61,10 @@ def fire() -> Iterator[Callable[..., Fire]]:
         one.burners.close()
 
 
-def is_alive(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def processes_under(root: int) -> list[int]:
     """Return the live processes that descend from this one."""
     try:
         family = psutil.Process(root).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-    return [process.pid for process in family if is_alive(process.pid)]
-
-
-def await_gone(pids: list[int]) -> None:
-    """Wait until none of them is left."""
-    deadline = time.monotonic() + PATIENCE
-    while left := [pid for pid in pids if is_alive(pid)]:
-        assert time.monotonic() < deadline, f"still there: {left}"
-        time.sleep(0.02)
+    return [process.pid for process in family if began_at(process.pid)]

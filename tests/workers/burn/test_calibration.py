@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,9 +19,10 @@ from farm.app.calibrating.calibration import (
     slowdowns,
 )
 from farm.core.errors import RunError
+from tests.fixtures.processes import await_gone, until
 from workers.burn.kernels import pi_digits
 
-from .conftest import PATIENCE, await_gone, processes_under
+from .conftest import PATIENCE, processes_under
 
 
 def test_the_reference_job_computes_pi():
@@ -95,12 +95,9 @@ def test_nothing_burns_on_when_a_calibration_is_stopped(how, code):
     command = subprocess.Popen(
         [sys.executable, "-m", "farm.cli.main", *arguments, "--quiet"], env=environment
     )
-    deadline = time.monotonic() + PATIENCE
     # the reference job, the burner program, and what it has forked
-    while len(pids := processes_under(command.pid)) < 4:
-        assert time.monotonic() < deadline
-        assert command.poll() is None
-        time.sleep(0.02)
+    until(lambda: len(processes_under(command.pid)) >= 4, "burning")
+    pids = processes_under(command.pid)
     command.send_signal(how)
     assert command.wait(PATIENCE) == code
     await_gone(pids)

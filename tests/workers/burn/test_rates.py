@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from farm.core.errors import RunError
+from tests.fixtures.processes import await_gone
 from workers.burn import burning_jobs, client
 from workers.burn.rates import measure, near_fastest
 
-from .conftest import TINY, await_gone
+from .conftest import TINY
 
 
 def test_disturbances_do_not_count():

@@ -18,12 +18,14 @@ import pytest
 
 from farm.app.calibrating.work_rates import rates_text
 from farm.core.errors import InputError
+from farm.processes.identity import began_at
+from tests.fixtures.processes import await_gone
 from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
 from workers.burn.server import BurnServer
 
-from .conftest import PATIENCE, TINY, await_gone, is_alive, processes_under
+from .conftest import PATIENCE, TINY, processes_under
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 
@@ -69,13 +71,11 @@ def test_killed_means_gone_and_the_others_continue(fire):
     """A cancelled job is gone at once, without a report, and its neighbour is not affected."""
     one = fire()
     neighbour = one.burn_forever(threads=1)
-    number = one.start("stress", None, 2)
-    assert one.burners.await_burning(number, 60)
-    doomed = [pid for pid in processes_under(one.burners.pid) if pid not in neighbour]
+    number, doomed = one.burn_beside(threads=2)
     assert len(doomed) == 2
     one.burners.kill(number)
     await_gone(doomed)
-    assert all(is_alive(pid) for pid in neighbour)
+    assert all(began_at(pid) for pid in neighbour)
     assert one.told.empty()
 
 
@@ -126,27 +126,20 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("burner", ["own", "stress-ng"])
-def test_nothing_outlives_a_host_that_is_killed(burner, tool):
-    """After SIGKILL at the host, program and burning processes end within bounded time."""
+@pytest.mark.parametrize(
+    ("burner", "stopped"),
+    [("own", None), ("stress-ng", None), ("own", "program"), ("own", "host")],
+)
+def test_nothing_outlives_a_host_that_is_killed(burner, stopped, tool):
+    """Also if it, or the program, is stopped: all burning processes end within bounded time."""
     if burner == "stress-ng":
         tool("stress-ng")
     host = subprocess.Popen([sys.executable, "-c", HOST, burner], stdout=subprocess.PIPE, text=True)
     program = int(host.stdout.readline())
     pids = processes_under(program)
     assert len(pids) >= 2
-    host.kill()
-    host.communicate()
-    await_gone([program, *pids])
-
-
-@pytest.mark.parametrize("stopped", ["program", "host"])
-def test_a_stopped_process_does_not_escape(stopped):
-    """SIGSTOP at the program (or the host), then SIGKILL at the host: no process burns on."""
-    host = subprocess.Popen([sys.executable, "-c", HOST, "own"], stdout=subprocess.PIPE, text=True)
-    program = int(host.stdout.readline())
-    pids = processes_under(program)
-    os.kill(program if stopped == "program" else host.pid, signal.SIGSTOP)
+    if stopped is not None:
+        os.kill(program if stopped == "program" else host.pid, signal.SIGSTOP)
     host.kill()
     host.communicate()
     await_gone([program, *pids])
@@ -221,7 +214,7 @@ def test_a_walk_without_memory_fails_its_job(fire):
     resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
     one.start("memory", 0.1)
     assert one.end().error == "a burning process found no memory for its buffer"
-    assert all(is_alive(pid) for pid in neighbour)
+    assert all(began_at(pid) for pid in neighbour)
 
 
 def test_filling_the_buffer_is_part_of_the_work(fire):
@@ -265,13 +258,9 @@ def test_rates_as_text():
     "text", ["cpu", "cpu=0", "cpu=inf", "cpu=nan", "gpu=3", "cpu=-1", "cpu=1e300", "memory=1e-9"]
 )
 def test_bad_rates_are_one_message(text):
-    """The variable, what was found, what is allowed."""
+    """The variable, what was found, what is allowed; given twice, it is unclear what was meant."""
     with pytest.raises(InputError, match=f"FARM_WORK_RATES: found '{text}'; allowed"):
         parse_rates(text)
-
-
-def test_a_rate_given_twice_is_one_message():
-    """It is unclear which of the two was meant."""
     with pytest.raises(InputError, match="FARM_WORK_RATES: found cpu twice; allowed: once"):
         parse_rates("cpu=900, cpu=800")
 

@@ -6,31 +6,34 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from farm.core.errors import RunError
+from tests.fixtures.processes import await_gone, until
 from workers.burn.burning_jobs import Burners
 from workers.burn.stress_ng import StressNg, UnusableError
 
-from .conftest import PATIENCE, TINY, await_gone, processes_under
+from .conftest import TINY, processes_under
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 
 
 def test_stress_ng_burns_a_bounded_amount_and_can_be_killed(fire, tool):
-    """With stress-ng the work ends by itself; a kill includes its helpers."""
+    """The work ends by itself; a kill includes its helpers, of which no zombie is left.
+
+    In a container the first process may reap none.
+    """
     tool("stress-ng")
     one = fire(burner="stress-ng")
     one.start("stress", 0.5, threads=2)
     assert one.end().error is None
-    number = one.start("stress", None, 2)
-    assert one.burners.await_burning(number, 60)
+    number, _ = one.burn_beside(threads=2)
+    until(lambda: len(processes_under(one.burners.pid)) >= 4, "two programs, one helper each")
     pids = processes_under(one.burners.pid)
     one.burners.kill(number)
-    await_gone(pids)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), f"the end of {pids}")
 
 
 def test_more_work_than_stress_ng_accepts_is_done_without_it(fire, tool):
@@ -39,22 +42,6 @@ def test_more_work_than_stress_ng_accepts_is_done_without_it(fire, tool):
     one = fire(burner="stress-ng", rates={"stress_ng": 1e9, "cpu": 4.0})
     one.start("stress", 0.5)
     assert one.end().error is None
-
-
-def test_orphaned_helpers_are_reaped(fire, tool):
-    """In a container the first process may reap none: no cancelled job leaves a zombie."""
-    tool("stress-ng")
-    one = fire(burner="stress-ng")
-    number = one.start("stress", None, 2)
-    assert one.burners.await_burning(number, PATIENCE)
-    deadline = time.monotonic() + PATIENCE
-    while len(pids := processes_under(one.burners.pid)) < 4:  # two programs, one helper each
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    one.burners.kill(number)
-    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -118,7 +105,5 @@ def test_a_measurement_ends_with_its_program(fake_stress_ng, fire):
 
 def kill_when_there(path: Path, burners: Burners) -> None:
     """Kill the burner program once the file has been written."""
-    deadline = time.monotonic() + PATIENCE
-    while not (path.is_file() and path.read_text().strip()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: path.is_file() and path.read_text().strip(), "the program's start")
     os.kill(burners.pid, signal.SIGKILL)
