@@ -17,8 +17,8 @@ from farm.records.bundle import is_bundle
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
-from farm.terminal.console import many
 from farm.twin.doctor import PlatformFigures, examine
+from farm.units import many
 from farm.workload.traces import format_of, read_records, trace_jobs
 
 BUSY = 0.7

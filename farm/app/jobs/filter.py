@@ -16,7 +16,6 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, not_among
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
-from farm.terminal.console import FarmConsole
 
 
 class JobState(StrEnum):
@@ -33,16 +32,24 @@ class JobState(StrEnum):
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions on a job; None: any value."""
+    """The conditions on a job; None: any value. The comments are the help of the options."""
 
     state: JobState = JobState.ALL
+    #: only ids that match this shell pattern, such as 'a-*'
     match: str | None = None
-    user: str | None = None
-    kind: str | None = None
-    matrix: str | None = None
-    platform: str | None = None
+    #: only jobs that run or ended on this pool's builders
     pool: str | None = None
+    #: only jobs of this user (attribute user)
+    user: str | None = None
+    #: only jobs of this kind
+    kind: str | None = None
+    #: only jobs of this matrix
+    matrix: str | None = None
+    #: only this platform, such as amd64/virtual
+    platform: str | None = None
+    #: only jobs charged to this invocation, or below it
     invocation: str | None = None
+    #: only with this attribute; repeatable
     attribute: tuple[str, ...] = ()
 
     @property
@@ -64,16 +71,23 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def found(
-        self, client: FarmClient, *, stable: bool, after: str | None = None, offset: int = 0
+        self,
+        client: FarmClient,
+        *,
+        stable: bool,
+        after: str | None = None,
+        offset: int = 0,
+        warn: Callable[[str], object] = str,
     ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
         ``stable``: in order of submission (``after`` this id), whatever happens in between; else
         waiting ones in dispatch order, then running ones, then ended ones, the newest first.
+        ``warn`` is called if that order is not known.
         """
         is_wanted = _check_of(self, client)
         if not stable:
-            found = filter(is_wanted, _by_group(client, self.state))
+            found = filter(is_wanted, _by_group(client, self.state, warn))
             return islice(_each_once(found), offset, None)
         if self.state is JobState.ALL and not self.names_some:
             return client.submitted(offset, after)  # the server can count those
@@ -119,12 +133,14 @@ def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
             yield job
 
 
-def _by_group(client: FarmClient, state: JobState) -> Iterator[KnownJob]:
+def _by_group(
+    client: FarmClient, state: JobState, warn: Callable[[str], object]
+) -> Iterator[KnownJob]:
     for group in _groups(state):
-        yield from _in_dispatch_order(client) if group == "waiting" else client.jobs(group)
+        yield from _in_dispatch_order(client, warn) if group == "waiting" else client.jobs(group)
 
 
-def _in_dispatch_order(client: FarmClient) -> Iterator[KnownJob]:
+def _in_dispatch_order(client: FarmClient, warn: Callable[[str], object]) -> Iterator[KnownJob]:
     """Yield the waiting jobs, platform by platform; under fair share the scheduler knows the order.
 
     Those that came since it was asked follow (jobs may be met twice).
@@ -137,7 +153,7 @@ def _in_dispatch_order(client: FarmClient) -> Iterator[KnownJob]:
         try:
             order = [record.job.id for record in client.image().snapshot.waiting]
         except ServerError as error:
-            FarmConsole(stderr=True).print(f"warning: {error}; waiting jobs are not in order")
+            warn(f"{error}; waiting jobs are not in order")
             order = []
         yield from (job for job in client.jobs_of(order) if state_of(job) == "waiting")
     yield first

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 
 from farm.app.jobs.sources import runnable
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
@@ -25,7 +22,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
 from farm.processes.signals import StopRequest
 from farm.scenario import Scenario
-from farm.terminal.console import many
+from farm.units import many
 from farm.workload import batches, build_jobs
 
 T = TypeVar("T")
@@ -39,8 +36,8 @@ class Submission:
 
     Args:
         source: the source of the jobs, for messages.
-            skip_known: skip jobs with known ids, which are otherwise an error.
-            sync: wait until the jobs are on the server's disk.
+        skip_known: skip jobs with known ids, which are otherwise an error.
+        sync: wait until the jobs are on the server's disk.
     """
 
     _client: FarmClient
@@ -62,10 +59,16 @@ class Submission:
         if self._sync:
             client.check_sync()
 
-    def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
+    def at_once(
+        self,
+        jobs: list[Job],
+        pace: float | None,
+        progress: Callable[[int, int], None] = lambda *_: None,
+    ) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
 
-        ``pace``: not all at the same moment, but each at its own time.
+        ``pace``: not all at the same moment, but each at its own time. ``progress`` is called with
+        the numbers of submitted and of all jobs.
         """
         self._refuse_twins(jobs)
         jobs = self._new(jobs)
@@ -74,11 +77,10 @@ class Submission:
             self.paced(sorted(jobs, key=_arrival), pace)
             return
         self._at_once = len({job.arrived_at for job in jobs}) > 1
-        hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
-        with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
-            for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
-                last = first + AT_ONCE >= len(jobs)
-                self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
+        for first in range(0, len(jobs), AT_ONCE):
+            progress(first, len(jobs))
+            last = first + AT_ONCE >= len(jobs)
+            self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""

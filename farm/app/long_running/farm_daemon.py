@@ -31,7 +31,6 @@ from farm.processes.orphans import end_at_once, strays
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario
-from farm.terminal.output import log_to_stderr
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
@@ -154,7 +153,6 @@ class FarmKeeper:
 
     def run(self) -> None:
         """Bring the farm up, keep it up until asked to end it, and end it."""
-        log_to_stderr()
         os.umask(0o077)  # nothing that we or our children write is for others
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:

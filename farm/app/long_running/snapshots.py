@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import Counter
@@ -226,15 +225,3 @@ def _state_job(job: JobView) -> dict[str, Any]:
     if job.builder is None:
         del row["builder"], row["elapsed_s"]
     return row
-
-
-def write_json(document: object, out: Path | None) -> None:
-    """Write a document where it is wanted: a file, or standard output."""
-    text = document if isinstance(document, str) else json.dumps(document, indent=1)
-    if out is None:
-        sys.stdout.write(text + "\n")
-        return
-    try:
-        out.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--out: cannot write {out}: {error.strerror}") from None

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from farm.app.jobs.job_descriptions import tried
-from farm.app.jobs.lookup import known_of
+from farm.app.jobs.lookup import history_of
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.replays import decisions_on
@@ -21,11 +21,11 @@ from farm.core.errors import InputError
 from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.terminal.console import FarmConsole, many, plain
+from farm.terminal.console import FarmConsole, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 _COMPETITORS = (*texts("job"), *folding("charged to", "key"))
 _TURNS = (
@@ -78,7 +78,8 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
     if redis is None and Path(job_id).is_dir():
         raise InputError(f"{job_id} is a run directory: name the job with --job ID")
     with reach(redis, folder) as client:
-        found, tries, answer = known_of(client, job_id)
+        found, tries, answer, warning = history_of(client, job_id)
+        warn(warning)
         hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
     said = _said(found, answer)

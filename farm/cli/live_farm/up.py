@@ -28,7 +28,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import print_json
+from farm.terminal.output import log_to_stderr, print_json
 
 
 def up(
@@ -62,6 +62,7 @@ def up(
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:
+        log_to_stderr()
         with locked(folder):
             FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
         return

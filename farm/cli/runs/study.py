@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.page import page, write_page
 from farm.results.output_file import check_output
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, progress, runs_progress
+from farm.terminal.output import counted_progress, note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 
 #: the default number of job sets of the thesis
@@ -85,7 +85,7 @@ def study(
 
 
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
-    with runs_progress(silent=quiet) as show:
+    with counted_progress("runs", silent=quiet) as show:
         found = autoscalers.play(trace, show)
     write_page(out, autoscalers.document(found))
     if as_json:
