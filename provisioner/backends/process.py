@@ -39,6 +39,15 @@ log = logging.getLogger("farm.provisioner")
 SPARE_TIME = 60.0
 
 
+class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How hosts are kept as processes of this machine."""
+
+    #: folder for the hosts' logs and process ids
+    hosts_dir: Path | None = None
+    #: hosts end with the standard input, not with this process
+    cord: bool = False
+
+
 class HostFile(msgspec.Struct, frozen=True):
     """The file of a host, which identifies its process exactly."""
 

@@ -7,6 +7,7 @@ import pytest
 import typer
 import typer.main
 
+from farm.core.errors import InputError
 from farm.terminal.field_options import Fields, with_fields
 
 
@@ -19,7 +20,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     #: what it is called
     name: str | None = None
     #: what is written on it; repeatable
-    labels: tuple[str, ...] = ()
+    labels: Annotated[dict[str, str], typer.Option("--label")] = {}
     secret: int = 7
 
 
@@ -30,7 +31,7 @@ def command(**own: Any) -> tuple[typer.Typer, list[Any]]:
 
     @app.command()
     @with_fields
-    def pack(first: int = 0, box: Annotated[Box, Fields(**own)] = Box(), last: int = 0) -> None:  # noqa: B008
+    def pack(*, first: int = 0, box: Annotated[Box, Fields(**own)], last: int = 0) -> None:
         calls.append((first, box, last))
 
     return app, calls
@@ -39,12 +40,17 @@ def command(**own: Any) -> tuple[typer.Typer, list[Any]]:
 def test_a_record_is_made_of_its_options(monkeypatch: pytest.MonkeyPatch):
     """What is not given is as in the record; a field without a comment is no option."""
     app, calls = command()
-    app(["--fruit", "3", "--labels", "a", "--labels", "b", "--last", "2"], standalone_mode=False)
+    app(["--fruit", "3", "--label", "a=1", "--label", "b=", "--last", "2"], standalone_mode=False)
     monkeypatch.setenv("BOX_APPLES", "5")
     app(["--name", "x"], standalone_mode=False)
-    assert calls == [(0, Box(apples=3, labels=("a", "b")), 2), (0, Box(apples=5, name="x"), 0)]
+    assert calls == [
+        (0, Box(apples=3, labels={"a": "1", "b": ""}), 2),
+        (0, Box(apples=5, name="x"), 0),
+    ]
     with pytest.raises(Exception, match="No such option"):
         app(["--secret", "1"], standalone_mode=False)
+    with pytest.raises(InputError, match="--label: found 'a'; allowed: KEY=VALUE"):
+        app(["--label", "a"], standalone_mode=False)
     with pytest.raises(Exception, match="greater than or equal to 0"):
         app(["--fruit", "-1"], standalone_mode=False)
 

@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 
 from farm.app.jobs.charges import charges_of, parse_invocation
-from farm.app.jobs.json_lines import pair_of, parse_platform
+from farm.app.jobs.json_lines import parse_platform
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, not_among
 from farm.live.operating.client import FarmClient
@@ -49,8 +49,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     platform: str | None = None
     #: only jobs charged to this invocation, or below it
     invocation: str | None = None
-    #: only with this attribute; repeatable
-    attribute: tuple[str, ...] = ()
+    #: only with this attribute
+    attribute: dict[str, str] = {}
 
     @property
     def names_some(self) -> bool:
@@ -62,8 +62,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         words = ["--state", self.state.value]
         for name, text in self._texts().items():
             words += [f"--{name}", text]
-        for text in self.attribute:
-            words += ["--attribute", text]
+        for key, value in self.attribute.items():
+            words += ["--attribute", f"{key}={value}"]
         return shlex.join(words)
 
     def _texts(self) -> dict[str, str]:
@@ -96,7 +96,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], bool]:
     """Return a function that says whether a job is as wanted, ready for many jobs."""
-    attributes = dict(pair_of(text) for text in wanted.attribute)
+    attributes = dict(wanted.attribute)
     if wanted.user is not None:
         attributes["user"] = wanted.user
     platform = wanted.platform

@@ -101,14 +101,6 @@ def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
     return job
 
 
-def pair_of(text: str) -> tuple[str, str]:
-    """Return the name and the value of an attribute; raises InputError."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise InputError(f"--attribute: found {text!r:.60}; allowed: KEY=VALUE")
-    return key, value
-
-
 def parse_platform(text: object, where: str, default: Platform | None) -> Platform:
     """Return the platform that is written, else the default; TraceError if there is neither."""
     if text is None:

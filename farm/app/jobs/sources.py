@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -24,11 +24,7 @@ LINES = (".jsonl", ".ndjson")
 
 
 def described(
-    like: Job,
-    seconds: float,
-    job_id: str | None,
-    platform: Platform,
-    attributes: Mapping[str, str],
+    like: Job, seconds: float, job_id: str | None, platform: Platform, user: str | None
 ) -> Job:
     """Return a job of these seconds, of which ``like`` says the rest; raises InputError."""
     if like.mode not in MODES:
@@ -39,7 +35,7 @@ def described(
         service_time=seconds,
         declared_time=seconds,
         platform=platform,
-        attributes=dict(attributes),
+        attributes=like.attributes | ({} if user is None else {"user": user}),
     )
 
 

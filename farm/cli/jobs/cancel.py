@@ -10,7 +10,7 @@ import typer
 from farm.app.jobs.changing import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import catch_up, ids_given, live_of
-from farm.cli.jobs.job_options import ANY, Ids, Wanted
+from farm.cli.jobs.job_options import Ids, Wanted
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.model import Cause
@@ -25,9 +25,10 @@ LiveState = Literal["live", "waiting", "running"]
 
 @with_fields
 def cancel(
+    *,
     job_ids: Ids = None,
     state: LiveState | None = None,
-    wanted: Wanted = ANY,
+    wanted: Wanted,
     reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,

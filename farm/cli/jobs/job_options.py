@@ -20,9 +20,6 @@ Wanted = Annotated[
         options={
             "match": typer.Option(metavar="PATTERN"),
             "invocation": typer.Option(metavar="TEAM/USER"),
-            "attribute": typer.Option(metavar="KEY=VALUE"),
         }
     ),
 ]
-ANY = JobFilter()
-"""No condition."""

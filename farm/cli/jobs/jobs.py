@@ -11,7 +11,7 @@ import typer
 from farm.app.jobs.filter import JobState
 from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
-from farm.cli.jobs.job_options import ANY, Wanted
+from farm.cli.jobs.job_options import Wanted
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured, plain
 from farm.terminal.field_options import with_fields
@@ -30,8 +30,9 @@ FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 
 @with_fields
 def jobs(
+    *,
     state: JobState = JobState.LIVE,
-    wanted: Wanted = ANY,
+    wanted: Wanted,
     stable: Annotated[bool, typer.Option("--in-order")] = False,
     after: Annotated[str | None, typer.Option(metavar="ID")] = None,
     offset: Annotated[int, typer.Option(min=0)] = 0,

@@ -10,7 +10,7 @@ import typer
 from farm.app.jobs.filter import JobState
 from farm.app.jobs.lookup import ended_of, ids_given
 from farm.app.jobs.retrying import next_tries
-from farm.cli.jobs.job_options import ANY, Ids, Wanted
+from farm.cli.jobs.job_options import Ids, Wanted
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.terminal.field_options import with_fields
@@ -23,9 +23,10 @@ EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 @with_fields
 def retry(
+    *,
     job_ids: Ids = None,
     state: EndedState | None = None,
-    wanted: Wanted = ANY,
+    wanted: Wanted,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.json_lines import pair_of, parse_platform
+from farm.app.jobs.json_lines import parse_platform
 from farm.app.jobs.sources import copies, described, jobs_of, only_platform, runnable, sound
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import SubmissionEstimate
@@ -24,16 +24,15 @@ from farm.terminal.output import counted_progress, print_json
 from farm.units import many
 from farm.workload.traces import FORMATS
 
-PLAIN = Job(id="", service_time=0.0)
-"""A job of which options say nothing."""
-FIELDS = ("kind", "matrix", "level", "score", "priority", "mode", "threads")
+FIELDS = ("kind", "attributes", "matrix", "level", "score", "priority", "mode", "threads")
 #: options that apply to one kind of source only
-OF_ONE_JOB = ("job_id", "count", "user", "attribute", *FIELDS)
+OF_ONE_JOB = ("job_id", "count", "user", *FIELDS)
 OF_A_FILE = ("trace_format", "jobs", "pace")
 
 
 @with_fields
 def submit(
+    *,
     context: typer.Context,
     source: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     service_time: str | None = None,
@@ -41,8 +40,15 @@ def submit(
     count: Annotated[int, typer.Option(min=1)] = 1,
     platform: str | None = None,
     user: str | None = None,
-    attribute: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
-    like: Annotated[Job, Fields("One job: ", FIELDS, {"threads": typer.Option(min=1)})] = PLAIN,
+    like: Annotated[
+        Job,
+        Fields(
+            prefix="One job: ",
+            names=FIELDS,
+            options={"attributes": typer.Option("--attribute"), "threads": typer.Option(min=1)},
+            base=Job(id="", service_time=0.0),
+        ),
+    ],
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
     ] = None,
@@ -72,7 +78,6 @@ def submit(
         count: Submit this many equal jobs (with numbered ids).
         platform: Platform, such as amd64/virtual or any/native. Default: the only pool's.
         user: One job: its user (attribute user).
-        attribute: One job: further attributes; repeatable.
         jobs: Only the first N jobs of FILE.
         pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
             now.
@@ -102,9 +107,7 @@ def submit(
             if source is None:
                 seconds = seconds_of(service_time or "", "--service-time", least=0.0)
                 place = parse_platform(None, "--platform", default)
-                attributes = dict(pair_of(text) for text in attribute or ())
-                attributes |= {} if user is None else {"user": user}
-                one = described(like, seconds, job_id, place, attributes)
+                one = described(like, seconds, job_id, place, user)
                 found: Iterable[Job] = copies(one, count)
             else:
                 found = jobs_of(source, trace_format, jobs, wanted, default)
