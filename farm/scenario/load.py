@@ -35,6 +35,7 @@ def load_scenario(
     *,
     changes: Mapping[str, Any] | None = None,
     calibration: Read = read_calibration,
+    kind: type[Scenario] = Scenario,
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
@@ -48,6 +49,7 @@ def load_scenario(
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
         calibration: reads the calibration files that it names.
+        kind: what it is to be.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -61,7 +63,7 @@ def load_scenario(
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, source=name, calibration=calibration)
+    return parse_scenario(document, source=name, calibration=calibration, kind=kind)
 
 
 def parse_scenario(
@@ -69,6 +71,7 @@ def parse_scenario(
     base_dir: str | Path = ".",
     source: str = "scenario",
     calibration: Read = read_calibration,
+    kind: type[Scenario] = Scenario,
 ) -> Scenario:
     """Return the scenario described by plain data; trace paths are relative to ``base_dir``.
 
@@ -79,7 +82,7 @@ def parse_scenario(
     try:
         data = data if isinstance(data, MarkedDict) else marked(data, source)
         _resolve_paths(data, Path(base_dir))
-        scenario = Scenario.model_validate(data)
+        scenario = kind.model_validate(data)
     except ValidationError as error:
         raise ScenarioError(describe(error, data, source)) from None
     except RecursionError:

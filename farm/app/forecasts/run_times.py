@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from farm.app.forecasts.recorded_farm import RecordedFarm
-from farm.app.long_running.snapshots import image_from
+from farm.app.long_running.snapshots import farm_of, image_from
 from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
@@ -26,7 +26,6 @@ from farm.forecasts.runtime.training import Learner
 from farm.live.operating.farm_image import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.run_directory import load_run
-from farm.scenario import load_scenario
 from farm.units import format_roughly
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
@@ -309,7 +308,7 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
 
 
 def _of_image(image: FarmImage, name: str | None) -> Learned:
-    scenario, snapshot = load_scenario(image.scenario), image.snapshot
+    scenario, snapshot = farm_of(image), image.snapshot
     own = scenario.scheduling.runtime_estimates
     if name is not None and name != own:
         raise InputError(
