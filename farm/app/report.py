@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from farm.app.recorded.result import Result, compare, open_run
 from farm.app.records_page import page_of_records
@@ -81,7 +80,8 @@ def report(
     if sweeps:
         text = _of_sweep(sweeps[0])
     else:
-        text = _of_runs([_result(one, on_step) for one in what], on_step, refresh)
+        runs = [_result(one, on_step) for one in what if not isinstance(one, SweepResult)]
+        text = _of_runs(runs, on_step, refresh)
     write_page(path, text)
     return path
 
@@ -109,7 +109,7 @@ def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
     return None
 
 
-def _result(given: Any, on_step: Callable[[str], object] = str) -> Result:
+def _result(given: Result | str | Path, on_step: Callable[[str], object] = str) -> Result:
     if isinstance(given, Result):
         return given
     on_step(f"reading {given}")
@@ -120,7 +120,7 @@ def _of_runs(
     runs: Sequence[Result], on_step: Callable[[str], object], refresh: float | None
 ) -> str:
     sections: list[Section] = []
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, object] = {}
     if len(runs) > 1:
         on_step("comparing")
         found = compare(*runs)

@@ -6,7 +6,6 @@ import statistics
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -26,7 +25,7 @@ from workers.burn.limits import usable_cores
 from workers.journal import read_journals
 
 Responses = dict[str, float]
-Law = dict[str, Any] | str | None
+Law = dict[str, object] | str | None
 """A pool's ``contention``; None: none; ``AS_WRITTEN``: the scenario's own."""
 
 #: real seconds of a look at what others do

@@ -40,7 +40,7 @@ class Estimating:
         *,
         live: bool,
         estimator: RuntimeEstimator | None = None,
-        algorithms: Mapping[str, Any] | None = None,
+        algorithms: Mapping[str, object] | None = None,
     ) -> None:
         words = scenario.estimates
         rules = words.rules if words.rules is not None else ("launchpad",) if live else ()

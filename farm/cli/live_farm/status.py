@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -89,7 +89,7 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
 
 
 def _json(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> str:
-    said: dict[str, Any] = msgspec.to_builtins(now)
+    said: dict[str, object] = msgspec.to_builtins(now)
     said["attended"] = client.is_attended(now)
     said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
     said["pools"] = {
