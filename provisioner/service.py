@@ -135,7 +135,7 @@ class Provisioner:
         #: what the backend could not do at this look, and at the last one (None: there was none);
         #: by pool, or of all of them
         self._troubles: dict[str, str] = {}
-        self._told: dict[str, str] | None = None
+        self._logged: dict[str, str] | None = None
 
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
@@ -189,15 +189,15 @@ class Provisioner:
 
     def _tell_troubles(self) -> None:
         """Log what is new of what the backend cannot do, and let ``farm pools`` show it."""
-        told, troubles = self._told or {}, self._troubles
-        if self._told == troubles:
+        logged, troubles = self._logged or {}, self._troubles
+        if self._logged == troubles:
             return
         for pool, trouble in troubles.items():
-            if told.get(pool) != trouble:
+            if logged.get(pool) != trouble:
                 log.error("%s", trouble)
-        if told and not troubles:
+        if logged and not troubles:
             log.info("the backend works again")
-        self._told = troubles
+        self._logged = troubles
         for name in {*self._reported, *self._algorithms}:
             trouble = troubles.get(name) or troubles.get(ALL, "")
             keeping = self._pools[name].keeping

@@ -55,7 +55,7 @@ def report(
         what: results, run directories, one sweep or its directory, or one bundle of records. The
             first run is the base.
         out: the file, whose name ends in .html.
-        on_step: told what is done next, such as ``"drawing slots"``.
+        on_step: called with what is done next, such as ``"drawing slots"``.
         refresh: a browser loads the page again after this many real seconds; None: never.
 
     Raises InputError for anything else, and if the page cannot be written.

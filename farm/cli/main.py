@@ -56,7 +56,7 @@ class LazyCommand(TyperCommand):
         self._function = FUNCTIONS.get(name, name.replace("-", "_"))
         self._module = MODULES.get(name, self._function)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return the command's summary."""
         path = Path(__file__).parent / self._folder / f"{self._module}.py"
         source = path.read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ class Commands(TyperGroup):
         """Return a command."""
         found = super().get_command(ctx, name)
         if isinstance(found, LazyCommand):
-            found.help = found.said()
+            found.help = found.summary()
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -36,8 +36,8 @@ class Guard:
         """Say what went wrong, empty if nothing did."""
         if not self.failures:
             return ""
-        told = self.consequence.format(failures=self.failures, calls=self.calls)
-        return f"{self.where}: {self.name} failed {told}; the first was {self.first}"
+        consequence = self.consequence.format(failures=self.failures, calls=self.calls)
+        return f"{self.where}: {self.name} failed {consequence}; the first was {self.first}"
 
     def failed(self, of: str, error: Exception) -> str:
         """Count a failure; ``of`` says for what. Return what went wrong."""

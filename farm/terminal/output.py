@@ -126,7 +126,7 @@ class _Lines:
         each = self._made_after / made if made else 0.0
         left = each * (self._total - self._completed) - (spent - self._made_after)
         counted = f"{self._completed} of {self._total} {self._what}" if self._total else self._what
-        told = self._description or counted
+        text = self._description or counted
         if left > 0:
-            return f"{told}, about {format_time(round(left))} left"
-        return f"{told}, {format_time(round(spent))} so far"
+            return f"{text}, about {format_time(round(left))} left"
+        return f"{text}, {format_time(round(spent))} so far"

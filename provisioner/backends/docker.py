@@ -201,16 +201,16 @@ class DockerBackend(Backend):
             builder=labels.get(BUILDER, ""),
             pool=labels.get(POOL, ""),
             running=running,
-            detail=detail if running else detail + self._last_words(container),
+            detail=detail if running else detail + self._last_log_line(container),
         )
 
-    def _last_words(self, container: Any) -> str:
+    def _last_log_line(self, container: Any) -> str:
         """Return the last line of an ended container's log, which is removed with it."""
         try:
-            said = container.logs(tail=1).decode("utf-8", "replace").strip()
+            line = container.logs(tail=1).decode("utf-8", "replace").strip()
         except self._errors:
             return ""
-        return f"; it said: {said[:300]}" if said else ""
+        return f"; it said: {line[:300]}" if line else ""
 
     def _labels(self, builder: Builder) -> dict[str, str]:
         return {

@@ -103,5 +103,5 @@ def is_conflict(error: BaseException | None) -> bool:
 def first_line(error: BaseException) -> str:
     """Return an error's text, short enough for a line of a log."""
     # the Engine's errors have their own text, beside the request
-    said = str(getattr(error, "explanation", None) or error)
-    return said.partition("\n")[0][:300]
+    text = str(getattr(error, "explanation", None) or error)
+    return text.partition("\n")[0][:300]

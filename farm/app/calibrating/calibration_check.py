@@ -112,15 +112,15 @@ def check_table(
         cores: measured ones; None: not known.
         runs: how many live runs.
         rates: units of work per second; what is not there is measured once, for all runs.
-        begins: told the number of each live run, from 1, when it begins.
+        begins: called with the number of each live run, from 1, when it begins.
 
     Raises RunError when a job failed live, KeyboardInterrupt when a live run was stopped.
     """
-    said = parse_rates(rates_for(scenario, rates))
+    known_rates = parse_rates(rates_for(scenario, rates))
     lives = []
     for number in range(1, runs + 1):
         begins(number)
-        lives.append(_live(scenario, said))
+        lives.append(_live(scenario, known_rates))
     live = {job: statistics.fmean(run.jobs[job][0] for run in lives) for job in lives[0].jobs}
     services = statistics.fmean(times[1] for run in lives for times in run.jobs.values())
     check = Check(
@@ -132,7 +132,7 @@ def check_table(
         runs_s=tuple(statistics.fmean(one[0] for one in run.jobs.values()) for run in lives),
         burnt_s=tuple(run.burnt for run in lives),
         busy_with_others=round(statistics.median(run.others for run in lives), 2),
-        rates=said,
+        rates=known_rates,
         laws=(),
     )
     laws = tuple(
@@ -194,13 +194,13 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
     if ended.interrupted:
         raise KeyboardInterrupt
-    told = recorder.records().ends
-    for end in told:
+    ends = recorder.records().ends
+    for end in ends:
         if end.outcome != "succeeded" and not end.job.fails:
             raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
     work = sum(entry.work for entry in burnt)
     per_work = sum(entry.cpu for entry in burnt) / work if work > 0 else None
-    return _LiveRun({end.job.id: _times(end) for end in told}, per_work, others)
+    return _LiveRun({end.job.id: _times(end) for end in ends}, per_work, others)
 
 
 def _times(end: EndJob) -> tuple[float, float]:

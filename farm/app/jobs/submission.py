@@ -70,7 +70,7 @@ class Submission:
         ``pace``: not all at the same moment, but each at its own time. ``progress`` is called with
         the numbers of submitted and of all jobs.
         """
-        self._refuse_twins(jobs)
+        self._refuse_repeated_ids(jobs)
         jobs = self._new(jobs)
         self._client.check_room(len(jobs))
         if pace is not None:
@@ -84,8 +84,8 @@ class Submission:
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
-        for together in in_gusts(jobs):
-            self._refuse_twins(together)
+        for together in in_batches(jobs):
+            self._refuse_repeated_ids(together)
             self._submit(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
@@ -124,7 +124,7 @@ class Submission:
         self.submitted += self._client.submit(jobs, sync=sync)
         self._last = jobs[-1].id if jobs else self._last
 
-    def _refuse_twins(self, jobs: list[Job]) -> None:
+    def _refuse_repeated_ids(self, jobs: list[Job]) -> None:
         places: dict[str, int] = {}
         for place, job in enumerate(jobs, 1):
             if (first := places.setdefault(job.id, place)) != place:
@@ -164,7 +164,7 @@ def _in_order(jobs: Iterable[Job], source: str) -> Iterator[Job]:
         yield job
 
 
-def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
+def in_batches(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield what comes together as lists: as soon as there is one, with all that follow at once.
 
     What the source raises is raised after the items that came before it.
@@ -186,8 +186,8 @@ def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
         together = [arrived.get()]
         while len(together) < AT_ONCE and not arrived.empty():
             together.append(arrived.get())
-        if gust := [item for item in together if not isinstance(item, _End)]:
-            yield gust
+        if batch := [item for item in together if not isinstance(item, _End)]:
+            yield batch
         end = together[-1]
     if end.error is not None:
         raise end.error

@@ -107,7 +107,7 @@ def start_in_background(
 ) -> FarmPlace:
     """Start ``farm up --foreground`` as a background process; return its place once it is up.
 
-    Raises what the process said if it ended instead.
+    Raises the process's last message if it ended instead.
     """
     command = [sys.executable, "-m", "farm", "up", str(scenario), "--foreground"]
     # the URL may hold a password: not for the list of processes

@@ -8,8 +8,8 @@ from typing import Any
 
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.metrics import Metering
-from farm.app.runs.own_parts import OwnParts
-from farm.assembly import make_scheduler, pool_specs
+from farm.app.runs.own_parts import NONE, OwnParts
+from farm.assembly import pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
@@ -45,23 +45,15 @@ class LiveFarm:
         self,
         scenario: Scenario,
         metrics: MetricsPlace,
-        own: OwnParts | None = None,
+        own: OwnParts = NONE,
         *,
         long_lived: bool = False,
         **desk: Any,
     ) -> None:
-        own = own or OwnParts()
         self.scenario = scenario
         self._place = metrics
-        self.estimating = Estimating(
-            scenario, live=True, estimator=own.estimator, algorithms=own.algorithms
-        )
-        self.scheduler = make_scheduler(
-            scenario,
-            explain_last=EXPLAINED,
-            estimator=self.estimating.estimator,
-            own=own.functions,
-        )
+        self.estimating = Estimating(scenario, own, live=True)
+        self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
         self.desk = Desk(self.scheduler, self.pools, scenario, long_lived=long_lived, **desk)
         self.metering = Metering(

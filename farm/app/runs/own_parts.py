@@ -52,6 +52,9 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         return jobs
 
 
+NONE = OwnParts()
+
+
 class OwnEstimator(Guard, RuntimeEstimator):
     """A function from a job to its run time (s), as a runtime estimator that learns nothing."""
 

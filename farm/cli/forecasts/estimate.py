@@ -12,7 +12,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from farm.app.forecasts.waiting_jobs import WaitingJobs
+from farm.app.forecasts.formula_table import WaitingJobs
 from farm.app.long_running.snapshots import view_from
 from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup

@@ -82,14 +82,14 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         warn(warning)
         hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
-    said = _said(found, answer)
+    words = _in_words(found, answer)
     if as_json:
-        told: dict[str, object] = {"job": job_id, "state": state_of(found), "said": said}
+        document: dict[str, object] = {"job": job_id, "state": state_of(found), "said": words}
         if decision is not None:
-            told |= msgspec.to_builtins(decision)
+            document |= msgspec.to_builtins(decision)
         elif answer is not None and answer.job is not None and answer.job.turns:
-            told["turns"] = msgspec.to_builtins(answer.job.turns)
-        print_json([told])
+            document["turns"] = msgspec.to_builtins(answer.job.turns)
+        print_json([document])
         return
     console = FarmConsole()
     for one in tries:
@@ -98,11 +98,11 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         _show(decision)
     elif answer is not None and answer.job is not None:
         _show_turns(answer.job.turns)
-    for line in [said, *(hints if state_of(found) == "waiting" else [])]:
+    for line in [words, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
 
-def _said(found: KnownJob, answer: Answer | None) -> str:
+def _in_words(found: KnownJob, answer: Answer | None) -> str:
     """Describe the state of the job, and why its dispatch cannot be explained, if so."""
     name, now = found.job.id, None if answer is None else answer.job
     if answer is None:
@@ -162,8 +162,8 @@ def _show_turns(turns: Sequence[Turn]) -> None:
 
 def _turn_rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
     for depth, turn in enumerate(turns, 1):
-        said = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
-        yield (str(depth), *_party(turn.party), said)
+        why = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_party(turn.party), why)
         for rival in turn.rivals:
             yield ("", *_party(rival), "")
 

@@ -36,17 +36,17 @@ def job(
         if answer is not None and answer.job is not None:
             now = with_provisioner(client, job_id, answer.job)
             answer = msgspec.structs.replace(answer, job=now)
-    told = description_of(found, tries, answer)
+    history = description_of(found, tries, answer)
     if as_json:
-        print_json(told)
+        print_json(history)
         return
-    note(story(_lines(told, tries)))
+    note(story(_lines(history, tries)))
 
 
-def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
+def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
     """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
-    for name, value in told.items():
+    for name, value in history.items():
         if name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":

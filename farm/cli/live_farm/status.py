@@ -89,14 +89,14 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
 
 
 def _json(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> str:
-    said: dict[str, object] = msgspec.to_builtins(now)
-    said["attended"] = client.is_attended(now)
-    said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
-    said["pools"] = {
+    document: dict[str, object] = msgspec.to_builtins(now)
+    document["attended"] = client.is_attended(now)
+    document["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
+    document["pools"] = {
         name: {"desired": report.desired, "states": report.states, "why": report.why}
         for name, report in sorted(client.pools().items())
     }
-    return msgspec.json.encode(said).decode()
+    return msgspec.json.encode(document).decode()
 
 
 def _trouble(trouble: Trouble) -> Text:

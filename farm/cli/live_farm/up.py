@@ -72,9 +72,9 @@ def up(
     options += ["--fresh"] if fresh else []
     place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
     if as_json:
-        said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
-        said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
-        print_json(said)
+        document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
+        document |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
+        print_json(document)
     elif not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"

@@ -139,8 +139,8 @@ def _measured(plan: Plan, *, silent: bool) -> Calibration:
         update(total=plan.repeats * (plan.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
-            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
-            update(advance=1, description=told)
+            text = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
+            update(advance=1, description=text)
 
         return calibration(plan, on_timing)
 
@@ -202,8 +202,8 @@ def _show_calibration(found: Calibration, check: Check | None) -> None:
 
 def _warn(others: float, what: str) -> None:
     if others > QUIET:
-        told = f"Others kept {others:g} processors busy during it: do not trust {what}."
-        note(Text(told, "yellow"))
+        text = f"Others kept {others:g} processors busy during it: do not trust {what}."
+        note(Text(text, "yellow"))
 
 
 def _measurement_table(found: Calibration) -> Listing:
@@ -247,10 +247,10 @@ def _caption(check: Check) -> str:
         for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
     )
     work, took = check.mean_work_s, check.live_mean_service_time_s
-    told = f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"
+    text = f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"
     if check.burnt is None:
-        return told
+        return text
     return (
-        f"{told}\na second of work cost {check.burnt:.2f}s of processor time: not 1 where cores "
+        f"{text}\na second of work cost {check.burnt:.2f}s of processor time: not 1 where cores "
         "are slower in company, or were faster or slower when their rates were measured"
     )
