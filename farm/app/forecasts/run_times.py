@@ -278,11 +278,8 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
     scenario = run.scenario
     own = name is None or name == scenario.scheduling.runtime_estimates
     estimator = seeded_estimator(scenario) if own else estimator_named(str(name), scenario)
-    farm, learner, last = (
-        RecordedFarm(scenario, live=run.meta.world == "live"),
-        Learner(estimator),
-        0.0,
-    )
+    farm, learner = RecordedFarm(scenario, live=run.meta.world == "live"), Learner(estimator)
+    last = 0.0
     for entry in run.entries():
         if at is not None and entry.event.at > at:
             break

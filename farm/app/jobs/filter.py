@@ -31,6 +31,15 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+_GROUPS: dict[JobState, tuple[Group, ...]] = {
+    JobState.ALL: ("waiting", "running", "ended"),
+    JobState.LIVE: ("waiting", "running"),
+    JobState.WAITING: ("waiting",),
+    JobState.RUNNING: ("running",),
+}
+"""Where jobs in a state are found; those in any other have ended."""
+
+
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions on a job; None: any value. The comments are the help of the options."""
 
@@ -136,7 +145,7 @@ def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
 def _by_group(
     client: FarmClient, state: JobState, warn: Callable[[str], object]
 ) -> Iterator[KnownJob]:
-    for group in _groups(state):
+    for group in _GROUPS.get(state, ("ended",)):
         yield from _in_dispatch_order(client, warn) if group == "waiting" else client.jobs(group)
 
 
@@ -158,16 +167,6 @@ def _in_dispatch_order(client: FarmClient, warn: Callable[[str], object]) -> Ite
         yield from (job for job in client.jobs_of(order) if state_of(job) == "waiting")
     yield first
     yield from listed
-
-
-def _groups(state: JobState) -> tuple[Group, ...]:
-    if state is JobState.ALL:
-        return ("waiting", "running", "ended")
-    if state is JobState.LIVE:
-        return ("waiting", "running")
-    if state is JobState.WAITING:
-        return ("waiting",)
-    return ("running",) if state is JobState.RUNNING else ("ended",)
 
 
 def _is_in(job: KnownJob, state: JobState) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.long_running.chosen_rules import choose
+from farm.app.jobs.changing import choose
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.rules import Choices
