@@ -34,7 +34,8 @@ from farm.terminal.settings import with_password
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import EngineOptions, check_engine_address, connect_engine
 from provisioner.backends.interface import Backend, DryRun
-from provisioner.backends.kubernetes import KubernetesOptions, kubernetes_backend
+from provisioner.backends.kubernetes import KubernetesBackend, KubernetesOptions, deployments_of
+from provisioner.backends.kubernetes_api import ScaleApi
 from provisioner.backends.prepared import PreparedBackend, PreparedOptions
 from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import HostOptions, ProcessBackend
@@ -104,7 +105,9 @@ def provision(
     elif backend is BackendName.JOINED:
         chosen = Backend()
     elif backend is BackendName.KUBERNETES:
-        chosen = kubernetes_backend(kubernetes, [pool.name for pool in loaded.pools])
+        names = deployments_of([pool.name for pool in loaded.pools], kubernetes.deployment)
+        place_of = (kubernetes.kubernetes_api, kubernetes.kubernetes_account, kubernetes.namespace)
+        chosen = KubernetesBackend(ScaleApi(*place_of), names, settle_time=kubernetes.settle_time)
     stop = stop_on_signals()
     with ExitStack() as stack:
         client = stack.enter_context(FarmClient(redis, settings.prefix, "farm-provisioner"))

@@ -146,10 +146,3 @@ class KubernetesBackend(Backend):
                 deployment.trouble = str(error)
                 deployment.pause.failed(now)
         return {p: d.trouble for p, d in self._deployments.items() if d.pause.failures}
-
-
-def kubernetes_backend(options: KubernetesOptions, pools: Iterable[str]) -> KubernetesBackend:
-    """Return the backend for these pools; raises InputError for names or an account of no use."""
-    names = deployments_of(pools, options.deployment)
-    api = ScaleApi(options.kubernetes_api, options.kubernetes_account, options.namespace)
-    return KubernetesBackend(api, names, settle_time=options.settle_time)
