@@ -28,6 +28,8 @@ log = logging.getLogger("farm.scheduler")
 
 #: decisions that can be explained afterwards
 EXPLAINED = 1000
+#: ended jobs whose history is kept in Redis
+KEEP_ENDED = 100_000
 
 
 class LiveFarm:
@@ -38,7 +40,7 @@ class LiveFarm:
         metrics: where metrics are served.
         own: parts of the caller's, in the place of what the scenario names.
         long_lived: it stays up, and continues what another scheduler began.
-        desk: further arguments of its control plane.
+        keep_ended: how many ended jobs it remembers.
     """
 
     def __init__(
@@ -48,14 +50,16 @@ class LiveFarm:
         own: OwnParts = NONE,
         *,
         long_lived: bool = False,
-        **desk: Any,
+        keep_ended: int = KEEP_ENDED,
     ) -> None:
         self.scenario = scenario
         self._place = metrics
         self.estimating = Estimating(scenario, own, live=True)
         self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
-        self.desk = Desk(self.scheduler, self.pools, scenario, long_lived=long_lived, **desk)
+        self.desk = Desk(
+            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended
+        )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
         )

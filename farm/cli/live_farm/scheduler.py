@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running.scheduler_service import serve
+from farm.app.runs.live_farm import KEEP_ENDED
 from farm.core.errors import InputError
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
@@ -20,9 +21,6 @@ from farm.terminal.options import (
     server_option,
 )
 from farm.terminal.output import log_to_stderr
-
-#: ended jobs whose history is kept in Redis
-KEEP_ENDED = 100_000
 
 
 def scheduler(

@@ -10,11 +10,10 @@ import typer
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.runs.metrics import metrics_place, own_options
-from farm.cli.runs.run_summary import this_command
+from farm.cli.runs.run_summary import suggest, this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -80,13 +79,12 @@ def up(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
         )
         where = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
-        me, console = this_command(), FarmConsole(stderr=True)
-        for line in (
+        me = this_command()
+        suggest(
             f"  {me} submit{where} --service-time 90s --count 20   submit jobs",
             f"  {me} status{where} --watch                         show its state",
             f"  {me} down{where}                                   end it",
-        ):
-            console.print(line, soft_wrap=True)
+        )
         if metrics.targets is not None:
-            files = f"metrics for Prometheus (file_sd_configs): {metrics.targets.absolute()}/*.json"
-            console.print(files, soft_wrap=True)
+            files = f"{metrics.targets.absolute()}/*.json"
+            suggest(f"metrics for Prometheus (file_sd_configs): {files}")
