@@ -59,12 +59,7 @@ def simulate(
     **overrides: Any,
 ) -> Result: ...
 @overload
-def simulate(
-    scenario: Source,
-    *,
-    seeds: Iterable[SupportsIndex],
-    **how: Any,
-) -> Results: ...
+def simulate(scenario: Source, *, seeds: Iterable[SupportsIndex], **how: Any) -> Results: ...
 def simulate(
     scenario: Source,
     *,

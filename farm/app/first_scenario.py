@@ -107,11 +107,7 @@ scheduling:
 
 
 def _pool(
-    name: str,
-    platform: Platform,
-    times: Sequence[float],
-    span: float,
-    seen: PlatformFigures | None,
+    name: str, platform: Platform, times: Sequence[float], span: float, seen: PlatformFigures | None
 ) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"

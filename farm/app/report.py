@@ -14,12 +14,7 @@ from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import tidy
 from farm.results.figures.page import Section, Table, page, write_page
-from farm.results.formatting import (
-    readable_count,
-    readable_percent,
-    readable_ratio,
-    readable_span,
-)
+from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts

@@ -60,10 +60,7 @@ def place_to_end(folder: Path) -> FarmPlace:
 
 def count_running(place: FarmPlace) -> int:
     """Return how many jobs run; 0 if that is not known."""
-    with (
-        contextlib.suppress(FarmError),
-        FarmClient(place.redis_url, place.prefix) as client,
-    ):
+    with contextlib.suppress(FarmError), FarmClient(place.redis_url, place.prefix) as client:
         return client.count_running()
     return 0
 

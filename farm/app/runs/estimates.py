@@ -69,10 +69,7 @@ class Estimating:
     def scheduler(self, explain_last: int = 0) -> Scheduler:
         """Return the run's scheduler, in its initial state; raises as ``make_scheduler`` does."""
         return make_scheduler(
-            self._scenario,
-            explain_last=explain_last,
-            estimator=self.estimator,
-            own=self._functions,
+            self._scenario, explain_last=explain_last, estimator=self.estimator, own=self._functions
         )
 
     @property

@@ -21,11 +21,7 @@ _CHILDREN = (
     *texts("invocation"),
     *numbers("waiting", "executing", "idle", "priority", "last start"),
 )
-_QUEUE = (
-    *texts("next to go"),
-    *folding("invocation"),
-    *numbers("priority", "expected", "waiting"),
-)
+_QUEUE = (*texts("next to go"), *folding("invocation"), *numbers("priority", "expected", "waiting"))
 _EXECUTING = (
     *texts("executing"),
     *folding("invocation"),

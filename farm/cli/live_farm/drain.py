@@ -18,8 +18,7 @@ from farm.units import many
 NAMED = 10
 
 Pattern = Annotated[
-    str,
-    typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'."),
+    str, typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'.")
 ]
 
 

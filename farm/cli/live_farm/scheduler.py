@@ -27,8 +27,7 @@ def scheduler(
     scenario: ScenarioFile,
     sets: Overrides = None,
     redis: Annotated[
-        str | None,
-        server_option("The farm's server; it must outlive the scheduler."),
+        str | None, server_option("The farm's server; it must outlive the scheduler.")
     ] = None,
     hosts: Annotated[int, typer.Option(min=0)] = 0,
     keep_ended: Annotated[int, typer.Option(min=1)] = KEEP_ENDED,

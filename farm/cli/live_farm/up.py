@@ -35,8 +35,7 @@ def up(
     sets: Overrides = None,
     speed: Speed = None,
     redis: Annotated[
-        str | None,
-        server_option("Use this server. Default: a new one, with its data in DIR."),
+        str | None, server_option("Use this server. Default: a new one, with its data in DIR.")
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[bool, typer.Option("--fresh")] = False,
