@@ -8,7 +8,7 @@ import yaml
 
 from farm.core.fields import fields_of
 from farm.live.settings import LiveSettings
-from farm.terminal.options import with_docstring
+from farm.terminal.command_help import with_docstring
 from provisioner.command import app, provision
 
 
