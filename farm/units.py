@@ -1,7 +1,7 @@
-"""Times and rates in readable form, ``1h30m`` and ``0.5/s``; in the code they are floats.
+"""Times, rates and counts in readable form: ``1h30m``, ``0.5/s``, ``2 jobs``.
 
-A time is float seconds, a rate is a float per second. Both may also be written as plain numbers.
-Milliseconds exist only here.
+In the code a time is float seconds, a rate a float per second. Both may also be written as plain
+numbers. Milliseconds exist only here.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ def format_roughly(seconds: float) -> str:
 def format_rate(rate: float) -> str:
     """Return text that ``parse_rate`` converts to exactly this rate, per second."""
     return f"{_number(rate)}/s"
+
+
+def many(count: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _number(value: float) -> str:

@@ -32,7 +32,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     busy_share: float
 
 
-class Hearsay(Memory, frozen=True):
+class PastFigures(Memory, frozen=True):
     """What was seen since the delay began, and what the algorithm itself remembers."""
 
     seen: tuple[Seen, ...] = ()
@@ -55,24 +55,24 @@ class WithFaultyObservations:
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
         self.looks_closely = algorithm.looks_closely
 
-    def start(self) -> Hearsay:
+    def start(self) -> PastFigures:
         """Return the memory to begin with."""
-        return Hearsay(inner=save_memory(self._algorithm.start()).decode())
+        return PastFigures(inner=save_memory(self._algorithm.start()).decode())
 
-    def plan(self, snapshot: PoolSnapshot, memory: Hearsay) -> tuple[ScalingPlan, Hearsay]:
+    def plan(self, snapshot: PoolSnapshot, memory: PastFigures) -> tuple[ScalingPlan, PastFigures]:
         """Plan for the wrong figures."""
         seen = (*memory.seen, _seen(snapshot))
-        told = bisect_right(seen, snapshot.at - self._delay, key=lambda one: one.at) - 1
-        seen = seen[max(0, told) :]
+        newest = bisect_right(seen, snapshot.at - self._delay, key=lambda one: one.at) - 1
+        seen = seen[max(0, newest) :]
         before = restore_memory(self._algorithm, memory.inner.encode())
-        plan, after = self._algorithm.plan(self._told(snapshot, seen[0]), before)
-        return plan, Hearsay(seen, save_memory(after).decode())
+        plan, after = self._algorithm.plan(self._as_seen(snapshot, seen[0]), before)
+        return plan, PastFigures(seen, save_memory(after).decode())
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Hearsay) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: PastFigures) -> float:  # noqa: ARG002
         """Return that any plan may differ: what happened is still on its way."""
         return snapshot.at
 
-    def _told(self, snapshot: PoolSnapshot, old: Seen) -> PoolSnapshot:
+    def _as_seen(self, snapshot: PoolSnapshot, old: Seen) -> PoolSnapshot:
         digest = hashlib.blake2b(f"{self._seed} {snapshot.at!r}".encode(), digest_size=8).digest()
         if int.from_bytes(digest) < self._wrong * 2**64:
             old = Seen(old.at, 0, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from typing import Any
@@ -60,6 +61,41 @@ class DeposedProvisionerError(RunError):
         super().__init__("another provisioner took this farm over: this one stops")
 
 
+class _Pool:
+    """What is remembered of one pool; instants are seconds that no setting of the clock moves."""
+
+    def __init__(self) -> None:
+        self.keeping = Keeping()
+        self.saved = b""
+        #: names this provisioner in the pool's reports
+        self.token = ""
+        self.introduced_at = float("-inf")
+        #: when a report last followed everything that was sent
+        self._followed_at: float | None = None
+
+    def introduce(self, now: float) -> str:
+        """Forget what was sent before; return a new token."""
+        self.token, self.introduced_at, self._followed_at = uuid.uuid4().hex, now, None
+        # decisions are counted from zero; builders may have come and gone
+        self.keeping = msgspec.structs.replace(
+            self.keeping,
+            serial=0, next_at=0.0, desired=None, observed=(), requested=(), given_up=(),
+        )  # fmt: skip
+        return self.token
+
+    def has_lost_something(self, report: PoolReport, now: float) -> bool:
+        """Return whether a plan or a given up builder has not reached the scheduler.
+
+        A call to the server failed, or the server lost what it had taken.
+        """
+        is_followed = report.heard == self.keeping.serial and report.requested.keys().isdisjoint(
+            self.keeping.given_up
+        )
+        if is_followed or self._followed_at is None:
+            self._followed_at = now
+        return now - self._followed_at > LOST_AFTER
+
+
 class Provisioner:
     """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
 
@@ -90,27 +126,22 @@ class Provisioner:
         self._wall = wall
         self._monotonic = monotonic
         self._is_in_charge = is_in_charge
-        self._tokens: dict[str, str] = {}
-        self._introduced_at: dict[str, float] = {}
-        #: when a report last followed everything that was sent
-        self._followed_at: dict[str, float] = {}
-        self._keepings: dict[str, Keeping] = {}
-        self._saved: dict[str, bytes] = {}
-        #: pools as last seen
-        self._pools: tuple[str, ...] = ()
+        self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
+        #: the pools of the last reports
+        self._reported: tuple[str, ...] = ()
         #: before the backend's hosts are tended again
         self._pause = Pause()
         self._tended: Mapping[str, str] = {}
         #: what the backend could not do at this look, and at the last one (None: there was none);
         #: by pool, or of all of them
         self._troubles: dict[str, str] = {}
-        self._told: dict[str, str] | None = None
+        self._logged: dict[str, str] | None = None
 
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
         for pool, saved in self._client.remembered().items():
             try:
-                self._keepings[pool] = msgspec.json.decode(saved, type=Keeping)
+                self._pools[pool].keeping = msgspec.json.decode(saved, type=Keeping)
             except UNREADABLE:
                 log.warning("the saved state of pool %s cannot be read: starting afresh", pool)
 
@@ -126,7 +157,7 @@ class Provisioner:
 
     def _look(self) -> None:
         reports, requested = self._client.pools_and_requested()
-        self._pools = tuple(reports)
+        self._reported = tuple(reports)
         self._tend(reports)
         found: list[Instance] | None = None
         if self._backend.outside:
@@ -158,22 +189,20 @@ class Provisioner:
 
     def _tell_troubles(self) -> None:
         """Log what is new of what the backend cannot do, and let ``farm pools`` show it."""
-        told, troubles = self._told or {}, self._troubles
-        if self._told == troubles:
+        logged, troubles = self._logged or {}, self._troubles
+        if self._logged == troubles:
             return
         for pool, trouble in troubles.items():
-            if told.get(pool) != trouble:
+            if logged.get(pool) != trouble:
                 log.error("%s", trouble)
-        if told and not troubles:
+        if logged and not troubles:
             log.info("the backend works again")
-        self._told = troubles
-        for pool in {*self._pools, *self._algorithms}:
-            trouble = troubles.get(pool) or troubles.get(ALL, "")
-            keeping = self._keepings.get(pool, Keeping())
+        self._logged = troubles
+        for name in {*self._reported, *self._algorithms}:
+            trouble = troubles.get(name) or troubles.get(ALL, "")
+            keeping = self._pools[name].keeping
             if keeping.backend != trouble:
-                keeping = msgspec.structs.replace(keeping, backend=trouble)
-                self._keepings[pool] = keeping
-                self._save(pool, keeping)
+                self._save(name, msgspec.structs.replace(keeping, backend=trouble))
 
     def _is_ours(self, pool: str, algorithm: Algorithm[Any] | None, report: PoolReport) -> bool:
         """Return whether the scheduler knows this provisioner; if not, introduce it."""
@@ -184,38 +213,16 @@ class Provisioner:
             )
         if not self._backend.acts:
             return True
-        if report.watcher and report.watcher == self._tokens.get(pool):
-            if not self._has_lost_something(pool, report):
+        known, now = self._pools[pool], self._monotonic()
+        if report.watcher and report.watcher == known.token:
+            if not known.has_lost_something(report, now):
                 return True
             log.warning("pool %s: what was sent was lost, so it is planned afresh", pool)
-        now = self._monotonic()
-        if now - self._introduced_at.get(pool, float("-inf")) > INTRODUCE_AGAIN:
-            self._introduced_at[pool] = now
-            self._introduce(pool, algorithm)
+        if now - known.introduced_at > INTRODUCE_AGAIN:
+            token = known.introduce(now)
+            closely = algorithm is not None and algorithm.looks_closely
+            self._tell(Watch(pool, token, closely=closely, outside=self._backend.outside))
         return False
-
-    def _has_lost_something(self, pool: str, report: PoolReport) -> bool:
-        """Return whether a plan or a given up builder has not reached the scheduler.
-
-        A call to the server failed, or the server lost what it had taken.
-        """
-        now, keeping = self._monotonic(), self._keepings.get(pool, Keeping())
-        is_followed = report.heard == keeping.serial
-        if is_followed and report.requested.keys().isdisjoint(keeping.given_up):
-            self._followed_at[pool] = now
-        return now - self._followed_at.setdefault(pool, now) > LOST_AFTER
-
-    def _introduce(self, pool: str, algorithm: Algorithm[Any] | None) -> None:
-        """Register for the pool, and forget what was sent before."""
-        token = self._tokens[pool] = uuid.uuid4().hex
-        self._followed_at.pop(pool, None)
-        # decisions are counted from zero; builders may have come and gone
-        self._keepings[pool] = msgspec.structs.replace(
-            self._keepings.get(pool, Keeping()),
-            serial=0, next_at=0.0, desired=None, observed=(), requested=(), given_up=(),
-        )  # fmt: skip
-        closely = algorithm is not None and algorithm.looks_closely
-        self._tell(Watch(pool, token, closely=closely, outside=self._backend.outside))
 
     def _look_at(
         self,
@@ -226,7 +233,7 @@ class Provisioner:
         requested: Mapping[str, Play],
     ) -> None:
         now = self._wall()
-        keeping = self._keepings.get(pool, Keeping())
+        keeping = self._pools[pool].keeping
         if not self._backend.acts:
             keeping = msgspec.structs.replace(keeping, serial=report.heard)
         keeping, actions = reconcile(keeping, report, instances, now, self._patience)
@@ -243,7 +250,6 @@ class Provisioner:
             keeping, plan = decide(algorithm, keeping, report, now)
             if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
                 self._troubles[pool] = algorithm.trouble
-        self._keepings[pool] = keeping
         self._save(pool, keeping)
         self._measure(pool, keeping, report, instances)
         if plan is not None:
@@ -320,11 +326,12 @@ class Provisioner:
         self._metrics.acted(command.instance.pool, "removed")
 
     def _save(self, pool: str, keeping: Keeping) -> None:
-        saved = msgspec.json.encode(keeping)
-        if self._backend.acts and saved != self._saved.get(pool):
+        known, saved = self._pools[pool], msgspec.json.encode(keeping)
+        known.keeping = keeping
+        if self._backend.acts and saved != known.saved:
             self._check_charge()
             self._client.remember(pool, saved)
-            self._saved[pool] = saved
+            known.saved = saved
 
     def _check_charge(self) -> None:
         if not self._is_in_charge():

@@ -193,13 +193,13 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
     if ended.interrupted:
         raise KeyboardInterrupt
-    told = recorder.records().ends
-    for end in told:
+    ends = recorder.records().ends
+    for end in ends:
         if end.outcome != "succeeded" and not end.job.fails:
             raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
     work = sum(entry.work for entry in burnt)
     per_work = sum(entry.cpu for entry in burnt) / work if work > 0 else None
-    return _LiveRun({end.job.id: _times(end) for end in told}, per_work, others)
+    return _LiveRun({end.job.id: _times(end) for end in ends}, per_work, others)
 
 
 def _times(end: EndJob) -> tuple[float, float]:

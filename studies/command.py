@@ -16,7 +16,7 @@ from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration import read_calibration
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, progress, runs_progress
+from farm.terminal.output import counted_progress, note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 from studies import autoscalers, calibration
 from studies.thesis.job_sets import MAX_SETS
@@ -131,7 +131,7 @@ def _thesis(
 
 
 def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
-    with runs_progress(silent=quiet) as show:
+    with counted_progress("runs", silent=quiet) as show:
         found = autoscalers.play(trace, show)
     write_page(out, autoscalers.document(found))
     if as_json:

@@ -74,7 +74,7 @@ def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None 
     return app
 
 
-def _tls_options(url: str) -> dict[str, Any] | None:
+def _tls_options(url: str) -> dict[str, object] | None:
     """Return the TLS options of a rediss:// URL; without any, kombu would connect in plain text."""
     if not url.startswith("rediss://"):
         return None
@@ -140,7 +140,7 @@ def host_transport(messages: RefusedMessages) -> type:
         Channel = HostChannel
         refused = messages
 
-        def _deliver(self, message: Any, queue: str) -> None:
+        def _deliver(self, message: object, queue: str) -> None:
             try:
                 super()._deliver(message, queue)
             except redis.Transport.connection_errors:

@@ -73,19 +73,19 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         time.sleep(ERROR_PAUSE)
         super().on_connection_error_before_connected(exc)
 
-    def on_unknown_message(self, body: object, message: object) -> None:  # noqa: ARG002
+    def on_unknown_message(self, body: object, message: object) -> None:
         """Drop a message without a task (Celery would log each in full)."""
         self.app.refused.add("a message without a task")
 
-    def on_unknown_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
+    def on_unknown_task(self, body: object, message: object, exc: object) -> None:
         """Drop a message with an unknown task."""
         self.app.refused.add(f"unknown task {exc}")
 
-    def on_invalid_task(self, body: object, message: object, exc: object) -> None:  # noqa: ARG002
+    def on_invalid_task(self, body: object, message: object, exc: object) -> None:
         """Drop a message of another form, or of a content type that is not accepted."""
         self.app.refused.add(exc)
 
-    def on_decode_error(self, message: object, exc: object) -> None:  # noqa: ARG002
+    def on_decode_error(self, message: object, exc: object) -> None:
         """Drop a message that cannot be decoded."""
         self.app.refused.add(exc)
 

@@ -59,19 +59,7 @@ def simulate(
     **overrides: Any,
 ) -> Result: ...
 @overload
-def simulate(
-    scenario: Source,
-    *,
-    seeds: Iterable[SupportsIndex],
-    policy: Policy | None = None,
-    balancer: Balancer | None = None,
-    estimator: Estimator | None = None,
-    algorithms: Mapping[str, AlgorithmChoice] | None = None,
-    jobs: Load | None = None,
-    keep_events: bool | None = None,
-    engine: Engine = "auto",
-    **overrides: Any,
-) -> Results: ...
+def simulate(scenario: Source, *, seeds: Iterable[SupportsIndex], **how: Any) -> Results: ...
 def simulate(
     scenario: Source,
     *,
@@ -134,8 +122,8 @@ def simulate(
     wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
 
     def played(seed: SupportsIndex | None, runs: int = 1) -> Result:
-        said = {} if seed is None else {"seed": _whole(seed)}
-        seeded = wanted.model_copy(update=said)  # any whole number is a seed: nothing to check
+        update = {} if seed is None else {"seed": _whole(seed)}
+        seeded = wanted.model_copy(update=update)  # any whole number is a seed: nothing to check
         keep = single if keep_events is None else keep_events
         return simulated_run(
             seeded, own=own, out=_path(out), keep_events=keep, engine=engine, runs=runs
@@ -187,8 +175,8 @@ def run(
     """
     from farm.app.runs.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
 
-    said = {"seed": None if seed is None else _whole(seed), "live.speed": speed}
-    given = {key: value for key, value in said.items() if value is not None}
+    named = {"seed": None if seed is None else _whole(seed), "live.speed": speed}
+    given = {key: value for key, value in named.items() if value is not None}
     wanted, own = _set_up(
         scenario, policy, balancer, estimator, algorithms, jobs, {**overrides, **given}
     )

@@ -18,8 +18,8 @@ from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
-from farm.terminal.console import many
 from farm.twin.doctor import PlatformFigures, examine
+from farm.units import many
 from farm.workload.recorded import trace_jobs
 
 BUSY = 0.7
@@ -108,11 +108,7 @@ scheduling:
 
 
 def _pool(
-    name: str,
-    platform: Platform,
-    times: Sequence[float],
-    span: float,
-    seen: PlatformFigures | None,
+    name: str, platform: Platform, times: Sequence[float], span: float, seen: PlatformFigures | None
 ) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"

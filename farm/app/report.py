@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from farm.app.recorded.result import Result, compare, open_run
 from farm.app.records_page import page_of_records
@@ -15,12 +14,7 @@ from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import tidy
 from farm.results.figures.page import Section, Table, page, write_page
-from farm.results.formatting import (
-    readable_count,
-    readable_percent,
-    readable_ratio,
-    readable_span,
-)
+from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts
@@ -56,7 +50,7 @@ def report(
         what: results, run directories, one sweep or its directory, or one bundle of records. The
             first run is the base.
         out: the file, whose name ends in .html.
-        on_step: told what is done next, such as ``"drawing slots"``.
+        on_step: called with what is done next, such as ``"drawing slots"``.
         refresh: a browser loads the page again after this many real seconds; None: never.
 
     Raises InputError for anything else, and if the page cannot be written.
@@ -81,7 +75,8 @@ def report(
     if sweeps:
         text = _of_sweep(sweeps[0])
     else:
-        text = _of_runs([_result(one, on_step) for one in what], on_step, refresh)
+        runs = [_result(one, on_step) for one in what if not isinstance(one, SweepResult)]
+        text = _of_runs(runs, on_step, refresh)
     write_page(path, text)
     return path
 
@@ -109,7 +104,7 @@ def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
     return None
 
 
-def _result(given: Any, on_step: Callable[[str], object] = str) -> Result:
+def _result(given: Result | str | Path, on_step: Callable[[str], object] = str) -> Result:
     if isinstance(given, Result):
         return given
     on_step(f"reading {given}")
@@ -120,7 +115,7 @@ def _of_runs(
     runs: Sequence[Result], on_step: Callable[[str], object], refresh: float | None
 ) -> str:
     sections: list[Section] = []
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, object] = {}
     if len(runs) > 1:
         on_step("comparing")
         found = compare(*runs)

@@ -34,7 +34,7 @@ class LazyCommand(TyperCommand):
         self._module = module
         self._function = function
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return the command's summary."""
         package, *inner = self._module.split(".")
         spec = find_spec(package)
@@ -73,10 +73,10 @@ class InstalledCommand(LazyCommand):
     Raises InputError if it cannot be loaded.
     """
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return the summary; that of an app is known when it is loaded."""
         with self._errors_named():
-            return super().said() or str(self.load().help or "").partition("\n")[0]
+            return super().summary() or str(self.load().help or "").partition("\n")[0]
 
     def load(self) -> Any:
         """Return the command itself."""

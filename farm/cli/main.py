@@ -82,7 +82,7 @@ class Commands(TyperGroup):
         """Return a command."""
         found = super().get_command(ctx, name) or self.installed.get(name)
         if isinstance(found, LazyCommand):
-            found.help = found.said()
+            found.help = found.summary()
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

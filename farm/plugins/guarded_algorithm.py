@@ -29,7 +29,7 @@ class GuardedAlgorithm(Guard):
         """Return the memory to begin with."""
         try:
             return _memory(self._algorithm.start())
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:
             self.failed("its memory to begin with", error)
             return Memory()
 
@@ -39,7 +39,7 @@ class GuardedAlgorithm(Guard):
         try:
             plan, following = self._algorithm.plan(snapshot, memory)
             return self._checked(plan), _memory(following)
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:
             self.failed(f"at {format_roughly(snapshot.at)}", error)
             return self._as_it_is(snapshot), memory
 
@@ -47,7 +47,7 @@ class GuardedAlgorithm(Guard):
         """Return that any plan may differ: nothing is known of the user's own."""
         return snapshot.at
 
-    def _checked(self, plan: Any) -> ScalingPlan:
+    def _checked(self, plan: object) -> ScalingPlan:
         if not isinstance(plan, ScalingPlan):
             raise UnusableError(f"returned {plan!r:.60}; a plan is a ScalingPlan")
         for key in ("desired", "start", "stop"):
@@ -69,7 +69,7 @@ class GuardedAlgorithm(Guard):
         return f"{self.where}: {self.name} failed {self.first}" if self.failures else ""
 
 
-def _memory(found: Any) -> Memory:
+def _memory(found: object) -> Memory:
     if not isinstance(found, Memory):
         raise UnusableError(f"remembers {found!r:.60}; allowed: a Memory")
     return found

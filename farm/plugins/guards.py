@@ -36,8 +36,8 @@ class Guard:
         """Say what went wrong, empty if nothing did."""
         if not self.failures:
             return ""
-        told = self.consequence.format(failures=self.failures, calls=self.calls)
-        return f"{self.where}: {self.name} failed {told}; the first was {self.first}"
+        consequence = self.consequence.format(failures=self.failures, calls=self.calls)
+        return f"{self.where}: {self.name} failed {consequence}; the first was {self.first}"
 
     def failed(self, of: str, error: Exception) -> str:
         """Count a failure; ``of`` says for what. Return what went wrong."""
@@ -70,7 +70,7 @@ class GuardedPolicy(Guard):
         try:
             found = self._function(job, estimate, at, serial)
             return self._checked(found)
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        except Exception as error:
             self.failed(f"job {job.id}", error)
             return (-math.inf,) * self._length if self._length else -math.inf
 
@@ -97,19 +97,19 @@ class GuardedRanking(Guard):
 
     def __init__(self, function: Ranking, name: str) -> None:
         super().__init__(name, "scheduling.balancer")
-        self._function: Callable[[BuilderState], Any] = function
+        self._function: Callable[[BuilderState], object] = function
 
     def __call__(self, state: BuilderState) -> float:
         """Return the builder's rank, or the worst there is."""
         self.calls += 1
         try:
             return _rank(self._function(state))
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        except Exception as error:
             self.failed(f"builder {state.builder.id}", error)
             return math.inf
 
 
-def _rank(found: Any) -> float:
+def _rank(found: object) -> float:
     if not isinstance(found, Real) or math.isnan(found):
         raise UnusableError(f"returned {found!r:.60}; a rank is a number")
     return float(found)

@@ -46,7 +46,7 @@ def source_of(name: str, group: str) -> str:
     module_name = name.partition(":")[0] if ":" in name else _module_of(name, group)
     try:
         return _source(_loaded(module_name)) if module_name else ""
-    except Exception:  # noqa: BLE001 - whatever the user's code raises
+    except Exception:
         return ""
 
 

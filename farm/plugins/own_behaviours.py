@@ -52,7 +52,7 @@ class OwnBehaviours(Guard):
             return _ByFunction(spec, self._found)
         try:
             made: BuilderBehaviour = self._found(spec)
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:
             self.failed(f"builder {spec.builder.id}", error)
             return BuilderBehaviour(spec)
         return made
@@ -109,23 +109,23 @@ class _Guarded(BuilderBehaviour):
     def _time(self, name: str, user: Callable[[], Time], own: Time) -> Time:
         try:
             return user()
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
+        except Exception as error:
             self._guard.failed(name, error)
             return own
 
 
-def _same_job(found: Any, job: Job) -> Job:
+def _same_job(found: object, job: Job) -> Job:
     if not isinstance(found, Job) or found.id != job.id:
         raise UnusableError(f"returned {found!r:.60}; allowed: the job, with other values")
     _span(found.service_time)
     return found
 
 
-def _rest(found: Any) -> float | None:
+def _rest(found: object) -> float | None:
     return None if found is None else _span(found)
 
 
-def _span(found: Any) -> float:
+def _span(found: object) -> float:
     if not isinstance(found, int | float) or not 0 <= found < math.inf:
         raise UnusableError(f"returned {found!r:.60}; allowed: seconds, 0 or more")
     return float(found)

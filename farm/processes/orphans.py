@@ -21,7 +21,7 @@ def children() -> set[int]:
     return found
 
 
-def strays(kept: AbstractSet[int], known: AbstractSet[int]) -> list[int]:
+def unsupervised(kept: AbstractSet[int], known: AbstractSet[int]) -> list[int]:
     """Return the children that no supervisor keeps; those that have ended are reaped.
 
     ``kept``: those with a supervisor; ``known``: others that may live.

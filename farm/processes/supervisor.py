@@ -150,7 +150,7 @@ class Supervisor:
             running.process = None
             running.cord.close()
 
-    def last_words(self, name: str) -> str:
+    def last_log_line(self, name: str) -> str:
         """Return the last line that a service logged."""
         return last_line(self._folder / f"{name}.log")
 
@@ -188,7 +188,7 @@ class Supervisor:
             row = f" ({count} times in a row)" if count > 1 else ""
             raise RunError(
                 f"the farm's {name} ended, exit code {code}{row}; "
-                f"it said: {self.last_words(name)} (log: {self._folder / name}.log)"
+                f"it said: {self.last_log_line(name)} (log: {self._folder / name}.log)"
             )
         log.warning("%s ended with exit code %s: started again in %gs", name, code, pause)
 

@@ -30,6 +30,7 @@ def load_scenario(
     sets: Iterable[str] = (),
     *,
     changes: Mapping[str, Any] | None = None,
+    kind: type[Scenario] = Scenario,
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
@@ -42,6 +43,7 @@ def load_scenario(
             or a scenario, to be changed.
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
+        kind: what it is to be.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -55,13 +57,14 @@ def load_scenario(
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, source=name)
+    return parse_scenario(document, source=name, kind=kind)
 
 
 def parse_scenario(
     data: Mapping[str, Any],
     base_dir: str | Path = ".",
     source: str = "scenario",
+    kind: type[Scenario] = Scenario,
 ) -> Scenario:
     """Return the scenario described by plain data; trace paths are relative to ``base_dir``.
 
@@ -72,7 +75,7 @@ def parse_scenario(
     try:
         data = data if isinstance(data, MarkedDict) else marked(data, source)
         _resolve_paths(data, Path(base_dir))
-        scenario = Scenario.model_validate(data)
+        scenario = kind.model_validate(data)
     except ValidationError as error:
         raise ScenarioError(describe(error, data, source)) from None
     except RecursionError:

@@ -144,6 +144,17 @@ class Scenario(Section):
         return document_text(self.model_dump(mode="json", exclude_none=True))
 
 
+class StandingFarm(Scenario):
+    """A farm as it stands, to which no job may come."""
+
+    workload: tuple[Source, ...] = ()
+
+    @field_validator("workload")
+    @classmethod
+    def _distinct_sources(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        return super()._distinct_sources(sources) if sources else sources
+
+
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")

@@ -72,14 +72,3 @@ def counted(states: Mapping[str, int]) -> Text:
     return Text(" · ").join(
         Text.assemble(f"{count:,} ", coloured(state)) for state, count in states.items() if count
     )
-
-
-def many(count: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def natural_order(name: str) -> tuple[str, int, str]:
-    """Return the key that sorts builder-9 before builder-10."""
-    stem, _, number = name.rpartition("-")
-    return (stem, int(number), "") if number.isdecimal() and len(number) < 19 else (name, 0, "")

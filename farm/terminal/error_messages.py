@@ -25,8 +25,8 @@ def with_error_messages(app: Callable[..., Any]) -> None:
     except UsageError as error:
         of: Any = error
         where = "" if of.ctx is None else f" ({of.ctx.command_path} --help)"
-        said = of.format_message().replace("Value error, ", "").rstrip(".")
-        _print(f"{said}{where}")
+        text = of.format_message().replace("Value error, ", "").rstrip(".")
+        _print(f"{text}{where}")
         sys.exit(InputError.exit_code)
     except FarmError as error:
         _print(str(error))

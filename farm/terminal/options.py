@@ -33,8 +33,7 @@ Overrides = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="RUN", help="Keep the run in this new directory."),
+    Path | None, typer.Option("--out", metavar="RUN", help="Keep the run in this new directory.")
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 
@@ -77,8 +76,7 @@ Log = Annotated[
     typer.Option("--log", help="Print each event as it happens, one per line, on standard error."),
 ]
 Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", "-o", help="Draw the result to this file (.svg or .html)."),
+    Path | None, typer.Option("--plot", "-o", help="Draw the result to this file (.svg or .html).")
 ]
 Relevant = Annotated[
     str,
@@ -121,11 +119,7 @@ MetricsPort = Annotated[
     ),
 ]
 MetricsAddress = Annotated[
-    str,
-    typer.Option(
-        envvar="FARM_METRICS_ADDRESS",
-        help="Address on which metrics are served.",
-    ),
+    str, typer.Option(envvar="FARM_METRICS_ADDRESS", help="Address on which metrics are served.")
 ]
 MetricsTargets = Annotated[
     Path | None,

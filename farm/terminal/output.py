@@ -44,6 +44,12 @@ def note(what: RenderableType, *, err: bool = False) -> None:
     FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
 
 
+def warn(text: str) -> None:
+    """Print a warning on standard error; nothing if it is empty."""
+    if text:
+        FarmConsole(stderr=True).print(f"warning: {text}")
+
+
 def log_to_stderr() -> None:
     """Let a service log to standard error, with instants."""
     logging.basicConfig(
@@ -72,10 +78,10 @@ def progress(
 
 
 @contextmanager
-def runs_progress(*, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show how many runs are done, their total, and the remaining time."""
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress("runs", *columns, silent=silent) as update:
+def counted_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show how many are done (runs), their total, and the remaining time."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress(what, *columns, silent=silent) as update:
         yield lambda done, of: update(completed=done, total=of)
 
 
@@ -120,7 +126,7 @@ class _Lines:
         each = self._made_after / made if made else 0.0
         left = each * (self._total - self._completed) - (spent - self._made_after)
         counted = f"{self._completed} of {self._total} {self._what}" if self._total else self._what
-        told = self._description or counted
+        text = self._description or counted
         if left > 0:
-            return f"{told}, about {format_time(round(left))} left"
-        return f"{told}, {format_time(round(spent))} so far"
+            return f"{text}, about {format_time(round(left))} left"
+        return f"{text}, {format_time(round(spent))} so far"

@@ -11,9 +11,7 @@ from farm.core.errors import InputError
 
 
 def with_password(
-    url: str | None,
-    variable: str = "FARM_REDIS_PASSWORD",
-    environ: Mapping[str, str] | None = None,
+    url: str | None, variable: str = "FARM_REDIS_PASSWORD", environ: Mapping[str, str] | None = None
 ) -> str | None:
     """Return the URL with its user's password from the environment or a file.
 

@@ -24,6 +24,6 @@ class Arc(Memoryless, frozen=True, kw_only=True):
         wanted = self.min + builders_for(assigned, snapshot)
         return self.towards(snapshot, wanted, f"{assigned} assigned jobs + {self.min}", stop="idle")
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""
         return FOREVER

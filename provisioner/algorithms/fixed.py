@@ -19,6 +19,6 @@ class Fixed(Memoryless, frozen=True, kw_only=True):
         """Plan for the fixed number, within the limits if the pool has some."""
         return self.towards(snapshot, self.builders, f"fixed at {self.builders}")
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""
         return FOREVER

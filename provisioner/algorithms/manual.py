@@ -48,7 +48,7 @@ class Manual(Memoryless, frozen=True, kw_only=True):
         why = f"{capacity} at hour {int(snapshot.hour)}; none is stopped"
         return self.towards(snapshot, capacity, why, stop="none")
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return when the next of the configured hours begins."""
         if isinstance(self.capacity, int):
             return FOREVER

@@ -55,7 +55,7 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         """Return the memory to begin with."""
         return cast("M", self.remembers())
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
         """Return until when plans stay as this one if nothing happens: any may differ.
 
         A class that knows better overrides this; its answer does not hold for its subclasses.

@@ -52,6 +52,6 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
         terminate = self.terminate and counted == IN_SLOTS
         return self.min, self.max, self.scaling_ratio, terminate, counted
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""
         return FOREVER

@@ -13,9 +13,10 @@ import hashlib
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+import typer
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
@@ -54,19 +55,31 @@ DRAIN_TIME = 7.0
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a builder's container is made."""
 
-    image: str
-    #: the network on which it finds the server; None: the Engine's default
-    network: str | None = None
-    #: processors' worth of time, and bytes (as docker writes them: 512m)
-    cpus: float = 1.0
-    memory: str = "512m"
-    #: processes and threads
+    #: image of the builders
+    image: Annotated[str, typer.Option(envvar=["FARM_BUILDER_IMAGE", "FARM_IMAGE"])] = (
+        "build-farm-emulator"
+    )
+    #: network on which they reach the server
+    network: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_NETWORK")] = None
+    #: processors of a builder
+    cpus: Annotated[float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01)] = 1.0
+    #: memory of a builder, such as 512m
+    memory: Annotated[str, typer.Option(envvar="FARM_BUILDER_MEMORY")] = "512m"
+    #: the Engine's logging driver for builders, such as journald. Default: 1 MB of each, as long
+    #: as it lives
+    log_driver: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_LOG_DRIVER")] = None
+    #: an option of the logging driver
+    log_options: Annotated[
+        dict[str, str], typer.Option("--log-opt", envvar="FARM_BUILDER_LOG_OPTIONS")
+    ] = {}
+    #: port on which each container serves metrics. Default: none
+    builder_metrics_port: Annotated[
+        int | None, typer.Option(envvar="FARM_BUILDER_METRICS_PORT", min=1, max=65535)
+    ] = None
+    # processes and threads
     pids: int = 256
-    #: distinguishes the farms of one Engine
+    # distinguishes the farms of one Engine
     farm: str = "farm"
-    #: where what they print goes: the Engine's logging driver; None: 1 MB, as long as they live
-    log_driver: str | None = None
-    log_options: dict[str, str] = {}
 
 
 class DockerBackend(Backend):
@@ -74,7 +87,7 @@ class DockerBackend(Backend):
 
     Args:
         client: a ``docker.DockerClient``.
-        settings: where the farm is, as seen from a container.
+        settings: those of a host; where the farm is, as seen from a container.
         options: how containers are made.
     """
 
@@ -82,7 +95,13 @@ class DockerBackend(Backend):
 
     def __init__(self, client: Any, settings: LiveSettings, options: ContainerOptions) -> None:
         self._client = client
-        self._settings = settings
+        # each container has an address of its own, with all ports free
+        self._settings = msgspec.structs.replace(
+            settings,
+            metrics_port=str(options.builder_metrics_port or ""),
+            metrics_address="0.0.0.0",  # noqa: S104 - reached by its neighbours on the network only
+            metrics_targets="",
+        )
         self._options = options
         self._errors = engine_errors()
         self._project = f"{options.farm}-builders"
@@ -182,16 +201,16 @@ class DockerBackend(Backend):
             builder=labels.get(BUILDER, ""),
             pool=labels.get(POOL, ""),
             running=running,
-            detail=detail if running else detail + self._last_words(container),
+            detail=detail if running else detail + self._last_log_line(container),
         )
 
-    def _last_words(self, container: Any) -> str:
+    def _last_log_line(self, container: Any) -> str:
         """Return the last line of an ended container's log, which is removed with it."""
         try:
-            said = container.logs(tail=1).decode("utf-8", "replace").strip()
+            line = container.logs(tail=1).decode("utf-8", "replace").strip()
         except self._errors:
             return ""
-        return f"; it said: {said[:300]}" if said else ""
+        return f"; it said: {line[:300]}" if line else ""
 
     def _labels(self, builder: Builder) -> dict[str, str]:
         return {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+import typer
 
 from farm.core.errors import InputError
 
@@ -12,6 +15,15 @@ from farm.core.errors import InputError
 TIMEOUT = 30
 #: the oldest one that was tried, and the version of its API: others than Docker's have that, too
 OLDEST, OLDEST_API = "20.10", (1, 41)
+
+
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which Engine, and which of its farms."""
+
+    #: distinguishes the farms of one Engine
+    name: Annotated[str, typer.Option(envvar="FARM_NAME")] = "farm"
+    #: address of the Engine. Default: DOCKER_HOST
+    docker_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_HOST")] = None
 
 
 def connect_engine(host: str | None = None, timeout: float = TIMEOUT) -> Any:
@@ -91,5 +103,5 @@ def is_conflict(error: BaseException | None) -> bool:
 def first_line(error: BaseException) -> str:
     """Return an error's text, short enough for a line of a log."""
     # the Engine's errors have their own text, beside the request
-    said = str(getattr(error, "explanation", None) or error)
-    return said.partition("\n")[0][:300]
+    text = str(getattr(error, "explanation", None) or error)
+    return text.partition("\n")[0][:300]

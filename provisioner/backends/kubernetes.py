@@ -14,11 +14,16 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
 
 from farm.core.errors import InputError
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
-from provisioner.backends.kubernetes_api import ScaleApi
+from provisioner.backends.kubernetes_api import ACCOUNT, IN_CLUSTER, ScaleApi
 
 log = logging.getLogger("farm.provisioner")
 
@@ -29,6 +34,23 @@ SETTLE_TIME = 10.0
 LOOK_AGAIN = 5.0
 #: Kubernetes' rule for names
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pools' Deployments are."""
+
+    #: name of a pool's Deployment, with {pool}
+    deployment: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_DEPLOYMENT")] = PATTERN
+    #: namespace. Default: the account's
+    namespace: Annotated[str | None, typer.Option(envvar="FARM_KUBERNETES_NAMESPACE")] = None
+    #: address of the API server
+    kubernetes_api: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_API")] = IN_CLUSTER
+    #: folder with token and ca.crt
+    kubernetes_account: Annotated[Path, typer.Option(envvar="FARM_KUBERNETES_ACCOUNT")] = ACCOUNT
+    #: seconds after which an idle pod is surely not ready
+    settle_time: Annotated[float, typer.Option(envvar="FARM_KUBERNETES_SETTLE_TIME", min=0)] = (
+        SETTLE_TIME
+    )
 
 
 def deployments_of(pools: Iterable[str], pattern: str) -> dict[str, str]:

@@ -12,6 +12,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Annotated
+
+import msgspec
+import typer
 
 from farm.live.wire.pool_report import HostRecord, PoolReport
 from provisioner.backends.docker import FARM, ROLE
@@ -26,6 +30,13 @@ SPARE_TIME = 10.0
 STEADY_TIME = 60.0
 #: containers that are stopped at a time (each call lasts until its container has ended)
 STOPS_AT_ONCE = 16
+
+
+class PreparedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where containers are started, if they are listed elsewhere."""
+
+    #: address of the Engine for starts and stops, if different
+    docker_write_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_WRITE_HOST")] = None
 
 
 class Known:

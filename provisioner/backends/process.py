@@ -39,6 +39,15 @@ log = logging.getLogger("farm.provisioner")
 SPARE_TIME = 60.0
 
 
+class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How hosts are kept as processes of this machine."""
+
+    #: folder for the hosts' logs and process ids
+    hosts_dir: Path | None = None
+    #: hosts end with the standard input, not with this process
+    cord: bool = False
+
+
 class HostFile(msgspec.Struct, frozen=True):
     """The file of a host, which identifies its process exactly."""
 
@@ -113,10 +122,10 @@ class ProcessBackend(Backend):
         self.hosts: dict[str, HostProcess | AdoptedHost] = {}
         #: when those were started that have neither announced themselves nor lived for a while
         self._unproven: dict[str, float] = {}
-        #: those that were told to end
+        #: those that were asked to end
         self._ending: set[str] = set()
         self._missing = MissingHosts()
-        #: what is said until all hosts are known to the scheduler, after one was not
+        #: the message until all hosts are known to the scheduler, after one was not
         self._absence = ""
         #: of the last reports, farm time
         self._reported_at: float | None = None

@@ -113,7 +113,7 @@ class EndingFarm:
 @pytest.fixture
 def keeper(tmp_path: Path, monkeypatch) -> Any:
     """The supervising process of a farm, asked once to end."""
-    monkeypatch.setattr(farm_daemon, "strays", lambda *_: [])
+    monkeypatch.setattr(farm_daemon, "unsupervised", lambda *_: [])
     monkeypatch.setattr(farm_daemon, "LOOK_INTERVAL", 0.0)
     scenario = load_scenario(EXAMPLES / "quickstart.yaml")
     keeper: Any = FarmKeeper(scenario, None, tmp_path, MetricsPlace(), fresh=False)

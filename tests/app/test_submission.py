@@ -88,7 +88,7 @@ def at(*instants: float | None) -> list[Job]:
 
 def test_a_file_in_any_order_is_submitted_in_order_of_time(client: Client):
     """None is late because a later one stands before it; one without a time comes at once."""
-    submission(client).at_once(at(60.0, 20.0, None, 40.0), 2.0, quiet=True)
+    submission(client).at_once(at(60.0, 20.0, None, 40.0), 2.0)
     assert client.came == [(0.0, "None"), (10.0, "20.0"), (20.0, "40.0"), (30.0, "60.0")]
 
 

@@ -170,7 +170,7 @@ def test_progress_is_shown_also_without_a_terminal(
     def said(text: str) -> None:
         until(lambda: text in capsys.readouterr().err, text)
 
-    with output.runs_progress() as told:
+    with output.counted_progress("runs") as told:
         told(0, 4)
         said("0 of 4 runs, 0s so far\n")
         told(2, 4)
@@ -187,6 +187,6 @@ def test_progress_is_shown_also_without_a_terminal(
         "2 of 5 runs, 30s so far",
     ]
     capsys.readouterr()
-    with output.runs_progress(silent=True) as told:
+    with output.counted_progress("runs", silent=True) as told:
         told(1, 4)
     assert capsys.readouterr().err == ""

@@ -91,7 +91,7 @@ def test_a_stopped_service_ends_with_its_keeper(tmp_path: Path):
 REAPER = """
 import os, subprocess, sys
 from farm.processes.child import become_subreaper
-from farm.processes.orphans import end_at_once, strays
+from farm.processes.orphans import end_at_once, unsupervised
 become_subreaper()
 START = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
 kept = subprocess.Popen(["sleep", "600"])
@@ -100,9 +100,9 @@ for _ in range(2):
     with subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE) as parent:
         orphans.append(int(parent.stdout.readline()))
 known, stray = orphans
-assert strays({kept.pid}, {known}) == [stray]
+assert unsupervised({kept.pid}, {known}) == [stray]
 end_at_once(stray)
-while strays({kept.pid}, {known}):
+while unsupervised({kept.pid}, {known}):
     pass
 assert not os.path.exists(f"/proc/{stray}"), "it was not waited for"
 assert kept.poll() is None

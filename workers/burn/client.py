@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 PROGRAM = Path(__file__).with_name("server.py")
 CLOSE_TIMEOUT = 2.0
@@ -30,8 +29,8 @@ class BurnerProgram:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
-        receive: Callable[[dict[str, Any]], None],
+        settings: Mapping[str, object],
+        receive: Callable[[dict[str, object]], None],
         ended: Callable[[BurnerProgram, str], None],
     ) -> None:
         self._receive = receive
@@ -47,7 +46,7 @@ class BurnerProgram:
         """Its process id; None: it could not be started."""
         return None if self._process is None else self._process.pid
 
-    def send(self, request: Mapping[str, Any]) -> bool:
+    def send(self, request: Mapping[str, object]) -> bool:
         """Send a request; False: it is known to be gone. Its end answers what it never read."""
         if self._process is None or self._process.stdin is None:
             return False

@@ -18,9 +18,9 @@ def burn_settings(known: Mapping[str, float] | None = None) -> BurnSettings:
     Raises InputError for what the environment says wrongly.
     """
     environment = from_environment()
-    said = BurnSettings.from_texts(environment.burner, environment.work_rates)
-    settings = msgspec.structs.replace(said, rates={**(known or {}), **said.rates})
-    settings.arguments()  # told here, not in the log of a builder host
+    given = BurnSettings.from_texts(environment.burner, environment.work_rates)
+    settings = msgspec.structs.replace(given, rates={**(known or {}), **given.rates})
+    settings.arguments()  # reported here, not in the log of a builder host
     return settings
 
 

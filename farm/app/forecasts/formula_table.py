@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from farm.core.errors import StateError, nearest
@@ -52,10 +50,10 @@ class WaitingJobs:
         """Return the estimate of the job at this place."""
         return estimate_at(self.jobs, self._queue, place)
 
-    def row(self, place: int, *, explain: bool = False) -> dict[str, Any]:
+    def row(self, place: int, *, explain: bool = False) -> dict[str, object]:
         """Return it as plain values with the names of its predecessors; ``explain``: with all."""
         job, found = self.jobs[place], self.estimate(place)
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "job": found.job,
             "predecessors": [self.jobs[n].name for n in self._queue.predecessor_places(place)],
             "pool_for_job": found.pool_for_job,

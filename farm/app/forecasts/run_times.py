@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from farm.app.forecasts.recorded_farm import RecordedFarm
-from farm.app.long_running.snapshots import image_from
+from farm.app.long_running.snapshots import farm_of, image_from
 from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
@@ -26,7 +26,6 @@ from farm.forecasts.runtime.training import Learner
 from farm.live.operating.farm_image import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.run_directory import load_run
-from farm.scenario import load_scenario
 from farm.units import format_roughly
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
@@ -117,20 +116,20 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
                 f"--kind: found {kind!r:.100}; the estimator oracle knows true times alone; "
                 f"allowed: {kinds or 'none, there are no jobs'}"
             )
-        said = ""
+        assumed = ""
         if isinstance(self.estimator, Oracle):
-            said = f"true time: the mean of {whose} there"
+            assumed = f"true time: the mean of {whose} there"
         elif size is None and declared is None:
             declared = _mean(job.declared_time for job in alike)
             size = _mean(job.size for job in alike)
             means = {"declared": None if declared is None else format_roughly(declared)}
             means["size"] = None if size is None else f"{size:.4g}"
-            told = ", ".join(f"{name} {text}" for name, text in means.items() if text is not None)
-            said = f"{told}: the mean of {whose} there"
-            if not told:
+            parts = ", ".join(f"{name} {text}" for name, text in means.items() if text is not None)
+            assumed = f"{parts}: the mean of {whose} there"
+            if not parts:
                 default = format_roughly(self.estimator.options.default_time)
                 none = "" if alike or not kinds else f"; kinds there: {kinds}"
-                said = f"no size or declared time: {default} is assumed{none}"
+                assumed = f"no size or declared time: {default} is assumed{none}"
         time = _mean(job.service_time for job in alike)
         made = Job(
             id="",
@@ -140,7 +139,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             declared_time=declared,
             platform=platform,
         )
-        return made, said
+        return made, assumed
 
     def _check_size(self, size: float) -> None:
         if not 0 < size < math.inf:
@@ -211,19 +210,19 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
         ``rest``: of a job that runs there already.
         """
-        told = self.client
+        client = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
         queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
         found: dict[str, Any] = {"back_in_s": queued + left}
-        if told.size_bound is not None and job.size and time > 0:
+        if client.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
-            found["limit_s"] = time_limit(told.size_bound, job.size / (time * share))
-        if told.deadline is not None:
-            found["late_s"] = max(0.0, queued + left - told.deadline)
+            found["limit_s"] = time_limit(client.size_bound, job.size / (time * share))
+        if client.deadline is not None:
+            found["late_s"] = max(0.0, queued + left - client.deadline)
             if rest is None:
-                found["sent"] = check_deadline(queued, time, told.deadline).ok
+                found["sent"] = check_deadline(queued, time, client.deadline).ok
         return found
 
     def _queue_delay(self, builder: Builder) -> float:
@@ -279,11 +278,8 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
     scenario = run.scenario
     own = name is None or name == scenario.scheduling.runtime_estimates
     estimator = seeded_estimator(scenario) if own else estimator_named(str(name), scenario)
-    farm, learner, last = (
-        RecordedFarm(scenario, live=run.meta.world == "live"),
-        Learner(estimator),
-        0.0,
-    )
+    farm, learner = RecordedFarm(scenario, live=run.meta.world == "live"), Learner(estimator)
+    last = 0.0
     for entry in run.entries():
         if at is not None and entry.event.at > at:
             break
@@ -309,7 +305,7 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
 
 
 def _of_image(image: FarmImage, name: str | None) -> Learned:
-    scenario, snapshot = load_scenario(image.scenario), image.snapshot
+    scenario, snapshot = farm_of(image), image.snapshot
     own = scenario.scheduling.runtime_estimates
     if name is not None and name != own:
         raise InputError(

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
-from farm.scenario import Scenario, load_scenario
+from farm.scenario import Scenario
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from provisioner.from_scenario import algorithms_of
@@ -74,8 +75,13 @@ def what_if(
 
     Raises InputError for changes that cannot be, or a farm in which no job waits.
     """
-    before = load_scenario(image.scenario)
-    scenarios = [before, *([load_scenario(image.scenario, changes)] if changes else [])]
+    before = farm_of(image)
+    scenarios = [before, *([farm_of(image, changes)] if changes else [])]
+    if arrivals and not before.workload:
+        raise InputError(
+            "--arrivals: found a state file, in which no workload is known; allowed: with a "
+            "snapshot, or a live farm"
+        )
     platform_of = {one.job.id: str(one.job.platform) for one in image.snapshot.waiting}
     if not platform_of:
         raise InputError("no job waits: there is nothing to roll out")
@@ -166,7 +172,7 @@ def dispatch_in(image: FarmImage, job: str) -> float | None:
     The fewer jobs wait, the more rollouts are made, up to 20: half a second of simulation in all.
     Raises LookupError for a job that does not wait, InputError for functions that are not here.
     """
-    scenario = load_scenario(image.scenario)
+    scenario = farm_of(image)
     count = min(20, 1 + 20_000 // len(image.snapshot.waiting or (1,)))
     found = roll_out(image, scenario, scenario, count, 1, jobs=[job])
     median = float(found.wait_quantile(0.5)[0])

@@ -1,17 +1,24 @@
-"""Waiting and running jobs of a live farm, cancelled or given another priority."""
+"""What operators change of a live farm: its jobs, cancelled or with another priority; its rules."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from farm.app.jobs.charges import charges_of, parse_invocation, unknown_invocation
+from farm.app.long_running.farm_place import check_fair_share
 from farm.core.commands import EndJob
-from farm.core.errors import InputError
-from farm.core.events import CancelRequested, PriorityChanged
+from farm.core.errors import InputError, ServerError, did_you_mean
+from farm.core.events import CancelRequested, PriorityChanged, SchedulingChanged
 from farm.core.model import Cause
+from farm.core.policies import POLICIES
+from farm.core.rules import Choices
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE, Group
 from farm.live.wire.messages import UNSTAMPED
+
+#: real seconds until the scheduler goes by what was sent, and between two looks
+TIMEOUT, INTERVAL = 20.0, 0.1
 
 LIVE: tuple[Group, ...] = ("waiting", "running")
 
@@ -58,3 +65,35 @@ def change_priority(
 ) -> None:
     """Ask for another level, score or fair-share weight of waiting jobs; None: as it is."""
     client.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
+
+
+def choose(
+    client: FarmClient,
+    policy: str | None = None,
+    aging_factor: float | None = None,
+    weights: dict[str, float] | None = None,
+) -> Choices:
+    """Change the rules of a farm (None: as it is); return its rules after the change.
+
+    Raises InputError for a policy that it does not know, or weights of a farm without fair share;
+    ServerError if its scheduler does not answer in time.
+    """
+    if policy is not None and policy not in POLICIES and ":" not in policy:
+        raise InputError(
+            f"found policy {policy!r:.60}; {did_you_mean(policy, POLICIES)}allowed: "
+            f"{', '.join(POLICIES)}, or the module:function of its scenario"
+        )
+    if weights:
+        check_fair_share(client, "--weight")
+    wanted = SchedulingChanged(UNSTAMPED, policy, aging_factor, weights)
+    goal = client.status().choices.changed(wanted)
+    client.send(wanted)
+    deadline = time.monotonic() + TIMEOUT
+    while (found := client.status().choices) != goal:
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"the farm still goes by {found.policy} after {TIMEOUT:g}s: its scheduler is busy "
+                f"or down, or {goal.policy} is not the module:function of its scenario"
+            )
+        time.sleep(INTERVAL)
+    return found

@@ -11,12 +11,11 @@ from itertools import islice
 import msgspec
 
 from farm.app.jobs.charges import charges_of, parse_invocation
-from farm.app.jobs.json_lines import pair_of, parse_platform
+from farm.app.jobs.json_lines import parse_platform
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, not_among
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
-from farm.terminal.console import FarmConsole
 
 
 class JobState(StrEnum):
@@ -32,18 +31,35 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+_GROUPS: dict[JobState, tuple[Group, ...]] = {
+    JobState.ALL: ("waiting", "running", "ended"),
+    JobState.LIVE: ("waiting", "running"),
+    JobState.WAITING: ("waiting",),
+    JobState.RUNNING: ("running",),
+}
+"""Where jobs in a state are found; those in any other have ended."""
+
+
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions on a job; None: any value."""
+    """The conditions on a job; None: any value. The comments are the help of the options."""
 
     state: JobState = JobState.ALL
+    #: only ids that match this shell pattern, such as 'a-*'
     match: str | None = None
-    user: str | None = None
-    kind: str | None = None
-    matrix: str | None = None
-    platform: str | None = None
+    #: only jobs that run or ended on this pool's builders
     pool: str | None = None
+    #: only jobs of this user (attribute user)
+    user: str | None = None
+    #: only jobs of this kind
+    kind: str | None = None
+    #: only jobs of this matrix
+    matrix: str | None = None
+    #: only this platform, such as amd64/virtual
+    platform: str | None = None
+    #: only jobs charged to this invocation, or below it
     invocation: str | None = None
-    attribute: tuple[str, ...] = ()
+    #: only with this attribute
+    attribute: dict[str, str] = {}
 
     @property
     def names_some(self) -> bool:
@@ -55,8 +71,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         words = ["--state", self.state.value]
         for name, text in self._texts().items():
             words += [f"--{name}", text]
-        for text in self.attribute:
-            words += ["--attribute", text]
+        for key, value in self.attribute.items():
+            words += ["--attribute", f"{key}={value}"]
         return shlex.join(words)
 
     def _texts(self) -> dict[str, str]:
@@ -64,16 +80,23 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def found(
-        self, client: FarmClient, *, stable: bool, after: str | None = None, offset: int = 0
+        self,
+        client: FarmClient,
+        *,
+        stable: bool,
+        after: str | None = None,
+        offset: int = 0,
+        warn: Callable[[str], object] = str,
     ) -> Iterator[KnownJob]:
         """Return the farm's jobs that are like this, each once, but for the first ``offset``.
 
         ``stable``: in order of submission (``after`` this id), whatever happens in between; else
         waiting ones in dispatch order, then running ones, then ended ones, the newest first.
+        ``warn`` is called if that order is not known.
         """
         is_wanted = _check_of(self, client)
         if not stable:
-            found = filter(is_wanted, _by_group(client, self.state))
+            found = filter(is_wanted, _by_group(client, self.state, warn))
             return islice(_each_once(found), offset, None)
         if self.state is JobState.ALL and not self.names_some:
             return client.submitted(offset, after)  # the server can count those
@@ -82,7 +105,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], bool]:
     """Return a function that says whether a job is as wanted, ready for many jobs."""
-    attributes = dict(pair_of(text) for text in wanted.attribute)
+    attributes = dict(wanted.attribute)
     if wanted.user is not None:
         attributes["user"] = wanted.user
     platform = wanted.platform
@@ -119,12 +142,14 @@ def _each_once(jobs: Iterator[KnownJob]) -> Iterator[KnownJob]:
             yield job
 
 
-def _by_group(client: FarmClient, state: JobState) -> Iterator[KnownJob]:
-    for group in _groups(state):
-        yield from _in_dispatch_order(client) if group == "waiting" else client.jobs(group)
+def _by_group(
+    client: FarmClient, state: JobState, warn: Callable[[str], object]
+) -> Iterator[KnownJob]:
+    for group in _GROUPS.get(state, ("ended",)):
+        yield from _in_dispatch_order(client, warn) if group == "waiting" else client.jobs(group)
 
 
-def _in_dispatch_order(client: FarmClient) -> Iterator[KnownJob]:
+def _in_dispatch_order(client: FarmClient, warn: Callable[[str], object]) -> Iterator[KnownJob]:
     """Yield the waiting jobs, platform by platform; under fair share the scheduler knows the order.
 
     Those that came since it was asked follow (jobs may be met twice).
@@ -137,21 +162,11 @@ def _in_dispatch_order(client: FarmClient) -> Iterator[KnownJob]:
         try:
             order = [record.job.id for record in client.image().snapshot.waiting]
         except ServerError as error:
-            FarmConsole(stderr=True).print(f"warning: {error}; waiting jobs are not in order")
+            warn(f"{error}; waiting jobs are not in order")
             order = []
         yield from (job for job in client.jobs_of(order) if state_of(job) == "waiting")
     yield first
     yield from listed
-
-
-def _groups(state: JobState) -> tuple[Group, ...]:
-    if state is JobState.ALL:
-        return ("waiting", "running", "ended")
-    if state is JobState.LIVE:
-        return ("waiting", "running")
-    if state is JobState.WAITING:
-        return ("waiting",)
-    return ("running",) if state is JobState.RUNNING else ("ended",)
 
 
 def _is_in(job: KnownJob, state: JobState) -> bool:

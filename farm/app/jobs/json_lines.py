@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -78,10 +77,10 @@ def parse_lines(
 
 def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
     try:
-        given = msgspec.json.decode(line, type=dict[str, Any])
+        given = msgspec.json.decode(line, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:
         raise TraceError(f"{where}: not a job: {str(error).replace('`', '')}") from None
-    fields: dict[str, Any] = {"id": name}
+    fields: dict[str, object] = {"id": name}
     for key, value in given.items():
         if key not in COLUMNS:
             hint = did_you_mean(key, COLUMNS)
@@ -99,14 +98,6 @@ def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
     if (flaw := flaw_of(job)) is not None:
         raise TraceError(f"{where}: {flaw}")
     return job
-
-
-def pair_of(text: str) -> tuple[str, str]:
-    """Return the name and the value of an attribute; raises InputError."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise InputError(f"--attribute: found {text!r:.60}; allowed: KEY=VALUE")
-    return key, value
 
 
 def parse_platform(text: object, where: str, default: Platform | None) -> Platform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from farm.app.jobs.json_lines import standard_input
 from farm.core.commands import EndJob
@@ -11,13 +12,23 @@ from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.terminal.console import FarmConsole
 
 
-def known_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], Answer | None]:
+class History(NamedTuple):
+    """All that is known of a job."""
+
+    job: KnownJob
+    tries: list[Try]
+    #: the scheduler's own; None: it is away, or too busy
+    answer: Answer | None
+    #: why it did not answer, if it was asked
+    warning: str
+
+
+def history_of(client: FarmClient, job_id: str) -> History:
     """Return all that is known of a job; raises InputError if nothing is.
 
-    A scheduler that is away, or too busy to answer, leaves what lies in Redis.
+    A scheduler that is away, or too busy to answer, leaves what is in Redis.
     """
     attended = client.is_attended()
     found = client.job(job_id)
@@ -26,13 +37,13 @@ def known_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], Answ
         found = client.job(job_id)
     if found is None:
         raise unknown(job_id)
-    answer = None
+    answer, warning = None, ""
     if attended:
         try:
             answer = client.ask("job", job_id)
         except ServerError as error:
-            FarmConsole(stderr=True).print(f"warning: {error}")
-    return found, client.tries(job_id), answer
+            warning = str(error)
+    return History(found, client.tries(job_id), answer, warning)
 
 
 def unknown(job_id: str) -> InputError:
@@ -50,15 +61,16 @@ def ids_given(given: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(given) if name]
 
 
-def catch_up(client: FarmClient) -> None:
-    """Wait until the farm has read what was submitted; warn if that takes too long.
+def catch_up(client: FarmClient) -> str:
+    """Wait until the farm has read what was submitted; return a warning if that takes too long.
 
     A farm in which as many jobs wait as are allowed reads no more.
     """
     try:
         client.catch_up()
     except ServerError as error:
-        FarmConsole(stderr=True).print(f"warning: {error}")
+        return str(error)
+    return ""
 
 
 def live_of(client: FarmClient, names: list[str]) -> tuple[list[str], int]:

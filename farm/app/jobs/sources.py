@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.jobs.json_lines import lines_of, pair_of, parse_lines, standard_input
+from farm.app.jobs.json_lines import lines_of, parse_lines, standard_input
 from farm.core.errors import InputError, TraceError, not_among
 from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
@@ -18,32 +18,24 @@ from farm.live.wire.report_checks import flaw_of
 from farm.records.content import STDIN
 from farm.records.traces import FORMATS
 from farm.scenario import TraceOptions
-from farm.terminal.options import seconds_of
 from farm.workload import read_trace
 
 LINES = (".jsonl", ".ndjson")
 
 
 def described(
-    service_time: str,
-    job_id: str | None,
-    platform: Platform,
-    mode: str,
-    user: str | None,
-    attributes: list[str] | None,
+    like: Job, seconds: float, job_id: str | None, platform: Platform, user: str | None
 ) -> Job:
-    """Return the job that options describe; raises InputError."""
-    seconds = seconds_of(service_time, "--service-time", least=0.0)
-    if mode not in MODES:
-        raise InputError(f"--mode: {not_among(mode, MODES)}")
-    given = dict(pair_of(text) for text in attributes or ())
-    return Job(
+    """Return a job of these seconds, of which ``like`` says the rest; raises InputError."""
+    if like.mode not in MODES:
+        raise InputError(f"--mode: {not_among(like.mode, MODES)}")
+    return msgspec.structs.replace(
+        like,
         id=made_up("job") if job_id is None else job_id,
         service_time=seconds,
         declared_time=seconds,
         platform=platform,
-        mode=mode,
-        attributes={**given, **({} if user is None else {"user": user})},
+        attributes=like.attributes | ({} if user is None else {"user": user}),
     )
 
 
@@ -59,6 +51,26 @@ def copies(job: Job, count: int) -> Iterator[Job]:
 def made_up(stem: str) -> str:
     """Return a new id."""
     return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+def jobs_of(
+    source: Path,
+    trace_format: str | None,
+    jobs: int | None,
+    forced: Platform | None,
+    default: Platform | None,
+) -> Iterator[Job]:
+    """Yield the jobs of a source, or its first ``jobs``: a file, or - for standard input.
+
+    ``forced``: the platform of all; ``default``: of those that name none. Raises as they do.
+    """
+    if str(source) != "-":
+        return of_file(source, trace_format, jobs, forced, default)
+    if trace_format is None:
+        return streamed(jobs, forced or default)
+    if sys.stdin is None:
+        raise InputError("standard input is closed; allowed: a trace, or a FILE")
+    return of_file(STDIN, trace_format, jobs, forced, default)
 
 
 def of_file(
@@ -109,15 +121,6 @@ def streamed(jobs: int | None, default: Platform | None) -> Iterator[Job]:
     Raises InputError if it is closed, and TraceError, which names the line.
     """
     return islice(parse_lines(standard_input(), "stdin", made_up("stdin"), default), jobs)
-
-
-def of_stdin(
-    trace_format: str | None, jobs: int | None, forced: Platform | None, default: Platform | None
-) -> Iterator[Job]:
-    """Yield the jobs of a trace that comes through standard input."""
-    if sys.stdin is None:
-        raise InputError("standard input is closed; allowed: a trace, or a FILE")
-    return of_file(STDIN, trace_format, jobs, forced, default)
 
 
 def only_platform(pools: dict[str, PoolReport]) -> Platform | None:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 
 from farm.app.jobs.sources import runnable
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
@@ -25,7 +22,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
 from farm.processes.signals import StopRequest
 from farm.scenario import Scenario
-from farm.terminal.console import many
+from farm.units import many
 from farm.workload import batches, build_jobs
 
 T = TypeVar("T")
@@ -62,28 +59,33 @@ class Submission:
         if self._sync:
             client.check_sync()
 
-    def at_once(self, jobs: list[Job], pace: float | None, *, quiet: bool) -> None:
+    def at_once(
+        self,
+        jobs: list[Job],
+        pace: float | None,
+        progress: Callable[[int, int], None] = lambda *_: None,
+    ) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
 
-        ``pace``: not all at the same moment, but each at its own time.
+        ``pace``: not all at the same moment, but each at its own time. ``progress`` is called with
+        the numbers of submitted and of all jobs.
         """
-        self._refuse_twins(jobs)
+        self._refuse_repeated_ids(jobs)
         jobs = self._new(jobs)
         self._client.check_room(len(jobs))
         if pace is not None:
             self.paced(sorted(jobs, key=_arrival), pace)
             return
         self._at_once = len({job.arrived_at for job in jobs}) > 1
-        hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
-        with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
-            for first in progress.track(range(0, len(jobs), AT_ONCE), description="submitting"):
-                last = first + AT_ONCE >= len(jobs)
-                self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
+        for first in range(0, len(jobs), AT_ONCE):
+            progress(first, len(jobs))
+            last = first + AT_ONCE >= len(jobs)
+            self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
-        for together in in_gusts(jobs):
-            self._refuse_twins(together)
+        for together in in_batches(jobs):
+            self._refuse_repeated_ids(together)
             self._submit(self._new(together), sync=self._sync)
 
     def paced(self, jobs: Iterable[Job], pace: float) -> None:
@@ -122,7 +124,7 @@ class Submission:
         self.submitted += self._client.submit(jobs, sync=sync)
         self._last = jobs[-1].id if jobs else self._last
 
-    def _refuse_twins(self, jobs: list[Job]) -> None:
+    def _refuse_repeated_ids(self, jobs: list[Job]) -> None:
         places: dict[str, int] = {}
         for place, job in enumerate(jobs, 1):
             if (first := places.setdefault(job.id, place)) != place:
@@ -162,7 +164,7 @@ def _in_order(jobs: Iterable[Job], source: str) -> Iterator[Job]:
         yield job
 
 
-def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
+def in_batches(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield what comes together as lists: as soon as there is one, with all that follow at once.
 
     What the source raises is raised after the items that came before it.
@@ -184,8 +186,8 @@ def in_gusts(items: Iterable[T]) -> Iterator[list[T]]:
         together = [arrived.get()]
         while len(together) < AT_ONCE and not arrived.empty():
             together.append(arrived.get())
-        if gust := [item for item in together if not isinstance(item, _End)]:
-            yield gust
+        if batch := [item for item in together if not isinstance(item, _End)]:
+            yield batch
         end = together[-1]
     if end.error is not None:
         raise end.error

@@ -7,8 +7,7 @@ import msgspec
 from farm.core.errors import FarmError, ServerError
 from farm.live.operating.answers import Waiting
 from farm.live.operating.client import FarmClient
-from farm.terminal.console import many
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 #: real seconds after which a busy scheduler is not waited for
 ANSWERED_WITHIN = 3.0
@@ -31,7 +30,7 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     may_grow: bool = False
     why: str = ""
 
-    def said(self) -> str:
+    def in_words(self) -> str:
         """Return it in a sentence."""
         runs = f"it will run for about {format_roughly(self.run_time_s)}"
         if self.ahead is None:

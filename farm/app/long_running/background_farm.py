@@ -60,10 +60,7 @@ def place_to_end(folder: Path) -> FarmPlace:
 
 def count_running(place: FarmPlace) -> int:
     """Return how many jobs run; 0 if that is not known."""
-    with (
-        contextlib.suppress(FarmError),
-        FarmClient(place.redis_url, place.prefix) as client,
-    ):
+    with contextlib.suppress(FarmError), FarmClient(place.redis_url, place.prefix) as client:
         return client.count_running()
     return 0
 
@@ -107,7 +104,7 @@ def start_in_background(
 ) -> FarmPlace:
     """Start ``farm up --foreground`` as a background process; return its place once it is up.
 
-    Raises what the process said if it ended instead.
+    Raises the process's last message if it ended instead.
     """
     command = [sys.executable, "-m", "farm", "up", str(scenario), "--foreground"]
     # the URL may hold a password: not for the list of processes

@@ -10,8 +10,7 @@ from farm.core.events import DrainRequested, UndrainRequested
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED
-from farm.terminal.console import many, natural_order
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 
 def builders_of(
@@ -35,6 +34,12 @@ def builders_of(
         and (pool is None or row["pool"] == pool)
     ]
     return sorted(rows, key=lambda row: natural_order(row["builder"]))
+
+
+def natural_order(name: str) -> tuple[str, int, str]:
+    """Return the key that sorts builder-9 before builder-10."""
+    stem, _, number = name.rpartition("-")
+    return (stem, int(number), "") if number.isdecimal() and len(number) < 19 else (name, 0, "")
 
 
 def _rows(client: FarmClient) -> list[dict[str, Any]]:

@@ -27,11 +27,10 @@ from farm.metrics.targets import forget_targets
 from farm.processes import log_files
 from farm.processes.child import become_subreaper
 from farm.processes.identity import began_at, is_alive
-from farm.processes.orphans import end_at_once, strays
+from farm.processes.orphans import end_at_once, unsupervised
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario
-from farm.terminal.output import log_to_stderr
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
@@ -70,7 +69,7 @@ class _Revival:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._restarts = Restarts()
-        self._said = ""
+        self._logged = ""
 
     def check(self, now: float) -> float:
         """Start it if it ended; return after how many seconds the next try is due."""
@@ -80,11 +79,11 @@ class _Revival:
             if not self._server.revive():
                 return float("inf")
         except ServerError as error:
-            if str(error) != self._said:
-                self._said = str(error)
+            if str(error) != self._logged:
+                self._logged = str(error)
                 log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
         else:
-            self._said = ""
+            self._logged = ""
             log.warning("the server had ended unasked: started again")
         return self._restarts.pause(now)
 
@@ -99,7 +98,7 @@ def _written_at(client: FarmClient) -> float | None:
 def is_at_work(client: FarmClient, before: float | None) -> bool:
     """Whether scheduler and hosts are at work.
 
-    ``before``: when the status was written that an earlier farm left. It is told from this farm's
+    ``before``: when the status was written that an earlier farm left. It differs from this farm's
     by that, as the time of day may be set back.
     """
     with contextlib.suppress(ServerError, RedisError):
@@ -154,7 +153,6 @@ class FarmKeeper:
 
     def run(self) -> None:
         """Bring the farm up, keep it up until asked to end it, and end it."""
-        log_to_stderr()
         os.umask(0o077)  # nothing that we or our children write is for others
         self._resolved.write_text(self._scenario.to_yaml(), encoding="utf-8")
         with contextlib.ExitStack() as stack:
@@ -236,8 +234,8 @@ class FarmKeeper:
                     continue
                 raise RunError(
                     "the farm did not come up; its scheduler said: "
-                    f"{supervisor.last_words('scheduler')}; its provisioner said: "
-                    f"{supervisor.last_words('provisioner')}"
+                    f"{supervisor.last_log_line('scheduler')}; its provisioner said: "
+                    f"{supervisor.last_log_line('provisioner')}"
                 )
             self._wakeups.wait(LOOK_INTERVAL)
         return False
@@ -252,7 +250,7 @@ class FarmKeeper:
     def _look_after(self, supervisor: Supervisor, server: Server) -> float:
         """Start again what has ended; return after how many seconds the next look is due."""
         due = min(self._revival.check(time.monotonic()), supervisor.check(), self._place.retry())
-        self._end_strays({server.pid, *supervisor.pids()})
+        self._end_unsupervised({server.pid, *supervisor.pids()})
         return due
 
     def _end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
@@ -274,7 +272,7 @@ class FarmKeeper:
 
     def _let_jobs_end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
         """Drain, through all troubles of the server, until no job runs or we are asked again."""
-        said = False
+        logged = False
         while self._asked == 1:
             self._look_after(supervisor, server)
             try:
@@ -283,8 +281,8 @@ class FarmKeeper:
             except (FarmError, RedisError) as error:
                 if not supervisor.settled:  # the farm never came up: nothing was begun
                     return
-                if not said:
-                    said = True
+                if not logged:
+                    logged = True
                     log.warning("running jobs cannot be counted: %s; tried again", error)
             self._wakeups.wait(LOOK_INTERVAL)
 
@@ -302,12 +300,12 @@ class FarmKeeper:
             kept = sorted(self._drained & client.builders().keys())
             client.send(*(UndrainRequested(UNSTAMPED, builder) for builder in kept))
 
-    def _end_strays(self, kept: set[int]) -> None:
+    def _end_unsupervised(self, kept: set[int]) -> None:
         """End what a provisioner that was killed had started, but not yet written down.
 
         As its orphan it is our child now; written down, it is adopted by the next provisioner.
         """
-        for pid in strays(kept, {host.pid for host in self._hosts().values()}):
+        for pid in unsupervised(kept, {host.pid for host in self._hosts().values()}):
             log.warning("process %d has no supervisor: ended", pid)
             end_at_once(pid)
 

@@ -11,7 +11,6 @@ from farm.core.errors import InputError, ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
-from farm.terminal.console import FarmConsole
 from farm.whole_files import draft_of
 
 log = logging.getLogger("farm.up")
@@ -114,11 +113,13 @@ def check_fair_share(client: FarmClient, option: str) -> None:
         )
 
 
-def warn_if_unattended(client: FarmClient) -> None:
-    """Make sure that a farm is there; say so if its scheduler has not been heard of for long."""
-    status = client.status()
-    if not client.is_attended(status):
-        FarmConsole(stderr=True).print(
-            "warning: the farm's scheduler has not reported lately; what is sent now is stored "
-            "until it is back"
-        )
+def unattended(client: FarmClient) -> str:
+    """Return a warning if the farm's scheduler has not reported for long; empty if it has.
+
+    Raises ServerError where there is no farm.
+    """
+    if client.is_attended(client.status()):
+        return ""
+    return (
+        "the farm's scheduler has not reported lately; what is sent now is stored until it is back"
+    )

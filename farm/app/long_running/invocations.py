@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 from farm.app.jobs.charges import unknown_invocation
+from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter, InvocationView
@@ -15,7 +16,6 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state.restore import restored
 from farm.core.state.working_state import JobState
 from farm.live.operating.farm_image import FarmImage
-from farm.scenario import load_scenario
 
 Path = tuple[str, ...]
 
@@ -78,7 +78,7 @@ def invocations_of(
     keep. The counts are of everything. ``limit``: the maximum length of each list. Raises
     InputError without fair share, and for a path that no platform has.
     """
-    scenario = load_scenario(image.scenario)
+    scenario = farm_of(image)
     keys = scenario.scheduling.fair_share
     if not keys:
         raise InputError(

@@ -42,7 +42,7 @@ def join_commands(
 def _command(server: str, password: Path, host: str | None, room: int, pool: str) -> str:
     """Return one command line; ``host``: None, and each machine has a name of its own."""
     settings = from_environment()
-    said = {
+    settings_of_host = {
         "FARM_REDIS_URL": _as_user(server, password.name),
         "FARM_REDIS_PASSWORD_FILE": str(password),
         "FARM_PREFIX": settings.prefix if settings.prefix != DEFAULT_PREFIX else "",
@@ -51,7 +51,7 @@ def _command(server: str, password: Path, host: str | None, room: int, pool: str
         "FARM_HOST_POOL": pool,
         "FARM_WORK_RATES": settings.work_rates,
     }
-    words = [f"{name}={shlex.quote(value)}" for name, value in said.items() if value]
+    words = [f"{name}={shlex.quote(value)}" for name, value in settings_of_host.items() if value]
     return " ".join([*words, shlex.join(host_command(host))])
 
 

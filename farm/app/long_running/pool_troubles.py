@@ -55,7 +55,7 @@ def hints_for(client: FarmClient, platform: Platform) -> list[str]:
     if not able:
         return [f"no pool of the farm could run {platform}"]
     troubles = troubles_of(client, able)
-    said = {name: [troubles[name], *remarks_on(report)] for name, report in able.items()}
+    reasons = {name: [troubles[name], *remarks_on(report)] for name, report in able.items()}
     return [
-        f"pool {n}: {'; '.join(filter(None, words))}" for n, words in said.items() if any(words)
+        f"pool {n}: {'; '.join(filter(None, words))}" for n, words in reasons.items() if any(words)
     ]

@@ -81,11 +81,7 @@ def serve(
         on_charge=on_charge,
     )
     options = farm.options(
-        redis_url=redis,
-        prefix=prefix,
-        hosts=hosts,
-        stays=stays,
-        incarnation=settings.incarnation,
+        redis_url=redis, prefix=prefix, hosts=hosts, stays=stays, incarnation=settings.incarnation
     )
     observers = () if lines is None else (lines,)
     ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.control.tick)

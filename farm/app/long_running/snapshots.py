@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from farm.live.operating.farm_image import FORMAT, FarmImage
+from farm.scenario.load import load_scenario
+from farm.scenario.model import Scenario, StandingFarm
 
 
 def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:
@@ -103,21 +105,17 @@ def image_of_state(view: FarmView) -> FarmImage:
         scenario={
             "name": "state-file",
             "pools": pools,
-            # a scenario has a workload; nothing of this one is ever played
-            "workload": [
-                {
-                    "arrivals": {
-                        "platform": {"virtualized": view.builders[0].virtualized},
-                        "every": "1s",
-                        "count": 1,
-                        "service_time": {"constant": "1s"},
-                    }
-                }
-            ],
-            "allow_unrunnable": True,
             "scheduling": {"policy": "score", "runtime_estimates": "declared", "dedup": False},
         },
     )
+
+
+def farm_of(image: FarmImage, changes: Sequence[str] = ()) -> Scenario:
+    """Return the pools and rules of an image, with overrides as for ``--set``.
+
+    Of a state file there is no workload. Raises ScenarioError.
+    """
+    return load_scenario(image.scenario, changes, kind=StandingFarm)
 
 
 def _pools(view: FarmView) -> list[dict[str, Any]]:
@@ -226,15 +224,3 @@ def _state_job(job: JobView) -> dict[str, Any]:
     if job.builder is None:
         del row["builder"], row["elapsed_s"]
     return row
-
-
-def write_json(document: object, out: Path | None) -> None:
-    """Write a document where it is wanted: a file, or standard output."""
-    text = document if isinstance(document, str) else json.dumps(document, indent=1)
-    if out is None:
-        sys.stdout.write(text + "\n")
-        return
-    try:
-        out.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--out: cannot write {out}: {error.strerror}") from None

@@ -153,8 +153,8 @@ def _make_blocks(promtool: str, text: Path, folder: Path) -> None:
         check=False,
     )
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().rpartition("\n")[2] or "nothing"
-        raise RunError(f"promtool cannot make blocks (exit {done.returncode}): {said}")
+        message = (done.stderr or done.stdout).strip().rpartition("\n")[2] or "nothing"
+        raise RunError(f"promtool cannot make blocks (exit {done.returncode}): {message}")
 
 
 def _collector(run: Run, place: Place) -> Backfill:

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from farm.app.runs.estimates import Estimating
-from farm.assembly import make_scheduler
 from farm.core.commands import Command
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError
@@ -62,9 +61,7 @@ def audit_run(path: Path) -> Audit:
 
 def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:
     """Return a fresh scheduler like the run's own; raises InputError if none can be made."""
-    scenario = run.scenario
-    estimator = Estimating(scenario, live=run.meta.world == "live").estimator
-    return make_scheduler(scenario, explain_last=explain_last, estimator=estimator)
+    return Estimating(run.scenario, live=run.meta.world == "live").scheduler(explain_last)
 
 
 class SameCommands:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from farm.assembly import estimator_named, estimator_of
+from farm.app.runs.own_parts import NONE, OwnParts
+from farm.assembly import estimator_named, estimator_of, make_scheduler
 from farm.core.driver import World
 from farm.core.errors import InputError, file_access
 from farm.core.pools.algorithm import Algorithm
@@ -29,35 +30,27 @@ class Estimating:
     """The runtime estimator of a run's scheduler, and the forecasters of dispatch estimates.
 
     ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
-    runtime estimator that does not exist, and for statistics that cannot be learned from.
-    ``estimator`` and ``algorithms`` (by pool) given: the caller's own, in the place of the
-    scenario's.
+    runtime estimator that does not exist, and for statistics that cannot be learned from. ``own``:
+    the caller's parts, in the place of the scenario's.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        live: bool,
-        estimator: RuntimeEstimator | None = None,
-        algorithms: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, scenario: Scenario, own: OwnParts = NONE, *, live: bool) -> None:
         words = scenario.estimates
         rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
-        own = scenario.scheduling.runtime_estimates
-        names = words.run_times or (own,)
-        self.estimator: RuntimeEstimator = estimator or estimator_of(scenario)
-        if live or ("rollout" in rules and own in names):
+        usual = scenario.scheduling.runtime_estimates
+        names = words.run_times or (usual,)
+        self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
+        if live or ("rollout" in rules and usual in names):
             self.estimator = RuntimeDistribution(self.estimator)
-        self._seed(self.estimator, words.learn_from)
+        seed_estimator(self.estimator, words.learn_from)
         self._every = words.every
         # rollouts size provisioned pools too
-        sizing = algorithms_of(scenario, algorithms) if "rollout" in rules else {}
+        sizing = algorithms_of(scenario, own.algorithms) if "rollout" in rules else {}
         self._learners: list[Learner] = []
         self._forecasters: list[Forecaster] = []
-        self._scenario = scenario
+        self._scenario, self._functions = scenario, own.functions
         for name in names:
-            other = None if name == own else self._other(name, words.learn_from)
+            other = None if name == usual else self._other(name, words.learn_from)
             for rule in rules:
                 self._forecasters.append(
                     _forecaster(scenario, rule, name, other, self.estimator, sizing)
@@ -68,15 +61,16 @@ class Estimating:
             made = RuntimeDistribution(estimator_named(name, self._scenario))
         except InputError as error:
             raise InputError(f"estimates.run_times: {error}") from None
-        self._seed(made, source)
+        seed_estimator(made, source)
         if made.estimator.learns or name == "declared":
             self._learners.append(Learner(made))
         return made
 
-    @staticmethod
-    def _seed(estimator: RuntimeEstimator, source: str | None) -> None:
-        if source is not None:
-            seed_estimator(estimator, Path(source))
+    def scheduler(self, explain_last: int = 0) -> Scheduler:
+        """Return the run's scheduler, in its initial state; raises as ``make_scheduler`` does."""
+        return make_scheduler(
+            self._scenario, explain_last=explain_last, estimator=self.estimator, own=self._functions
+        )
 
     @property
     def gives(self) -> bool:
@@ -134,8 +128,7 @@ def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
     Raises InputError for statistics that cannot be learned from.
     """
     estimator = estimator_of(scenario)
-    if scenario.estimates.learn_from is not None:
-        seed_estimator(estimator, Path(scenario.estimates.learn_from))
+    seed_estimator(estimator, scenario.estimates.learn_from)
     return estimator
 
 
@@ -150,11 +143,15 @@ def scores_of(run: Path) -> list[Score]:
     return found
 
 
-def seed_estimator(estimator: RuntimeEstimator, source: Path) -> None:
+def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
     """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
 
-    Raises InputError for what is neither, and for statistics of another estimator.
+    ``path`` None: from nothing. Raises InputError for what is neither, and for statistics of
+    another estimator.
     """
+    if path is None:
+        return
+    source = Path(path)
     if source.is_dir():
         entries = load_run(source, unfinished=True).entries()
         learn_from(estimator, (entry.event for entry in entries if not entry.ignored))

@@ -8,8 +8,8 @@ from typing import Any
 
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.metrics import Metering
-from farm.app.runs.own_parts import OwnParts
-from farm.assembly import make_scheduler, pool_specs
+from farm.app.runs.own_parts import NONE, OwnParts
+from farm.assembly import pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
@@ -28,6 +28,8 @@ log = logging.getLogger("farm.scheduler")
 
 #: decisions that can be explained afterwards
 EXPLAINED = 1000
+#: ended jobs whose history is kept in Redis
+KEEP_ENDED = 100_000
 
 
 class LiveFarm:
@@ -38,33 +40,25 @@ class LiveFarm:
         metrics: where metrics are served.
         own: parts of the caller's, in the place of what the scenario names.
         long_lived: it stays up, and continues what another scheduler began.
-        control: further arguments of its control plane.
+        keep_ended: how many ended jobs it remembers.
     """
 
     def __init__(
         self,
         scenario: Scenario,
         metrics: MetricsPlace,
-        own: OwnParts | None = None,
+        own: OwnParts = NONE,
         *,
         long_lived: bool = False,
-        **control: Any,
+        keep_ended: int = KEEP_ENDED,
     ) -> None:
-        own = own or OwnParts()
         self.scenario = scenario
         self._place = metrics
-        self.estimating = Estimating(
-            scenario, live=True, estimator=own.estimator, algorithms=own.algorithms
-        )
-        self.scheduler = make_scheduler(
-            scenario,
-            explain_last=EXPLAINED,
-            estimator=self.estimating.estimator,
-            own=own.functions,
-        )
+        self.estimating = Estimating(scenario, own, live=True)
+        self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
         self.control = ControlPlane(
-            self.scheduler, self.pools, scenario, long_lived=long_lived, **control
+            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended
         )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived

@@ -11,7 +11,7 @@ from farm.app.calibrating.work_rates import rates_for
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.live_farm import LiveFarm
-from farm.app.runs.own_parts import OwnParts
+from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
@@ -29,7 +29,7 @@ from provisioner.from_scenario import algorithms_of
 def live_run(
     scenario: Scenario,
     *,
-    own: OwnParts | None = None,
+    own: OwnParts = NONE,
     out: Path | None = None,
     keep_events: bool = False,
     redis: str | None = None,
@@ -57,7 +57,6 @@ def live_run(
 
     Raises InputError, ServerError without a usable server, RunError if the run fails.
     """
-    own = own or OwnParts()
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
     remarks: list[str] = []
     load_ends_at = _time(duration)

@@ -88,10 +88,7 @@ class Metering:
 
         def publish(status: FarmStatus) -> None:
             metrics.publish(
-                status.at,
-                hosts=status.hosts,
-                delay=status.worst_delay,
-                unplaced=status.unplaced,
+                status.at, hosts=status.hosts, delay=status.worst_delay, unplaced=status.unplaced
             )
             if show is not None:
                 show(status)

@@ -29,10 +29,10 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of a farm that no scenario can name; where there is none, the scenario's are taken."""
 
     #: by scenario key: ``scheduling.policy``, ``scheduling.balancer``
-    functions: Mapping[str, Callable[..., Any]] = {}
+    functions: Mapping[str, Callable[..., object]] = {}
     estimator: RuntimeEstimator | None = None
     #: by pool
-    algorithms: Mapping[str, Any] = {}
+    algorithms: Mapping[str, object] = {}
     jobs: Load | None = None
 
     def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
@@ -50,6 +50,9 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
             end = scenario.phases.load_ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
         return jobs
+
+
+NONE = OwnParts()
 
 
 class OwnEstimator(Guard, RuntimeEstimator):

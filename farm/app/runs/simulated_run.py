@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.estimates import Estimating
-from farm.app.runs.own_parts import OwnParts
-from farm.assembly import complaints, make_scheduler
+from farm.app.runs.own_parts import NONE, OwnParts
+from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError, not_among
 from farm.scenario import Scenario
@@ -32,7 +32,7 @@ Engine = Literal["auto", "reference", "fast"]
 def simulated_run(
     scenario: Scenario,
     *,
-    own: OwnParts | None = None,
+    own: OwnParts = NONE,
     out: Path | None = None,
     keep_events: bool = False,
     observers: Sequence[Observer] = (),
@@ -55,13 +55,10 @@ def simulated_run(
     """
     if engine not in get_args(Engine):
         raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
-    own = own or OwnParts()
-    estimating = Estimating(
-        scenario, live=False, estimator=own.estimator, algorithms=own.algorithms
-    )
+    estimating = Estimating(scenario, own, live=False)
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
-    scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
+    scheduler = estimating.scheduler()
     remarks: list[str] = []
     record = partial(
         RunRecorder, scenario, "simulated", out, keep_events=keep_events, remarks=remarks

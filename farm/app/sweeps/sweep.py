@@ -45,12 +45,12 @@ class SweepResult:
         return self.sweep.rows
 
     @cached_property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, object]]:
         """The same as plain dicts, as in table.csv."""
         return tidy(self.sweep)
 
     @cached_property
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[dict[str, object]]:
         """A dict for each run, with its settings, seed and metrics, as in runs.csv."""
         return tidy_runs(self.played)
 
@@ -93,7 +93,7 @@ def sweep(
     *,
     replications: int = 10,
     out: str | Path | None = None,
-    baseline: Mapping[str, Any] | None = None,
+    baseline: Mapping[str, object] | None = None,
     relevant: float = RELEVANT,
     redis: str | None = None,
     **overrides: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -146,7 +146,7 @@ def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
     return [Text(cell, style="bold" if best else "") for cell in cells]
 
 
-def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> dict[str, Any]:
+def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> dict[str, object]:
     return {
         "objective": [str(term) for term in terms],
         "replications": options.replications,
@@ -157,7 +157,7 @@ def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> di
     }
 
 
-def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[str, Any]:
+def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[str, object]:
     return {
         "settings" if _settings(found) else "builders": dict(
             zip(found.pools, point.sizes, strict=True)

@@ -90,8 +90,8 @@ def runtime_estimate(
     cells = [_cells(row, count) for row, count in alike(rows)]
     note(Listing(_COLUMNS, cells, first_to_go=("rest", "speed", "pool")))
     if done is not None:
-        said = f"{replicas} replicas are done in {format_roughly(done[0])}"
-        note(plain(f"{said}, on {', '.join(done[1])}", 1000))
+        words = f"{replicas} replicas are done in {format_roughly(done[0])}"
+        note(plain(f"{words}, on {', '.join(done[1])}", 1000))
 
 
 def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:

@@ -10,23 +10,25 @@ import typer
 from farm.app.jobs.changing import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import catch_up, ids_given, live_of
-from farm.app.long_running.farm_place import reach, warn_if_unattended
-from farm.cli.jobs.job_options import Ids, with_job_options
+from farm.cli.jobs.job_options import Ids, Wanted
+from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.live.wire.report_checks import MAX_TEXT
-from farm.terminal.console import many
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, warn
+from farm.units import many
 
 LiveState = Literal["live", "waiting", "running"]
 
 
-@with_job_options
+@with_fields
 def cancel(
-    wanted: JobFilter,
+    *,
     job_ids: Ids = None,
     state: LiveState | None = None,
+    wanted: Wanted,
     reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
@@ -55,10 +57,9 @@ def cancel(
     wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         if not job_ids:
-            catch_up(client)
+            warn(catch_up(client))
         names, ended = [], 0
         if whole is not None:
             ended = cancel_invocation(client, whole, reason)

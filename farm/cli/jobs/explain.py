@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from farm.app.jobs.job_descriptions import tried
-from farm.app.jobs.lookup import known_of
+from farm.app.jobs.lookup import history_of
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.replays import decisions_on
@@ -21,11 +21,11 @@ from farm.core.errors import InputError
 from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.terminal.console import FarmConsole, many, plain
+from farm.terminal.console import FarmConsole, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 _COMPETITORS = (*texts("job"), *folding("charged to", "key"))
 _TURNS = (
@@ -78,17 +78,18 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
     if redis is None and Path(job_id).is_dir():
         raise InputError(f"{job_id} is a run directory: name the job with --job ID")
     with reach(redis, folder) as client:
-        found, tries, answer = known_of(client, job_id)
+        found, tries, answer, warning = history_of(client, job_id)
+        warn(warning)
         hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
-    said = _said(found, answer)
+    words = _in_words(found, answer)
     if as_json:
-        told: dict[str, object] = {"job": job_id, "state": state_of(found), "said": said}
+        document: dict[str, object] = {"job": job_id, "state": state_of(found), "said": words}
         if decision is not None:
-            told |= msgspec.to_builtins(decision)
+            document |= msgspec.to_builtins(decision)
         elif answer is not None and answer.job is not None and answer.job.turns:
-            told["turns"] = msgspec.to_builtins(answer.job.turns)
-        print_json([told])
+            document["turns"] = msgspec.to_builtins(answer.job.turns)
+        print_json([document])
         return
     console = FarmConsole()
     for one in tries:
@@ -97,11 +98,11 @@ def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool
         _show(decision)
     elif answer is not None and answer.job is not None:
         _show_turns(answer.job.turns)
-    for line in [said, *(hints if state_of(found) == "waiting" else [])]:
+    for line in [words, *(hints if state_of(found) == "waiting" else [])]:
         console.print(plain(line, 1000), soft_wrap=True)
 
 
-def _said(found: KnownJob, answer: Answer | None) -> str:
+def _in_words(found: KnownJob, answer: Answer | None) -> str:
     """Describe the state of the job, and why its dispatch cannot be explained, if so."""
     name, now = found.job.id, None if answer is None else answer.job
     if answer is None:
@@ -161,8 +162,8 @@ def _show_turns(turns: Sequence[Turn]) -> None:
 
 def _turn_rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
     for depth, turn in enumerate(turns, 1):
-        said = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
-        yield (str(depth), *_party(turn.party), said)
+        why = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_party(turn.party), why)
         for rival in turn.rivals:
             yield ("", *_party(rival), "")
 

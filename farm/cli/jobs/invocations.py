@@ -11,21 +11,17 @@ from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJ
 from farm.app.long_running.snapshots import image_from
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter, InvocationView
-from farm.terminal.console import many, plain
+from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Column, Listing, folding, numbers, texts
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 _CHILDREN = (
     *texts("invocation"),
     *numbers("waiting", "executing", "idle", "priority", "last start"),
 )
-_QUEUE = (
-    *texts("next to go"),
-    *folding("invocation"),
-    *numbers("priority", "expected", "waiting"),
-)
+_QUEUE = (*texts("next to go"), *folding("invocation"), *numbers("priority", "expected", "waiting"))
 _EXECUTING = (
     *texts("executing"),
     *folding("invocation"),

@@ -8,13 +8,13 @@ import msgspec
 import typer
 
 from farm.app.jobs.job_descriptions import description_of, tried
-from farm.app.jobs.lookup import known_of
+from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, warn
 from farm.terminal.tables import story
 from farm.units import format_roughly
 
@@ -31,21 +31,22 @@ def job(
         job_id: The id of a job.
     """
     with reach(redis, folder) as client:
-        found, tries, answer = known_of(client, job_id)
+        found, tries, answer, warning = history_of(client, job_id)
+        warn(warning)
         if answer is not None and answer.job is not None:
             now = with_provisioner(client, job_id, answer.job)
             answer = msgspec.structs.replace(answer, job=now)
-    told = description_of(found, tries, answer)
+    history = description_of(found, tries, answer)
     if as_json:
-        print_json(told)
+        print_json(history)
         return
-    note(story(_lines(told, tries)))
+    note(story(_lines(history, tries)))
 
 
-def _lines(told: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
+def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
     """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
-    for name, value in told.items():
+    for name, value in history.items():
         if name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.filter import JobState
 from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
-from farm.cli.jobs.job_options import with_job_options
+from farm.cli.jobs.job_options import Wanted
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured, plain
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
@@ -27,10 +28,11 @@ COLUMNS = (
 FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 
 
-@with_job_options
+@with_fields
 def jobs(
-    wanted: JobFilter,
+    *,
     state: JobState = JobState.LIVE,
+    wanted: Wanted,
     stable: Annotated[bool, typer.Option("--in-order")] = False,
     after: Annotated[str | None, typer.Option(metavar="ID")] = None,
     offset: Annotated[int, typer.Option(min=0)] = 0,
@@ -56,7 +58,7 @@ def jobs(
     stable = stable or after is not None or state is JobState.ALL
     with reach(redis, folder) as client:
         client.status()
-        found = wanted.found(client, stable=stable, after=after, offset=offset)
+        found = wanted.found(client, stable=stable, after=after, offset=offset, warn=warn)
         page = islice(found, limit or None)
         if as_json:
             for one in page:

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.long_running.chosen_rules import choose
-from farm.app.long_running.farm_place import reach, warn_if_unattended
+from farm.app.jobs.changing import choose
+from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.rules import Choices
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -38,8 +38,7 @@ def policy(
         allowed = "a number from 0, below 1e9"
         raise InputError(f"--aging-factor: found {aging_factor:g}; allowed: {allowed}")
     changed = _weights_of(weights)
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         asked = name is not None or aging_factor is not None or changed
         found = choose(client, name, aging_factor, changed) if asked else client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))

@@ -8,12 +8,12 @@ import typer
 
 from farm.app.jobs.changing import change_priority
 from farm.app.jobs.lookup import ids_given, live_of
-from farm.app.long_running.farm_place import reach, warn_if_unattended
+from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.model import LEAST_LEVEL, MAX_LEVEL
-from farm.terminal.console import many
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
+from farm.units import many
 
 
 def priority(
@@ -42,8 +42,7 @@ def priority(
         raise InputError("found nothing to change; allowed: --level, --score, --priority")
     if score is not None and not abs(score) < float("inf"):
         raise InputError(f"--score: found {score:g}; allowed: a finite number")
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         names, ended = live_of(client, ids_given(job_ids))
         change_priority(client, names, level=level, score=score, weight=weight)
     if as_json:

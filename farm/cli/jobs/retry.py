@@ -7,24 +7,26 @@ from typing import Literal
 import msgspec
 import typer
 
-from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.filter import JobState
 from farm.app.jobs.lookup import ended_of, ids_given
 from farm.app.jobs.retrying import next_tries
-from farm.app.long_running.farm_place import reach, warn_if_unattended
-from farm.cli.jobs.job_options import Ids, with_job_options
+from farm.cli.jobs.job_options import Ids, Wanted
+from farm.cli.operating import operating
 from farm.core.errors import InputError
-from farm.terminal.console import many
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
+from farm.units import many
 
 EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 
-@with_job_options
+@with_fields
 def retry(
-    wanted: JobFilter,
+    *,
     job_ids: Ids = None,
     state: EndedState | None = None,
+    wanted: Wanted,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -46,8 +48,7 @@ def retry(
             "found no jobs, or two ways to select them; allowed: IDs, or options that say "
             "what the jobs are like (--state failed)"
         )
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         if filtered:
             found = list(wanted.found(client, stable=True))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -10,50 +11,44 @@ import msgspec
 import typer
 
 from farm.app.jobs.json_lines import parse_platform
-from farm.app.jobs.sources import (
-    copies,
-    described,
-    of_file,
-    of_stdin,
-    only_platform,
-    runnable,
-    sound,
-    streamed,
-)
+from farm.app.jobs.sources import copies, described, jobs_of, only_platform, runnable, sound
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import SubmissionEstimate
-from farm.app.long_running.farm_place import reach, warn_if_unattended
+from farm.cli.operating import operating
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.records.traces import FORMATS
-from farm.terminal.console import FarmConsole, many, plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
-from farm.terminal.output import print_json
+from farm.terminal.console import FarmConsole, plain
+from farm.terminal.field_options import Fields, with_fields
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis, seconds_of
+from farm.terminal.output import counted_progress, print_json
+from farm.units import many
 
+FIELDS = ("kind", "attributes", "matrix", "level", "score", "priority", "mode", "threads")
 #: options that apply to one kind of source only
-OF_ONE_JOB = (
-    "job_id", "count", "kind", "user", "attribute", "matrix", "level", "score", "priority",
-    "mode", "threads",
-)  # fmt: skip
+OF_ONE_JOB = ("job_id", "count", "user", *FIELDS)
 OF_A_FILE = ("trace_format", "jobs", "pace")
 
 
+@with_fields
 def submit(
+    *,
     context: typer.Context,
     source: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     service_time: str | None = None,
     job_id: Annotated[str | None, typer.Option("--id")] = None,
     count: Annotated[int, typer.Option(min=1)] = 1,
     platform: str | None = None,
-    kind: str = "job",
     user: str | None = None,
-    attribute: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
-    matrix: str | None = None,
-    level: int = 0,
-    score: float = 0.0,
-    priority: int = 0,
-    mode: str = "timed",
-    threads: Annotated[int, typer.Option(min=1)] = 1,
+    like: Annotated[
+        Job,
+        Fields(
+            prefix="One job: ",
+            names=FIELDS,
+            options={"attributes": typer.Option("--attribute"), "threads": typer.Option(min=1)},
+            base=Job(id="", service_time=0.0),
+        ),
+    ],
     trace_format: Annotated[
         str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
     ] = None,
@@ -82,15 +77,7 @@ def submit(
         job_id: One job: its id. Default: a new one.
         count: Submit this many equal jobs (with numbered ids).
         platform: Platform, such as amd64/virtual or any/native. Default: the only pool's.
-        kind: One job: its kind.
         user: One job: its user (attribute user).
-        attribute: One job: further attributes; repeatable.
-        matrix: One job: its matrix.
-        level: One job: static priority level.
-        score: One job: Launchpad's score.
-        priority: One job: fair-share weight, as in REv2.
-        mode: One job: timed, stress, memory or mixed.
-        threads: One job: number of processes of a stress job.
         jobs: Only the first N jobs of FILE.
         pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
             now.
@@ -111,29 +98,19 @@ def submit(
     as_they_come = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
     submission = Submission(where, skip_known=skip_known, sync=sync)
-    told: SubmissionEstimate | None = None
+    estimate: SubmissionEstimate | None = None
     try:
-        with reach(redis, folder) as client:
-            warn_if_unattended(client)
+        with operating(redis, folder) as client:
             pools = client.pools()
             wanted = None if platform is None else parse_platform(platform, "--platform", None)
             default = wanted or only_platform(pools)
             if source is None:
-                one = described(
-                    service_time or "", job_id, parse_platform(None, "--platform", default), mode,
-                    user, attribute,
-                )  # fmt: skip
-                one = msgspec.structs.replace(
-                    one, kind=kind, matrix=matrix, level=level, score=score, priority=priority,
-                    threads=threads,
-                )  # fmt: skip
+                seconds = seconds_of(service_time or "", "--service-time", least=0.0)
+                place = parse_platform(None, "--platform", default)
+                one = described(like, seconds, job_id, place, user)
                 found: Iterable[Job] = copies(one, count)
-            elif as_they_come:
-                found = streamed(jobs, default)
-            elif str(source) == "-":
-                found = of_stdin(trace_format, jobs, wanted, default)
             else:
-                found = of_file(source, trace_format, jobs, wanted, default)
+                found = jobs_of(source, trace_format, jobs, wanted, default)
             if prefix is not None:
                 found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
             found = sound(found, where)
@@ -145,19 +122,25 @@ def submit(
             elif as_they_come:
                 submission.paced(found, pace or 1.0)
             else:
-                submission.at_once(list(found), pace, quiet=quiet or as_json)
-                told = None if quiet or pace else submission.estimate()
+                _at_once(submission, list(found), pace, silent=quiet or as_json)
+                estimate = None if quiet or pace else submission.estimate()
     except FarmError as error:
         raise type(error)(f"{error}{_before(submission)}") from None
     except KeyboardInterrupt:
         FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
         raise
     if as_json:
-        print_json({**submission.outcome(), "estimate": told})
+        print_json({**submission.outcome(), "estimate": estimate})
     elif not quiet:
         typer.echo(submission.in_words())
-        if told is not None:
-            typer.echo(plain(told.said(), 1000), err=True)
+        if estimate is not None:
+            typer.echo(plain(estimate.in_words(), 1000), err=True)
+
+
+def _at_once(submission: Submission, jobs: list[Job], pace: float | None, *, silent: bool) -> None:
+    hidden = silent or sys.stderr is None or not sys.stderr.isatty()
+    with counted_progress("submitting", silent=hidden) as show:
+        submission.at_once(jobs, pace, show)
 
 
 def _before(submission: Submission) -> str:

@@ -26,10 +26,7 @@ def acl(
     passwords: Annotated[Path, typer.Option(metavar="DIR")] = PASSWORDS,
     aclfile: Annotated[bool, typer.Option("--aclfile")] = False,
     apply: Annotated[bool, typer.Option("--apply")] = False,
-    redis: Annotated[
-        str | None,
-        server_option("The server, with a user that may use ACL."),
-    ] = None,
+    redis: Annotated[str | None, server_option("The server, with a user that may use ACL.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Print or create the users of a farm's server, with their permissions.

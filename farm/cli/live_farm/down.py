@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running.background_farm import count_running, end_farm, place_to_end
-from farm.terminal.console import FarmConsole, many
+from farm.terminal.console import FarmConsole
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
 from farm.terminal.output import print_json
+from farm.units import many
 
 
 def down(

@@ -8,17 +8,17 @@ import typer
 
 from farm.app.long_running import builders
 from farm.app.long_running.builders import Asked
-from farm.app.long_running.farm_place import reach, warn_if_unattended
-from farm.terminal.console import many, plain
+from farm.cli.operating import operating
+from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
+from farm.units import many
 
 #: maximum number of builders listed in the output
 NAMED = 10
 
 Pattern = Annotated[
-    str,
-    typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'."),
+    str, typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'.")
 ]
 
 
@@ -38,8 +38,7 @@ def drain(
     Args:
         retire: Retire them when empty.
     """
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         found = builders.drain(client, pattern, retire=retire)
     _show("drain", pattern, found, as_json=as_json, quiet=quiet)
 
@@ -52,8 +51,7 @@ def undrain(
     quiet: Quiet = False,
 ) -> None:
     """Let drained and failed builders accept jobs again."""
-    with reach(redis, folder) as client:
-        warn_if_unattended(client)
+    with operating(redis, folder) as client:
         found = builders.undrain(client, pattern)
     _show("undrain", pattern, found, as_json=as_json, quiet=quiet)
 

@@ -11,9 +11,10 @@ from farm.app.jobs.submission import play
 from farm.app.long_running.farm_place import reach
 from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
-from farm.terminal.console import FarmConsole, many
+from farm.terminal.console import FarmConsole
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, ScenarioFile
 from farm.terminal.output import print_json, progress
+from farm.units import many
 
 
 def load(

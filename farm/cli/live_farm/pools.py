@@ -19,11 +19,7 @@ COLUMNS = (
 )
 
 
-def pools(
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-) -> None:
+def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = False) -> None:
     """List pools: their demand, desired and present builders, and why they differ."""
     with reach(redis, folder) as client:
         lost = client.status().lost

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running.scheduler_service import serve
+from farm.app.runs.live_farm import KEEP_ENDED
 from farm.core.errors import InputError
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
@@ -21,16 +22,12 @@ from farm.terminal.options import (
 )
 from farm.terminal.output import log_to_stderr
 
-#: ended jobs whose history is kept in Redis
-KEEP_ENDED = 100_000
-
 
 def scheduler(
     scenario: ScenarioFile,
     sets: Overrides = None,
     redis: Annotated[
-        str | None,
-        server_option("The farm's server; it must outlive the scheduler."),
+        str | None, server_option("The farm's server; it must outlive the scheduler.")
     ] = None,
     hosts: Annotated[int, typer.Option(min=0)] = 0,
     keep_ended: Annotated[int, typer.Option(min=1)] = KEEP_ENDED,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from farm.app.long_running.snapshots import image_from, state_document, write_json
+from farm.app.long_running.snapshots import image_from, state_document
+from farm.core.errors import InputError
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.terminal.options import DEFAULT_DIR, Dir, Redis
 
@@ -30,6 +33,13 @@ def snapshot(
     """
     image = image_from(None, redis, folder)
     if state:
-        write_json(state_document(view_of(image.snapshot)), out)
+        text = json.dumps(state_document(view_of(image.snapshot)), indent=1)
     else:
-        write_json(msgspec.json.encode(image).decode(), out)
+        text = msgspec.json.encode(image).decode()
+    if out is None:
+        sys.stdout.write(text + "\n")
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--out: cannot write {out}: {error.strerror}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -17,10 +17,10 @@ from farm.core.errors import InputError
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
-from farm.terminal.console import FarmConsole, counted, many
+from farm.terminal.console import FarmConsole, counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.tables import Listing, folding, numbers, story, texts
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 POOLS = (*texts("pool"), *numbers("wanted"), *folding("builders"))
 QUEUES = (*texts("platform"), *numbers("waiting"))
@@ -89,14 +89,14 @@ def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
 
 
 def _json(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> str:
-    said: dict[str, Any] = msgspec.to_builtins(now)
-    said["attended"] = client.is_attended(now)
-    said["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
-    said["pools"] = {
+    document: dict[str, object] = msgspec.to_builtins(now)
+    document["attended"] = client.is_attended(now)
+    document["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
+    document["pools"] = {
         name: {"desired": report.desired, "states": report.states, "why": report.why}
         for name, report in sorted(client.pools().items())
     }
-    return msgspec.json.encode(said).decode()
+    return msgspec.json.encode(document).decode()
 
 
 def _trouble(trouble: Trouble) -> Text:

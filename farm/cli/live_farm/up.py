@@ -10,11 +10,10 @@ import typer
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.runs.metrics import metrics_place, own_options
-from farm.cli.runs.run_summary import this_command
+from farm.cli.runs.run_summary import suggest, this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -28,7 +27,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import print_json
+from farm.terminal.output import log_to_stderr, print_json
 
 
 def up(
@@ -36,8 +35,7 @@ def up(
     sets: Overrides = None,
     speed: Speed = None,
     redis: Annotated[
-        str | None,
-        server_option("Use this server. Default: a new one, with its data in DIR."),
+        str | None, server_option("Use this server. Default: a new one, with its data in DIR.")
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[bool, typer.Option("--fresh")] = False,
@@ -62,6 +60,7 @@ def up(
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     if foreground:
+        log_to_stderr()
         with locked(folder):
             FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
         return
@@ -71,21 +70,20 @@ def up(
     options += ["--fresh"] if fresh else []
     place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
     if as_json:
-        said = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
-        said |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
-        print_json(said)
+        document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
+        document |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
+        print_json(document)
     elif not quiet:
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
         )
         where = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
-        me, console = this_command(), FarmConsole(stderr=True)
-        for line in (
+        me = this_command()
+        suggest(
             f"  {me} submit{where} --service-time 90s --count 20   submit jobs",
             f"  {me} status{where} --watch                         show its state",
             f"  {me} down{where}                                   end it",
-        ):
-            console.print(line, soft_wrap=True)
+        )
         if metrics.targets is not None:
-            files = f"metrics for Prometheus (file_sd_configs): {metrics.targets.absolute()}/*.json"
-            console.print(files, soft_wrap=True)
+            files = f"{metrics.targets.absolute()}/*.json"
+            suggest(f"metrics for Prometheus (file_sd_configs): {files}")

@@ -10,11 +10,7 @@ from farm.terminal.options import AsJson, Quiet, RunPath
 from farm.terminal.output import print_json, progress
 
 
-def audit(
-    run: RunPath,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
+def audit(run: RunPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Check that a recorded run is consistent, and that its replay gives the same decisions.
 
     Otherwise prints the first error, with exit code 1.

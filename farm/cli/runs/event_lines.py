@@ -28,8 +28,8 @@ class EventLines:
 
 
 def _readable(at_s: float, event: str, **values: Any) -> str:
-    told = [f"{key}={_short(value)}" for key, value in values.items()]
-    return " ".join([f"{at_s:12.3f}", f"{event:18}", *told])
+    pairs = [f"{key}={_short(value)}" for key, value in values.items()]
+    return " ".join([f"{at_s:12.3f}", f"{event:18}", *pairs])
 
 
 def _short(value: Any) -> str:

@@ -41,8 +41,7 @@ def run(
     speed: Speed = None,
     duration: str | None = None,
     redis: Annotated[
-        str | None,
-        server_option("Use this server. Default: a new one, stopped at the end."),
+        str | None, server_option("Use this server. Default: a new one, stopped at the end.")
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,

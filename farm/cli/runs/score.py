@@ -141,11 +141,11 @@ def _by(title: str, scores: Sequence[Score], field: str) -> Listing:
 
 
 def _calibration(scores: Sequence[Score]) -> Listing:
-    told = [each for each in scores if each.calibration]
-    levels = (f"{one.level:.0%}" for one in told[0].calibration)
+    calibrated = [each for each in scores if each.calibration]
+    levels = (f"{one.level:.0%}" for one in calibrated[0].calibration)
     return Listing(
         (*texts("estimator"), *numbers(*levels)),
-        ((each.name, *(_percent(one.observed) for one in each.calibration)) for each in told),
+        ((each.name, *(_percent(one.observed) for one in each.calibration)) for each in calibrated),
         title="Calibration: share of the jobs dispatched by each quantile",
     )
 

@@ -22,7 +22,7 @@ from farm.terminal.options import (
     server_option,
     share_of,
 )
-from farm.terminal.output import note, runs_progress
+from farm.terminal.output import counted_progress, note
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
@@ -64,7 +64,7 @@ def sweep(
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
     try:
-        with runs_progress(silent=quiet) as show:
+        with counted_progress("runs", silent=quiet) as show:
             found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
     except KeyboardInterrupt:
         if out is not None:

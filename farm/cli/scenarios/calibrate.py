@@ -113,8 +113,8 @@ def _measured(options: CalibrationOptions, *, silent: bool) -> Calibration:
         update(total=options.repeats * (options.jobs + 1))
 
         def on_timing(timing: Timing) -> None:
-            told = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
-            update(advance=1, description=told)
+            text = f"{timing.heavy} heavy jobs: {timing.seconds:.2f}s"
+            update(advance=1, description=text)
 
         return calibration(options, on_timing)
 

@@ -14,8 +14,7 @@ from farm.terminal.tables import Listing, folding, texts
 
 
 def examples(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
-    as_json: AsJson = False,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None, as_json: AsJson = False
 ) -> None:
     """List the packaged examples, which can be used by name in every command.
 

@@ -17,10 +17,10 @@ from farm.records.importing import NAMES
 from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.terminal.console import many
 from farm.terminal.options import Columns, Quiet, Zone, columns_of, zone_of
 from farm.terminal.output import note, progress
 from farm.terminal.tables import Listing, folding, texts
+from farm.units import many
 from farm.workload import write_csv
 from farm.workload.recorded import trace_jobs
 

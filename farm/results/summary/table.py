@@ -16,8 +16,8 @@ from farm.results.formatting import (
 from farm.results.summary.costs import Part
 from farm.results.summary.descriptive_statistics import Spread
 from farm.results.summary.summary import Quiescence, Summary
-from farm.terminal.console import many
 from farm.terminal.tables import Listing, numbers, story, texts
+from farm.units import many
 
 
 def render_summary(summary: Summary) -> RenderableType:

@@ -190,6 +190,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         (("whatif", "state.json", "--set", "scheduling.polcy=sjf"), "polcy"),
         (("whatif", "state.json", "--set", "scheduling.runtime_estimates=guess"), "guess"),
         (("whatif", "crowded.json"), "more running jobs than slots"),
+        (("whatif", "state.json", "--arrivals"), "--arrivals: found a state file"),
         (("estimate",), "no farm is running here"),
         (("snapshot",), "no farm is running here"),
     ],

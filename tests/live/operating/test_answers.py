@@ -83,7 +83,7 @@ def test_a_provisioner_may_bring_builders_that_no_estimate_counts(told: Told):
     assert not told.of("fixed").may_grow
     assert told.of("elastic").may_grow
     estimate = {"job": "j", "dispatch_in_s": 60.0, "run_time_s": 5.0, "completion_in_s": 65.0}
-    said = [SubmissionEstimate(**estimate, ahead=1, may_grow=it).said() for it in (True, False)]
+    said = [SubmissionEstimate(**estimate, ahead=1, may_grow=it).in_words() for it in (True, False)]
     assert "1m (1 job before it, sooner if more builders come); it will run" in said[0]
     assert "1m (1 job before it); it will run" in said[1]
 
