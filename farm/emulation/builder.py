@@ -175,7 +175,7 @@ class EmulatedBuilder:
         job, at = command.job.id, self._agenda.now
         rests = self.builder.cleans and self._loop is None
         rest_time = self._behaviour.rest_time(command.job) if rests else 0.0
-        if rest_time is None:  # said before the end, which would free a slot
+        if rest_time is None:  # reported before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
         if (expected := self._ends.pop(job, None)) is not None:

@@ -1,4 +1,4 @@
-"""What a builder says of itself by its labels, as a client of BOINC does, and how it estimates.
+"""What the labels of a builder state, as a client of BOINC does, and how it estimates.
 
 ``availability``    the share of the time in which it computes, from 0.1 to 1
 ``anonymous``       ``true``: it keeps its own figure of its speed, whatever is learned elsewhere
@@ -15,8 +15,8 @@ from farm.upstream.boinc.durations import clamped_fraction
 
 def available(builder: Builder) -> float:
     """Return the share of the time in which the builder computes, by its label."""
-    said = _number(builder, "availability")
-    return 1.0 if said is None else clamped_fraction(said)
+    share = _number(builder, "availability")
+    return 1.0 if share is None else clamped_fraction(share)
 
 
 def is_anonymous(builder: Builder) -> bool:
@@ -26,8 +26,8 @@ def is_anonymous(builder: Builder) -> bool:
 
 def claimed_speed(builder: Builder) -> float:
     """Return the speed that the builder passes to the server; 0: it passes none."""
-    said = _number(builder, "claimed_speed")
-    return said if said is not None and said > 0 else 0.0
+    speed = _number(builder, "claimed_speed")
+    return speed if speed is not None and speed > 0 else 0.0
 
 
 def own_estimate(size: float, builder: Builder) -> float:
@@ -42,13 +42,13 @@ def own_estimate(size: float, builder: Builder) -> float:
 def flaw_of_labels(labels: dict[str, str]) -> str | None:
     """Return what is wrong with a pool's labels of these names, or None."""
     for name, allowed in _ALLOWED.items():
-        said = labels.get(name)
-        if said is None:
+        text = labels.get(name)
+        if text is None:
             continue
-        value = _number_in(said)
-        good = said in ("true", "false") if name == "anonymous" else value is not None and value > 0
+        value = _number_in(text)
+        good = text in ("true", "false") if name == "anonymous" else value is not None and value > 0
         if not good:
-            return f"{name}: found {said!r:.60}; allowed: {allowed}"
+            return f"{name}: found {text!r:.60}; allowed: {allowed}"
     return None
 
 
@@ -60,8 +60,8 @@ _ALLOWED = {
 
 
 def _number(builder: Builder, label: str) -> float | None:
-    said = builder.labels.get(label) if builder.labels else None
-    return None if said is None else _number_in(said)
+    text = builder.labels.get(label) if builder.labels else None
+    return None if text is None else _number_in(text)
 
 
 def _number_in(text: str) -> float | None:

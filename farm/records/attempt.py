@@ -23,7 +23,7 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     #: unique in its source
     id: str
     submitted_at: float
-    #: from when it only waited for a runner; None: the source cannot tell
+    #: from when it only waited for a runner; None: the source does not have it
     eligible_at: float | None
     started_at: float | None = None
     finished_at: float | None = None

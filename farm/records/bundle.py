@@ -226,4 +226,4 @@ def anonymized(bundle: Bundle) -> Bundle:
 
 
 ZONE = UTC
-"""Where the source's clocks are, if it is not said."""
+"""Where the source's clocks are, if none is given."""

@@ -22,7 +22,7 @@ def import_files(
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
 ) -> Bundle:
-    """Return what the files of a source tell. Raises TraceError with the record that is wrong.
+    """Return the records in the files of a source. Raises TraceError with the record that is wrong.
 
     ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
     a table by our names (see ``farm.records.sources.tables``); ``zone`` is that of instants

@@ -62,7 +62,7 @@ class Mapped(BaseModel):
         try:
             handler(known)
         except ValidationError as error:
-            # all that is wrong is told at once, but not what an unknown key was meant to be (a
+            # all that is wrong is shown at once, but not what an unknown key was meant to be (a
             # missing key, or a complaint of the section as a whole, which pydantic makes here or
             # later, by the sequence in which it built the sections)
             others = (

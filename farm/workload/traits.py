@@ -35,7 +35,7 @@ def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
     """Return a function that adds a source's traits to a job's fields and makes the job.
 
     Traits that the scenario does not mention stay as they are, and cost nothing. The declared
-    time is the service time unless something else is said.
+    time is the service time unless the scenario has another.
     """
     steps = trait_steps(traits, streams)
 

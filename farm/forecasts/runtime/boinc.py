@@ -33,9 +33,9 @@ from farm.forecasts.runtime.interface import (
     Progress,
     RuntimeEstimator,
     check_owner,
+    declared_basis,
+    declared_time_of,
     is_time,
-    said_basis,
-    said_time,
     speed_of,
 )
 from farm.upstream.boinc.claims import Result
@@ -87,7 +87,7 @@ class Boinc(RuntimeEstimator):
         rate = self.known_size_rate
         if rate is not None and (units := usable_size(job)) is not None:
             return bounded(units / rate)
-        return bounded(said_time(job, self.options.default_time))
+        return bounded(declared_time_of(job, self.options.default_time))
 
     @staticmethod
     def peak(builder: Builder) -> float:
@@ -97,18 +97,18 @@ class Boinc(RuntimeEstimator):
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected wall-clock time in seconds."""
         size = self.size(job)
-        plan = size / bounded(said_time(job, size))  # nominal speed: 1 unless both are given
+        plan = size / bounded(declared_time_of(job, size))  # nominal speed: 1 unless both are given
         share = 1.0 if builder is None else available(builder)
         time = wall_time(size, self._believed(job, builder, plan).flops, share)
-        return time if is_time(time) else bounded(said_time(job, size))
+        return time if is_time(time) else bounded(declared_time_of(job, size))
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the rung of the ladder from which the estimate is taken."""
         speed = self._believed(job, builder, 1.0)
         if speed.source == "none":
-            said = said_basis(job)
+            declared = declared_basis(job)
             sized = usable_size(job) is not None and not is_time(job.declared_time)
-            return Basis("size") if sized and self.known_size_rate else said
+            return Basis("size") if sized and self.known_size_rate else declared
         kind = job.kind
         version = self.history.version(kind)
         if speed.source == "app_version":

@@ -12,8 +12,8 @@ from farm.forecasts.runtime.interface import (
     JsonValues,
     check_owner,
     converted,
+    declared_time_of,
     is_time,
-    said_time,
 )
 from farm.upstream.boinc.durations import corrected_factor
 
@@ -46,7 +46,7 @@ class BoincDcf(Boinc):
         return super().basis(job, None)
 
     def _uncorrected(self, job: Job, speed: float) -> float:
-        return bounded(said_time(job, self.size(job))) / speed
+        return bounded(declared_time_of(job, self.size(job))) / speed
 
     def size_sent(self, job: Job, builder: Builder) -> float | None:
         """Return None: clients of that time corrected by themselves."""

@@ -15,7 +15,7 @@ class Declared(RuntimeEstimator):
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the declared time on this builder, in seconds."""
-        default, said = self.options.default_time, job.declared_time
-        if said is None or not 0.0 <= said < math.inf:  # no call: this is asked for every job
-            said = default
-        return said if builder is None else on_builder(said, builder, default)
+        default, declared = self.options.default_time, job.declared_time
+        if declared is None or not 0.0 <= declared < math.inf:  # no call: asked for every job
+            declared = default
+        return declared if builder is None else on_builder(declared, builder, default)

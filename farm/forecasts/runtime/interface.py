@@ -74,14 +74,14 @@ def on_builder(work: float, builder: Builder | None, fallback: float) -> float:
     return time if 0.0 <= time < math.inf else fallback
 
 
-def said_time(job: Job, default: float) -> float:
+def declared_time_of(job: Job, default: float) -> float:
     """Return the declared time of the job, or the default."""
     declared = job.declared_time
     return declared if declared is not None and 0.0 <= declared < math.inf else default
 
 
-def said_basis(job: Job) -> Basis:
-    """Return the basis of ``said_time``."""
+def declared_basis(job: Job) -> Basis:
+    """Return the basis of ``declared_time_of``."""
     return Basis("declared time" if is_time(job.declared_time) else "default: nothing is known")
 
 
@@ -125,7 +125,7 @@ class RuntimeEstimator:
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of ``estimate`` for the same arguments: by default the declared time."""
-        return said_basis(job)
+        return declared_basis(job)
 
     def size_sent(self, job: Job, builder: Builder) -> float | None:
         """Return the size that a builder is sent to estimate by (s at speed 1); None: none is."""

@@ -10,10 +10,10 @@ from farm.forecasts.runtime.interface import (
     RuntimeEstimator,
     check_owner,
     converted,
+    declared_basis,
+    declared_time_of,
     is_time,
     on_builder,
-    said_basis,
-    said_time,
     speed_of,
 )
 
@@ -38,13 +38,15 @@ class LastThree(RuntimeEstimator):
         """Return the mean of the kind's last runs on this builder, in seconds."""
         default = self.options.default_time
         runs = self._runs.get(job.kind)
-        work = sum(runs) / len(runs) if runs else said_time(job, default)
+        work = sum(runs) / len(runs) if runs else declared_time_of(job, default)
         return on_builder(work, builder, default)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return how many of the kind's last runs were averaged."""
         runs = self._runs.get(job.kind)
-        return Basis("mean of the kind's last successes", len(runs)) if runs else said_basis(job)
+        return (
+            Basis("mean of the kind's last successes", len(runs)) if runs else declared_basis(job)
+        )
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Remember a success and forget the fourth last."""

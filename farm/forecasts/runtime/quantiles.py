@@ -175,9 +175,9 @@ class RuntimeDistribution(RuntimeEstimator):
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Record the error of the estimate for this builder; then let the estimator learn."""
         if outcome == "succeeded" and is_time(elapsed):
-            said = self.estimator.estimate(job, builder)
-            if said > 0:
-                ratio = min(max(elapsed / said, SMALLEST), LARGEST)
+            estimate = self.estimator.estimate(job, builder)
+            if estimate > 0:
+                ratio = min(max(elapsed / estimate, SMALLEST), LARGEST)
                 work = min(elapsed * speed_of(builder), LONGEST)
                 self._all.add(ratio, work)
                 if job.kind not in self._kinds:

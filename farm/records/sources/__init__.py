@@ -28,7 +28,7 @@ DAY = 86_400.0
 
 
 class Source(NamedTuple):
-    """A system's records: how they are read, and what they can tell."""
+    """A system's records: how they are read, and how exact they are."""
 
     read: Callable[[Reading], Iterable[Attempt]]
     knows: Callable[[dict[str, Any]], bool]

@@ -1,6 +1,6 @@
 """``github``: GitHub Actions' jobs and runs, and webhook bodies (Gitea's have the same form).
 
-A job's pages tell when it was created, picked up and completed; a run's, who caused it. Three
+A job's pages have when it was created, picked up and completed; a run's, who caused it. Three
 things are not as they seem. ``started_at`` may be older than the pickup, so a later first step
 counts. A re-run lists copies of the jobs that had passed, under new ids. And a job that waits for
 an approval or for others of its concurrency group is not waiting for a runner.

@@ -116,19 +116,19 @@ def knows(value: dict[str, Any]) -> bool:
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield the attempts; of a job that webhooks tell about, the last state."""
-    told: dict[int, _Job] = {}
+    """Yield the attempts; of a job in webhooks, the last state."""
+    latest: dict[int, _Job] = {}
     for value in reading.objects():
         if value.get("object_kind") == "build":
             job = reading.record(value, _Build).job()
-            before = told.get(job.id)
+            before = latest.get(job.id)
             if before is None or _is_later(job, before):
-                told[job.id] = job
+                latest[job.id] = job
             continue
         for one in members(value, "jobs") if "jobs" in value else [value]:
             if attempt := _attempt(reading.record(one, _Job), reading):
                 yield attempt
-    for job in told.values():
+    for job in latest.values():
         if attempt := _attempt(job, reading):
             yield attempt
 

@@ -59,10 +59,10 @@ class Records(NamedTuple):
     @property
     def remarks(self) -> list[str]:
         """Which parts of the file make no jobs, and why."""
-        told = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
+        reasons = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
                 for why, count in self.left_out.items()]  # fmt: skip
         unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
-        return [*told, *unused, *self.notes]
+        return [*reasons, *unused, *self.notes]
 
     @property
     def parallel(self) -> int:
