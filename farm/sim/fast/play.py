@@ -52,7 +52,7 @@ def play(
 ) -> Played | None:
     """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
-    ``coverage`` has found nothing against it. ``algorithms``: those of the provisioned pools.
+    ``why_not`` has found nothing against it. ``algorithms``: those of the provisioned pools.
     ``noted``: the events will be needed.
     """
     algorithms = algorithms or {}
