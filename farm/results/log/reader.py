@@ -80,10 +80,10 @@ _COMMANDS = {LINES[of].read: _maker(of) for of in COMMANDS}
 _COMMANDS[CANCELLED.read] = _COMMANDS[_DECIDED.read]
 _STARTED, _FINISHED, _JOINED = (LINES[of].read for of in (StartJob, JobFinished, BuilderJoined))
 _ENDED, _EMPTY = (_DECIDED.read, CANCELLED.read), EMPTY.read
-#: what a line says of an end, in the order of EndJob's fields
+#: what a line holds of an end, in the order of EndJob's fields
 _END = [name for name in EndJob.__struct_fields__ if name not in ("job", "cause", "pool")]
 _decided_values, _folded_values = values_of(_END), values_of([FOLDED.get(n, n) for n in _END])
-#: why a job ended, if an older log does not say
+#: why a job ended, where an older log has no cause
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
 
 
@@ -237,8 +237,8 @@ class _LogReader:
     def _end(self, values: tuple[Any, ...], line: Any, number: int) -> EndJob:
         job = self._job(line, number)
         self._jobs.pop(line.job, None)
-        said = [*values, line.cause or _CAUSES[line.outcome], self._pools.get(line.builder)]
-        return EndJob(job, *said)
+        values = *values, line.cause or _CAUSES[line.outcome], self._pools.get(line.builder)
+        return EndJob(job, *values)
 
     def _append(self, command: Command, number: int) -> None:
         commands = None if self.entry is None else self.entry.commands

@@ -52,8 +52,8 @@ class EventLogLines:
             self._submission(event, type(commands) is Ignored)
         elif of is JobFinished and commands and _folds(event, commands[0]):
             end, *commands = commands
-            told = [*values(event), False, True, *_story(end), self._forget(end.job)]
-            self._lines.append(written(at, name, *told))
+            parts = [*values(event), False, True, *_story(end), self._forget(end.job)]
+            self._lines.append(written(at, name, *parts))
         else:
             self._lines.append(written(at, name, *values(event), type(commands) is Ignored))
         for command in commands:
@@ -64,8 +64,8 @@ class EventLogLines:
                 self._lines.append(written(at, name, *values(command), now))
             elif of is EndJob:
                 cancelled = command.outcome == "cancelled"
-                told = [*values(command), True, not cancelled, self._forget(command.job)]
-                self._lines.append(written(at, CANCELLED.name if cancelled else name, *told))
+                parts = [*values(command), True, not cancelled, self._forget(command.job)]
+                self._lines.append(written(at, CANCELLED.name if cancelled else name, *parts))
             else:
                 self._lines.append(written(at, name, *values(command)))
 
