@@ -51,9 +51,9 @@ class EventLogLines:
         if of is JobsSubmitted:
             self._submission(event, type(commands) is Ignored)
         elif of is JobFinished and commands and _folds(event, commands[0]):
-            end, *commands = commands
-            parts = [*values(event), False, True, *_story(end), self._forget(end.job)]
-            self._lines.append(written(at, name, *parts))
+            end, commands = commands[0], commands[1:]
+            story, now = _story(end), self._forget(end.job)
+            self._lines.append(written(at, name, *values(event), False, True, *story, now))
         else:
             self._lines.append(written(at, name, *values(event), type(commands) is Ignored))
         for command in commands:
