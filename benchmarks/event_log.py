@@ -20,8 +20,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.fast.engine_choice import try_fast
-from farm.sim.fast.event_log import log_of
+from farm.sim.play import CompiledRun, chosen
 from farm.sim.simulation import no_garbage_collection
 from farm.workload import build_jobs
 
@@ -57,17 +56,15 @@ def main() -> None:
     """Write, read and audit."""
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     scenario = scenario_of(jobs)
-    tried = try_fast(
-        scenario, make_scheduler(scenario), build_jobs(scenario), {}, forced=True, noted=True
-    )
-    assert tried.played is not None
-    played = tried.played
+    scheduler, load = make_scheduler(scenario), build_jobs(scenario)
+    played = chosen(scenario, scheduler, load, {}, engine="fast", noted=True)
+    assert isinstance(played, CompiledRun)
     with tempfile.TemporaryDirectory() as folder:
         path, run = Path(folder) / "events.jsonl", Path(folder) / "run"
 
         def write() -> None:
             with path.open("wb") as file:
-                file.writelines(log_of(played))
+                file.writelines(played.log())
 
         spent("written", jobs, write)
         print(f"  {path.stat().st_size / jobs:.0f} bytes a job")

@@ -10,12 +10,13 @@ from typing import Any, SupportsIndex, cast, overload
 
 from farm.app.recorded.result import Result, Results
 from farm.app.runs.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
-from farm.app.runs.simulated_run import Engine, simulated_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
+from farm.sim.play import Engine
 
 Source = str | Path | Mapping[str, Any] | Scenario
 """A scenario, its file, the name of a packaged example, or a mapping like a file's."""

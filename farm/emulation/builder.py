@@ -123,6 +123,20 @@ class EmulatedBuilder:
         else:
             self.work_on(command)
 
+    def begin(self, command: StartJob, at: float) -> tuple[JobStarted, float]:
+        """Begin an attempt on a simple builder; return when its world must ``finish`` it, too."""
+        job = command.job
+        self.attempts[job.id] = command
+        finish_at = at + job.service_time / self.speed
+        return JobStarted(at, job.id, command.attempt, self.id), finish_at
+
+    def finish(self, command: StartJob, at: float) -> JobFinished:
+        """End an attempt on a simple builder."""
+        job = command.job
+        del self.attempts[job.id]
+        outcome: Outcome = "failed" if job.fails else "succeeded"
+        return JobFinished(at, job.id, command.attempt, self.id, outcome)
+
     def started(self, command: StartJob) -> JobStarted:
         """Return the report that an attempt begins now, with its own estimate if sent a size."""
         size, builder = command.size, self.builder

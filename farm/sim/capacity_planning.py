@@ -31,12 +31,10 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
-from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario
-from farm.sim.fast.engine_choice import try_fast
-from farm.sim.simulation import Simulation, no_garbage_collection
-from farm.workload import batches, build_jobs
+from farm.sim.play import play as simulated
+from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
@@ -125,7 +123,8 @@ def play(
 ) -> Outcome:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    records = _simulated(own, algorithms(own), estimator(own))
+    scheduler, jobs = make_scheduler(own, estimator=estimator(own)), build_jobs(own)
+    records = simulated(own, scheduler, jobs, algorithms(own), runs=RUNS_OF_A_SEARCH)
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(
@@ -134,23 +133,6 @@ def play(
         summary.cost,
         summary.waiting_time.mean or 0.0,
     )
-
-
-def _simulated(
-    scenario: Scenario, algorithms: Mapping[str, Algorithm[Any]], estimator: RuntimeEstimator
-) -> RunRecords:
-    """Simulate a scenario without dispatch estimates, by either engine."""
-    scheduler, jobs = make_scheduler(scenario, estimator=estimator), build_jobs(scenario)
-    with no_garbage_collection():
-        found = try_fast(scenario, scheduler, jobs, algorithms, runs=RUNS_OF_A_SEARCH)
-        if found.played is not None:
-            from farm.sim.fast.run_records import records  # noqa: PLC0415 - Numba, where it was used
-
-            return records(found.played)
-    recorder = Recorder()
-    load = batches(found.load)
-    Simulation(scenario, scheduler=scheduler, algorithms=algorithms, load=load).play([recorder])
-    return recorder.records()
 
 
 class Evaluator:

@@ -26,11 +26,9 @@ from farm.core.events import (
     BuilderLost,
     BuilderRetired,
     Event,
-    JobFinished,
     JobsSubmitted,
-    JobStarted,
 )
-from farm.core.model import Builder, Job, Outcome
+from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.simultaneity import latest_same
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
@@ -150,31 +148,27 @@ class SimulatedWorld:
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
             at, rank, place, _, what = top = heappop(heap)
+            builder: EmulatedBuilder | None = None
             if type(what) is StartJob:
                 builder = self._played.get(what.builder)
                 if builder is None or builder.attempts.get(what.job.id) is not what:
                     continue  # stopped before its end
-                if at != agenda.gathered_at and agenda.gather(at):
-                    heappush(heap, top)
-                    continue
-                agenda.now = at
-                if self._resting:
-                    self._wake(at, rank, place)
-                del builder.attempts[what.job.id]
-                outcome: Outcome = "failed" if what.job.fails else "succeeded"
-                return JobFinished(at, what.job.id, what.attempt, what.builder, outcome)
-            if what.action is None:
+            elif what.action is None:
                 continue  # revoked
             if rank == FINISH and at != agenda.gathered_at and agenda.gather(at):
                 heappush(heap, top)
                 continue
             agenda.now = at
-            what.action(at)
-            if at_once:
+            if builder is not None:
+                event: Event | None = builder.finish(what, at)
+            else:
+                what.action(at)
+                event = at_once.popleft() if at_once else None
+            if event is not None:
                 if self._resting:
                     self._wake(at, rank, place)
                 self._in_vain = 0
-                return at_once.popleft()
+                return event
             self._in_vain += 1
             if self._in_vain > MOST_IN_VAIN and arrives_at == _NEVER:
                 if not any(played.attempts for played in self._played.values()):
@@ -184,20 +178,15 @@ class SimulatedWorld:
     def execute(self, command: Command) -> None:
         """Carry out a command; events that follow at this instant come out next."""
         if type(command) is StartJob:
-            agenda = self._agenda
-            at = agenda.now
-            builder = self._played.get(command.builder)
+            agenda, builder = self._agenda, self._played.get(command.builder)
             if builder is None:
                 return  # it was lost at this instant: the scheduler learns of it next
             if not builder.simple or command.size is not None:
                 builder.start(command)
                 return
-            # the effect of EmulatedBuilder.start, without its calls
-            job = command.job
-            self._at_once.append(JobStarted(at, job.id, command.attempt, command.builder))
-            builder.attempts[job.id] = command
+            started, finish_at = builder.begin(command, agenda.now)
+            self._at_once.append(started)
             agenda.serial = serial = agenda.serial + 1
-            finish_at = at + job.service_time / builder.speed
             place = builder.place + command.slot
             heappush(agenda.heap, (finish_at, FINISH, place, serial, command))
         elif type(command) is EndJob:
@@ -306,20 +295,15 @@ class Agenda:
         What is due at it or before it has been taken out. Returns whether any was moved.
         """
         self.gathered_at = at
-        heap, latest, moved = self.heap, latest_same(at), False
-        # a heap: what is due by then stands below nothing that is due later
-        places = [0]
-        while places:
-            place = places.pop()
-            if place >= len(heap) or heap[place][0] > latest:
-                continue
-            places += (2 * place + 1, 2 * place + 2)
-            due_at, rank, *more = heap[place]
-            if rank == FINISH and due_at > at:
-                moved = True
-                entry = (at, rank, *more)
-                while place and entry < heap[(place - 1) // 2]:
-                    heap[place] = heap[(place - 1) // 2]
-                    place = (place - 1) // 2
-                heap[place] = entry
+        heap, latest = self.heap, latest_same(at)
+        if not heap or heap[0][0] > latest:
+            return False
+        due = []
+        while heap and heap[0][0] <= latest:
+            due.append(heappop(heap))
+        moved = False
+        for due_at, rank, *more in due:
+            joins = rank == FINISH and due_at > at
+            heappush(heap, (at if joins else due_at, rank, *more))
+            moved = moved or joins
         return moved

@@ -10,6 +10,7 @@ import farm
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
+from farm.sim import play
 from farm.sim.fast import engine_choice
 
 BUSY: dict[str, Any] = {
@@ -192,7 +193,7 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
 def test_an_endless_load_is_not_awaited(monkeypatch):
     """Protects the memory from a load that only the end of the run cuts off."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(engine_choice, "MOST_JOBS", 50)
+    monkeypatch.setattr(play, "MOST_JOBS", 50)
     monkeypatch.setattr(engine_choice, "WORTH_LOADING", 10)
     monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 10)
     taken: list[float] = []

@@ -12,11 +12,10 @@ import pytest
 
 from farm.assembly import make_scheduler, run_info
 from farm.results.summary.columns import Columns
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.fast.engine_choice import try_fast
-from farm.sim.simulation import simulate
+from farm.sim.play import Engine
+from farm.sim.play import play as simulated
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
@@ -80,21 +79,12 @@ def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict
 ESTIMATE = {"algorithm": "taskcluster"}
 
 
-def play(scenario: Scenario, engine: str = "reference") -> tuple[Summary, Columns]:
+def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, Columns]:
     """Simulate it; return the summary, and the columns that the original counts."""
-    algorithms = algorithms_of(scenario)
     if engine == "fast":
         pytest.importorskip("numba")
-        from farm.sim.fast.run_records import records as records_of
-
-        scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
-        found = try_fast(scenario, scheduler, jobs, algorithms, forced=True)
-        assert found.played is not None
-        records = records_of(found.played)
-    else:
-        recorder = Recorder()
-        simulate(scenario, [recorder], algorithms=algorithms)
-        records = recorder.records()
+    scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
+    records = simulated(scenario, scheduler, jobs, algorithms_of(scenario), engine=engine)
     info = run_info(scenario, "simulated", engine)
     touching = records.columns().touching(info.window.start, info.window.end)
     return summarise(records, info, 0.0), touching

@@ -32,16 +32,7 @@ def test_every_key_of_a_line_is_documented() -> None:
     """No key requires reading the source."""
     from farm.results.log import lines as log_lines
 
-    lines = [
-        log_lines.SubmittedLine,
-        log_lines.RequestedLine,
-        log_lines.JoinedLine,
-        log_lines.DispatchedLine,
-        log_lines.FinishedLine,
-        log_lines.EndedLine,
-        *log_lines.PLAIN_EVENTS.values(),
-        *log_lines.PLAIN_COMMANDS.values(),
-    ]
+    lines = [line.written for line in (*log_lines.LINES.values(), log_lines.EMPTY)]
     keys = {field.encode_name for line in lines for field in msgspec.structs.fields(line)}
     assert not {key for key in keys if f"`{key}" not in TEXT}
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
 
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
@@ -14,19 +13,12 @@ from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import complaints
 from farm.core.driver import Observer
-from farm.core.errors import InputError, not_among
+from farm.core.errors import InputError
 from farm.scenario import Scenario
-from farm.sim.fast.engine_choice import Try, try_fast
-from farm.sim.simulation import Simulation, no_garbage_collection
+from farm.sim.play import CompiledRun, Engine, chosen
+from farm.sim.simulation import no_garbage_collection
 from farm.sim.too_large import refuse_too_large
-from farm.workload import batches
 from provisioner.from_scenario import algorithms_of
-
-if TYPE_CHECKING:
-    from farm.sim.fast.play import Played
-
-Engine = Literal["auto", "reference", "fast"]
-"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
 
 
 def simulated_run(
@@ -53,8 +45,6 @@ def simulated_run(
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then.
     """
-    if engine not in get_args(Engine):
-        raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
     estimating = Estimating(scenario, own, live=False)
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
@@ -64,46 +54,30 @@ def simulated_run(
         RunRecorder, scenario, "simulated", out, keep_events=keep_events, remarks=remarks
     )
     load = own.load(scenario, remarks)
-    if engine != "reference":
-        began, noted = time.monotonic(), out is not None or keep_events
-        forced = engine == "fast"
-        found = Try(load, why="dispatch estimates")
-        if not estimating.gives:
-            with no_garbage_collection():
-                found = try_fast(
-                    scenario, scheduler, load, algorithms, forced=forced, noted=noted, runs=runs
-                )
-        load = found.load
-        if found.played is not None:
-            return _told(found.played, record(began=began))
-        if forced:
-            raise InputError(f"--engine fast: does not cover {found.why}; allowed: auto, reference")
-    simulation = Simulation(
+    began = time.monotonic()
+    run = chosen(
         scenario,
-        scheduler=scheduler,
-        algorithms=algorithms,
-        around=estimating.around,
-        load=batches(load),
+        scheduler,
+        load,
+        algorithms,
+        engine=engine,
+        noted=out is not None or keep_events,
+        runs=runs,
+        around=estimating.around if estimating.gives else None,
     )
+    if isinstance(run, CompiledRun):
+        with no_garbage_collection(), record(began=began) as recorder:
+            recorder.take_log(run.log())
+            return recorder.finish("fast", records=run.records())
     with record() as recorder:
         try:
-            simulation.play([*recorder.observers, *observers])
+            run.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
             recorder.finish("reference", state="interrupted")
             raise
         except InputError:
             recorder.discard()
             raise
-    guards = [*algorithms.values(), *simulation.world.behaviours.values()]
-    warnings = complaints(simulation.scheduler, guards)
+    guards = [*algorithms.values(), *run.world.behaviours.values()]
+    warnings = complaints(run.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)
-
-
-def _told(played: Played, recorder: RunRecorder) -> Result:
-    """Return the result of a fast play; its events are made only where they are kept."""
-    from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - Numba, where it was used
-    from farm.sim.fast.run_records import records  # noqa: PLC0415 - likewise
-
-    with no_garbage_collection(), recorder:
-        recorder.take_log(log_of(played))
-        return recorder.finish("fast", records=records(played))

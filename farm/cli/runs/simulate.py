@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from farm.app.runs.simulated_run import Engine, simulated_run
+from farm.app.runs.simulated_run import simulated_run
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.core.commands import Command
@@ -15,6 +15,7 @@ from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.core.events import Event
 from farm.scenario import load_scenario
+from farm.sim.play import Engine
 from farm.terminal.options import (
     AsJson,
     LearnFrom,

@@ -152,15 +152,15 @@ class Progress(Generic[Token]):
         """Return which job ends next, and when if nothing changes before; None if nothing runs."""
         if not self._ends:
             return None
-        first = self._ends[0]
-        at = self._clock.when(first[0])
+        when, first = self._clock.when, self._ends[0]
+        at = when(first[0])
         latest = latest_same(at)
         for end in islice(self._ends, 1, None):
-            if self._clock.when(end[0]) > latest:
+            if when(end[0]) > latest:
                 break
             first = min(first, end, key=_PLACE)
-        at = max(self._last_at, at)
-        return (self._last_at if at <= latest_same(self._last_at) else at), first[3]
+        seen = self._last_at
+        return (seen if at <= latest_same(seen) else at), first[3]
 
     def pop_due(self, at: float) -> tuple[float, Token] | None:
         """Stop the next job that is due by ``at``, at the instant it is due; None if none is.

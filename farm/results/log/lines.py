@@ -1,155 +1,148 @@
-"""The lines of the event log, whose form is derived from the event and command classes.
+"""The lines of the event log: which fields each kind has, and where their values come from.
 
 A line is the event or command with ``at_s`` and ``event`` in front and its keys renamed by
-:func:`farm.core.fields.json_name`. The exceptions are:
+:func:`farm.core.fields.json_name`. The types of its fields decide the rest:
 
+* a builder's fields are inlined (``id`` under the name of the field, ``builder``);
+* a job is named, and ``job_now`` repeats it only if it differs from the submitted one;
 * ``job-submitted`` is one line per job (with its fields inlined, ``id`` as ``job``); the jobs of
   one event share a ``batch`` number;
-* ``builder-requested`` and ``builder-joined`` have the builder's fields inlined (``id`` as
-  ``builder``);
-* ``job-dispatched`` names the job instead of repeating it;
-* the end of a job is written into the ``job-finished`` line that caused it, or, if no such event
-  did, as a separate line: ``job-cancelled``, or ``job-finished`` with ``decided``.
+* the end of a job is folded into the ``job-finished`` line that caused it, or, if no such event
+  did, it is a separate line: ``job-cancelled``, or ``job-finished`` with ``decided``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
+from msgspec import NODEFAULT
+from msgspec.structs import astuple
 
-from farm.core.commands import Command, EndJob, RequestBuilder, StartJob
-from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
+from farm.core.commands import Command, EndJob, StartJob, log_name
+from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.fields import json_name
-from farm.core.model import Builder, Cause, Job
-
-Field = tuple[str, Any] | tuple[str, Any, Any]
-
-
-def fields_of(struct: type[msgspec.Struct], *leave_out: str) -> list[Field]:
-    """Return a struct's fields, in order, as ``msgspec.defstruct`` takes them."""
-    found: list[Field] = []
-    for field in msgspec.structs.fields(struct):
-        if field.name in leave_out:
-            continue
-        if field.default is not msgspec.NODEFAULT:
-            found.append((field.name, field.type, field.default))
-        elif field.default_factory is not msgspec.NODEFAULT:
-            factory = msgspec.field(default_factory=field.default_factory)
-            found.append((field.name, field.type, factory))
-        else:
-            found.append((field.name, field.type))
-    return found
-
-
-def line_type(name: str, fields: list[Field]) -> Any:
-    """Return a struct class for lines with these fields and renamed keys."""
-    return msgspec.defstruct(
-        name, fields, rename=json_name, omit_defaults=True, gc=False, module=__name__
-    )
-
-
-def values_of(struct: type[msgspec.Struct], *leave_out: str) -> Any:
-    """Return a fast function from a struct to the tuple of its values, in order."""
-    names = [f.name for f in msgspec.structs.fields(struct) if f.name not in leave_out]
-    if not names:
-        return lambda _: ()
-    values = attrgetter(*names)
-    return values if len(names) > 1 else lambda value: (values(value),)
-
-
-def _named(key: str) -> Field:
-    """Return the field of an id that is written under this key."""
-    return ("id", str, msgspec.field(name=key))
-
-
-def _required(fields: list[Field]) -> list[Field]:
-    return [field for field in fields if len(field) == 2]
-
-
-def _optional(fields: list[Field]) -> list[Field]:
-    return [field for field in fields if len(field) == 3]
-
-
-JobDetail = line_type("JobDetail", fields_of(Job))
-"""A whole job in a line, only given if it differs from the submitted one."""
-
-HEAD: list[Field] = [("at", float), ("event", str)]
-IGNORED_MARK: Field = ("ignored", bool, False)
-JOB_NOW: Field = ("job_now", JobDetail | None, None)
+from farm.core.model import Builder, Job
 
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
-SubmittedLine = line_type(
-    "SubmittedLine",
-    [*HEAD, _named("job"), *fields_of(Job, "id"), ("batch", int | None, None), IGNORED_MARK],
-)
-EmptyBatchLine = line_type("EmptyBatchLine", [*HEAD, ("batch", int), ("empty", bool), IGNORED_MARK])
-JoinedLine = line_type(
-    "JoinedLine", [*HEAD, _named("builder"), *fields_of(Builder, "id"), IGNORED_MARK]
-)
-RequestedLine = line_type(
-    "RequestedLine",
-    [*HEAD, _named("builder"), *fields_of(Builder, "id"), *fields_of(RequestBuilder, "builder")],
-)
-DispatchedLine = line_type(
-    "DispatchedLine", [*HEAD, ("job", str), *fields_of(StartJob, "job"), JOB_NOW]
-)
-
-#: what EndJob adds to the job-finished event that caused it
-_TOLD = ("job", "outcome", "attempts", "finished_at", "builder", "reason", "pool")
-_STORY = fields_of(EndJob, *_TOLD)
-FinishedLine = line_type(
-    "FinishedLine",
-    [
-        *HEAD,
-        *fields_of(JobFinished, "at"),
-        IGNORED_MARK,
-        ("ended", bool, False),
-        *((name, kind | None, None) for name, kind, *_ in _STORY),
-        JOB_NOW,
-    ],
-)
-EndedLine = line_type(
-    "EndedLine",
-    [
-        *HEAD,
-        ("job", str),
-        *_required(fields_of(EndJob, "job")),
-        *_optional(fields_of(EndJob, "job", "cause", "pool")),
-        ("cause", Cause | None, None),
-        ("ended", bool, False),
-        ("decided", bool, False),
-        JOB_NOW,
-    ],
-)
-
-_SPECIAL_EVENTS = (JobsSubmitted, BuilderJoined, JobFinished)
-PLAIN_EVENTS: dict[type[Event], Any] = {
-    event: line_type(event.__name__ + "Line", [*HEAD, *fields_of(event, "at"), IGNORED_MARK])
-    for event in EVENTS
-    if event not in _SPECIAL_EVENTS
+FOLDED = {
+    "finished_at": "at",
+    "job.id": "job",
+    "attempts": "attempt",
+    "builder": "builder",
+    "outcome": "outcome",
+    "reason": "reason",
 }
-PLAIN_COMMANDS: dict[type[Command], Any] = {
-    command: line_type(command.__name__ + "Line", [*HEAD, *fields_of(command)])
-    for command in COMMANDS
-    if command not in (StartJob, EndJob, RequestBuilder)
+"""What the end of a job repeats of the JobFinished that caused it: all its fields, in order."""
+
+
+class Part(NamedTuple):
+    """A field of a line."""
+
+    name: str
+    kind: Any
+    default: Any = NODEFAULT
+    #: where its value is in the event or command; empty: the writer adds it
+    path: str = ""
+    #: its key in the line, if it is not the name's
+    key: str = ""
+
+
+def parts_of(struct: type[msgspec.Struct], within: str = "") -> Iterator[Part]:
+    """Yield the parts of a struct, or of one that is inlined: ``within`` that field of another."""
+    for one in msgspec.structs.fields(struct):
+        path = f"{within}.{one.name}" if within else one.name
+        default = one.default if one.default_factory is NODEFAULT else one.default_factory
+        if one.type is Builder:
+            yield from parts_of(Builder, one.name)
+        elif one.type is Job:
+            yield Part(one.name, str, path=f"{path}.id")
+        else:
+            yield Part(one.name, one.type, default, path, within if one.name == "id" else "")
+
+
+def values_of(paths: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a fast function from a value to what is found in it at these paths."""
+    if not paths:
+        return lambda _: ()
+    values = attrgetter(*paths)
+    return values if len(paths) > 1 else lambda value: (values(value),)
+
+
+def line_type(name: str, parts: Sequence[Part], tag: str | None = None) -> Any:
+    """Return a struct class of these parts; ``tag``: it is recognised by its ``event``."""
+    fields = []
+    for part in parts:
+        how = "default_factory" if isinstance(part.default, type) else "default"
+        key = part.key or json_name(part.name)
+        fields.append((part.name, part.kind, msgspec.field(name=key, **{how: part.default})))
+    tagged: Any = {} if tag is None else {"tag": tag, "tag_field": "event"}
+    return msgspec.defstruct(name, fields, omit_defaults=True, gc=False, module=__name__, **tagged)
+
+
+class Line:
+    """How the lines of one kind are written and read.
+
+    Args:
+        of: the event or command, or the job.
+        parts: the fields after the instant and the kind.
+        name: the kind.
+    """
+
+    def __init__(self, of: type[msgspec.Struct], parts: Sequence[Part], name: str) -> None:
+        at, kind = Part("at", float), Part("event", str)
+        self.name = name
+        self.parts = parts
+        #: the struct that is encoded, and the one that is decoded: the instant comes first, and
+        #: msgspec would write a tag before it
+        self.written = line_type(f"{of.__name__}Line", [at, kind, *parts])
+        self.read = line_type(f"{of.__name__}Line", [at, *parts], name)
+        #: the values of an event or command, which the writer's own follow
+        paths = tuple([part.path for part in parts if part.path])
+        self.values = astuple if paths == of.__struct_fields__ else values_of(paths)
+
+
+JobDetail = line_type("JobDetail", list(parts_of(Job)))
+"""A whole job in a line."""
+
+_IGNORED, _ENDED = Part("ignored", bool, False), Part("ended", bool, False)
+_JOB_NOW = Part("job_now", JobDetail | None, None)
+#: the pool is known from the builder
+_END = [part for part in parts_of(EndJob) if part.name != "pool"]
+STORY = [Part(part.name, part.kind | None, None) for part in _END if part.path not in FOLDED]
+"""What the end of a job adds to the line of the JobFinished that caused it."""
+
+#: what the writer adds
+_MORE: dict[Any, list[Part]] = {
+    **{of: [_IGNORED] for of in EVENTS},
+    **{of: [] for of in COMMANDS},
+    JobsSubmitted: [Part("batch", int | None, None), _IGNORED],
+    JobFinished: [_IGNORED, _ENDED, *STORY, _JOB_NOW],
+    StartJob: [_JOB_NOW],
+    EndJob: [_ENDED, Part("decided", bool, False), _JOB_NOW],
 }
 
-LINES: dict[Any, Any] = {
-    **PLAIN_EVENTS,
-    **PLAIN_COMMANDS,
-    JobsSubmitted: SubmittedLine,
-    BuilderJoined: JoinedLine,
-    JobFinished: FinishedLine,
-    StartJob: DispatchedLine,
-    EndJob: EndedLine,
-    RequestBuilder: RequestedLine,
-}
-"""The type of an event's or a command's line, if it has a separate one."""
 
-job_values = values_of(Job)
-builder_values = values_of(Builder)
-story_values = attrgetter(*(field[0] for field in _STORY))
+def _line(of: type[msgspec.Struct]) -> Line:
+    values_in, parts = of, [part for part in parts_of(of) if part.name != "at"]
+    if of is JobsSubmitted:
+        values_in, parts = Job, [part._replace(path=part.name) for part in parts_of(Job, "job")]
+    elif of is EndJob:  # the cause is written even if it is the usual one
+        *parts, cause = _END
+        parts.append(cause._replace(kind=cause.kind | None, default=None))
+    return Line(values_in, [*parts, *_MORE[of]], log_name(JobFinished if of is EndJob else of))
+
+
+LINES: dict[Any, Line] = {of: _line(of) for of in (*EVENTS, *COMMANDS)}
+"""The line of each event and command; of an end that no event caused, if it is not CANCELLED."""
+CANCELLED = Line(EndJob, LINES[EndJob].parts, "job-cancelled")
+EMPTY = Line(
+    JobsSubmitted,
+    [Part("batch", int), Part("empty", bool), _IGNORED],
+    log_name(JobsSubmitted),
+)
+"""A submission of no job."""

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
-from operator import attrgetter, or_
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
-from farm.core.commands import IGNORED, Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
+from farm.core.commands import IGNORED, Command, EndJob, Ignored, StartJob
 from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
-from farm.results.log.lines import (
-    LINES,
-    PLAIN_COMMANDS,
-    PLAIN_EVENTS,
-    EmptyBatchLine,
-    fields_of,
-    values_of,
-)
+from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
 
 PIECE = 1 << 20
 """Bytes of a log, and up to the end of a line, that are decoded together."""
@@ -55,35 +48,43 @@ class _Instant(msgspec.Struct):
     at_s: float
 
 
-def _tagged(line: Any, name: str) -> Any:
-    """Return the type of line that is recognised by its kind, so that all are decoded as one."""
-    keys = {field.name: field.encode_name for field in msgspec.structs.fields(line)}
-    return msgspec.defstruct(
-        line.__name__, fields_of(line, "event"), rename=keys, gc=False, tag=name, tag_field="event"
-    )
-
-
-_TAGGED = {struct: _tagged(line, log_name(struct)) for struct, line in LINES.items()}
-_DECIDED = _tagged(LINES[EndJob], log_name(JobFinished))
-_CANCELLED = _tagged(LINES[EndJob], "job-cancelled")
-_EMPTY = _tagged(EmptyBatchLine, log_name(JobsSubmitted))
+_DECIDED = LINES[EndJob]
 #: all lines but those few that share their kind with others
-_USUAL = [*(line for struct, line in _TAGGED.items() if struct is not EndJob), _CANCELLED]
-_DECODERS = {
-    **{(line.__struct_config__.tag, False): msgspec.json.Decoder(line) for line in _USUAL},
-    (log_name(JobFinished), True): msgspec.json.Decoder(_DECIDED),
-}
-_all_usual = msgspec.json.Decoder(reduce(or_, _USUAL)).decode_lines
+_USUAL = [line for line in LINES.values() if line is not _DECIDED] + [CANCELLED]
+_all_usual = msgspec.json.Decoder(reduce(or_, [line.read for line in _USUAL])).decode_lines
 _decode_instant = msgspec.json.Decoder(_Instant).decode
 _decode_kind = msgspec.json.Decoder(_Kind).decode
-_decode_empty = msgspec.json.Decoder(_EMPTY).decode
+_decoders = {line.name: msgspec.json.Decoder(line.read).decode for line in _USUAL}
+_decode_decided = msgspec.json.Decoder(_DECIDED.read).decode
+_decode_empty = msgspec.json.Decoder(EMPTY.read).decode
 
-#: why a job ended, if an older log does not say
-_CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
+
+def _maker(of: type[msgspec.Struct]) -> Callable[..., Any]:
+    """Return a fast function from a line, and its job if it names one, to what was written."""
+    fields = msgspec.structs.fields(of)
+    values = values_of([field.name for field in fields if field.type is not Job])
+    if fields[0].type is Job:
+        return lambda line, job: of(job, *values(line))
+    if all(field.type is not Builder for field in fields):
+        return lambda line: of(*values(line))
+
+    def inlined(line: Any) -> Any:
+        builder = msgspec.convert(line, Builder, from_attributes=True)
+        return of(*[builder if f.type is Builder else getattr(line, f.name) for f in fields])
+
+    return inlined
+
+
+_EVENTS = {LINES[of].read: _maker(of) for of in EVENTS if of is not JobsSubmitted}
+_COMMANDS = {LINES[of].read: _maker(of) for of in COMMANDS}
+_COMMANDS[CANCELLED.read] = _COMMANDS[_DECIDED.read]
+_STARTED, _FINISHED, _JOINED = (LINES[of].read for of in (StartJob, JobFinished, BuilderJoined))
+_ENDED, _EMPTY = (_DECIDED.read, CANCELLED.read), EMPTY.read
+#: what a line holds of an end, in the order of EndJob's fields
 _END = [name for name in EndJob.__struct_fields__ if name not in ("job", "cause", "pool")]
-#: what a line says of an end, in the order of EndJob's fields
-_decided_values = attrgetter(*_END)
-_told_values = attrgetter(*[{"attempts": "attempt", "finished_at": "at"}.get(n, n) for n in _END])
+_decided_values, _folded_values = values_of(_END), values_of([FOLDED.get(n, n) for n in _END])
+#: why a job ended, where an older log has no cause
+_CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
 
 
 def read_log(path: Path | str) -> Iterator[Entry]:
@@ -165,39 +166,21 @@ class _LogReader:
         self._jobs: dict[str, Job] = {}
         #: of every builder that has joined
         self._pools: dict[str | None, str] = {}
-        self._events: dict[Any, Callable[[Any], Event]] = {
-            **{_TAGGED[struct]: _plain_event(struct) for struct in PLAIN_EVENTS},
-            _TAGGED[JobsSubmitted]: self._submission,
-            _EMPTY: lambda line: JobsSubmitted(line.at, ()),
-            _TAGGED[BuilderJoined]: self._joined,
-            _TAGGED[JobFinished]: _finish,
-        }
-        self._commands: dict[Any, Callable[[Any, int], Command]] = {
-            **{_TAGGED[struct]: _plain_command(struct) for struct in PLAIN_COMMANDS},
-            _TAGGED[RequestBuilder]: lambda line, _: RequestBuilder(_builder(line), line.outside),
-            _TAGGED[StartJob]: self._dispatch,
-            _DECIDED: partial(self._end, _decided_values),
-            _CANCELLED: partial(self._end, _decided_values),
-        }
 
     def decode(self, raw: bytes, number: int) -> Any:
         """Return the line's struct; raises InputError."""
         try:
             kind = _decode_kind(raw)
-            if kind.empty and kind.event == log_name(JobsSubmitted):
+            if kind.empty and kind.event == EMPTY.name:
                 return _decode_empty(raw)
-            decided = kind.decided and kind.event == log_name(JobFinished)
-            decoder = _DECODERS.get((kind.event, decided))
-            if decoder is not None:
-                return decoder.decode(raw)
+            if kind.decided and kind.event == _DECIDED.name:
+                return _decode_decided(raw)
+            if (decode := _decoders.get(kind.event)) is None:
+                known = ", ".join(sorted(_decoders))
+                self._refuse(number, f"unknown event {kind.event!r}; known: {known}")
+            return decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{self.source}, line {number}: not a line of an event log: {error}"
-            ) from None
-        known = ", ".join(sorted({kind for kind, _ in _DECODERS}))
-        raise InputError(
-            f"{self.source}, line {number}: unknown event {kind.event!r}; known: {known}"
-        )
+            self._refuse(number, f"not a line of an event log: {error}")
 
     def mark_cut(self) -> None:
         """Mark the current entry as one whose commands may be incomplete."""
@@ -206,30 +189,40 @@ class _LogReader:
 
     def take(self, line: Any, number: int) -> Entry | None:
         """Read one line; return the previous entry if this line completes it."""
-        kind = type(line)
-        if (command := self._commands.get(kind)) is not None:
-            self._append(command(line, number), number)
+        read = type(line)
+        if (make := _COMMANDS.get(read)) is not None:
+            if read is _STARTED:
+                command = make(line, self._job(line, number))
+            elif read in _ENDED:
+                command = self._end(_decided_values(line), line, number)
+            else:
+                command = make(line)
+            self._append(command, number)
             return None
         if self._batch is not None and getattr(line, "batch", None) == self._batch:
             self._batch_jobs.append(self._submitted(line))
             return None
         done = self.finish()
-        event = self._events[kind](line)
+        make = _EVENTS.get(read)
+        event: Any = self._submission(line) if make is None else make(line)
         self.entry = Entry(event, IGNORED if line.ignored else [], number)
-        if kind is _TAGGED[JobFinished] and line.ended:
-            self._append(self._end(_told_values, line, number), number)
+        if read is _FINISHED and line.ended:
+            self._append(self._end(_folded_values(line), line, number), number)
+        elif read is _JOINED and not line.ignored:
+            self._pools[event.builder.id] = event.builder.pool
         return done
 
     def finish(self) -> Entry | None:
         """Return the current entry, now complete; None before the first."""
-        entry = self.entry
+        entry, self.entry = self.entry, None
         if entry is not None and self._batch is not None:
             entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs))
-        self._batch, self._batch_jobs = None, []
-        self.entry = None
+            self._batch = None
         return entry
 
     def _submission(self, line: Any) -> JobsSubmitted:
+        if type(line) is _EMPTY:
+            return JobsSubmitted(line.at, ())
         job = self._submitted(line)
         if line.batch is not None:
             self._batch, self._batch_jobs = line.batch, [job]
@@ -241,51 +234,25 @@ class _LogReader:
             self._jobs.setdefault(job.id, job)
         return job
 
-    def _joined(self, line: Any) -> BuilderJoined:
-        builder = _builder(line)
-        if not line.ignored:
-            self._pools[builder.id] = builder.pool
-        return BuilderJoined(line.at, builder)
-
-    def _dispatch(self, line: Any, number: int) -> StartJob:
-        return StartJob(self._job(line, number), line.attempt, line.builder, line.slot, line.size)
-
-    def _end(self, values: Callable[[Any], Iterable[Any]], line: Any, number: int) -> EndJob:
+    def _end(self, values: tuple[Any, ...], line: Any, number: int) -> EndJob:
         job = self._job(line, number)
         self._jobs.pop(line.job, None)
-        told = [*values(line), line.cause or _CAUSES[line.outcome], self._pools.get(line.builder)]
-        return EndJob(job, *told)
+        values = *values, line.cause or _CAUSES[line.outcome], self._pools.get(line.builder)
+        return EndJob(job, *values)
 
     def _append(self, command: Command, number: int) -> None:
         commands = None if self.entry is None else self.entry.commands
         if not isinstance(commands, list):
-            self._refuse(number, "a command that no event led to")
+            self._refuse(number, "not a line of an event log: a command that no event led to")
         commands.append(command)
 
     def _job(self, line: Any, number: int) -> Job:
         if line.job_now is not None:
             return msgspec.convert(line.job_now, Job, from_attributes=True)
         if (job := self._jobs.get(line.job)) is None:
-            self._refuse(number, f"job {line.job!r} was never submitted, or has ended already")
+            why = f"job {line.job!r} was never submitted, or has ended already"
+            self._refuse(number, f"not a line of an event log: {why}")
         return job
 
     def _refuse(self, number: int, why: str) -> NoReturn:
-        raise InputError(f"{self.source}, line {number}: not a line of an event log: {why}")
-
-
-def _plain_event(struct: Any) -> Callable[[Any], Event]:
-    values = values_of(struct)
-    return lambda line: struct(*values(line))
-
-
-def _plain_command(struct: Any) -> Callable[[Any, int], Command]:
-    values = values_of(struct)
-    return lambda line, _: struct(*values(line))
-
-
-def _finish(line: Any) -> JobFinished:
-    return JobFinished(line.at, line.job, line.attempt, line.builder, line.outcome, line.reason)
-
-
-def _builder(line: Any) -> Builder:
-    return msgspec.convert(line, Builder, from_attributes=True)
+        raise InputError(f"{self.source}, line {number}: {why}") from None

@@ -24,13 +24,13 @@ class Difference(msgspec.Struct, frozen=True):
     replayed_ignored: bool
 
     def __str__(self) -> str:
-        def told(commands: tuple[Command, ...], ignored: bool) -> str:
+        def shown(commands: tuple[Command, ...], ignored: bool) -> str:
             return "ignored" if ignored else "\n    ".join(map(str, commands)) or "nothing"
 
         return (
             f"line {self.line}: {self.event}\n"
-            f"  recorded:\n    {told(self.recorded, self.recorded_ignored)}\n"
-            f"  replayed:\n    {told(self.replayed, self.replayed_ignored)}"
+            f"  recorded:\n    {shown(self.recorded, self.recorded_ignored)}\n"
+            f"  replayed:\n    {shown(self.replayed, self.replayed_ignored)}"
         )
 
 

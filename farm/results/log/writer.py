@@ -6,41 +6,29 @@ exactly. :mod:`farm.results.log.lines` defines the lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import astuple
 
-from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, StartJob, log_name
+from farm.core.commands import Command, EndJob, Ignored, StartJob
 from farm.core.errors import InputError, RunError, file_access
-from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
+from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log.lines import (
-    PLAIN_COMMANDS,
-    PLAIN_EVENTS,
-    DispatchedLine,
-    EmptyBatchLine,
-    EndedLine,
-    FinishedLine,
+    CANCELLED,
+    EMPTY,
+    LINES,
+    STORY,
     JobDetail,
-    JoinedLine,
-    RequestedLine,
-    SubmittedLine,
-    builder_values,
-    job_values,
-    story_values,
-    values_of,
 )
 
-_SUBMITTED, _JOINED = log_name(JobsSubmitted), log_name(BuilderJoined)
-_DISPATCHED, _FINISHED = log_name(StartJob), log_name(JobFinished)
-_finished_values = values_of(JobFinished, "at")
-_end_values = values_of(EndJob, "job", "pool")
-
-EventWriter = Callable[[Any, Sequence[Command]], int]
-CommandWriter = Callable[[float, Any], None]
+_FORMS = {of: (line.written, line.name, line.values) for of, line in LINES.items()}
+_story = attrgetter(*(part.name for part in STORY))
 
 
 class EventLogLines:
@@ -55,28 +43,31 @@ class EventLogLines:
         self._batch = 0
         #: the jobs that have not ended, as they were submitted
         self._jobs: dict[str, Job] = {}
-        self._event_writers: dict[type[Event], EventWriter] = {
-            kind: self._plain_event(line, log_name(kind), values_of(kind, "at"))
-            for kind, line in PLAIN_EVENTS.items()
-        }
-        self._event_writers[JobsSubmitted] = self._write_submission
-        self._event_writers[JobFinished] = self._write_finish
-        self._event_writers[BuilderJoined] = self._write_join
-        self._command_writers: dict[type[Command], CommandWriter] = {
-            kind: self._plain_command(line, log_name(kind), values_of(kind))
-            for kind, line in PLAIN_COMMANDS.items()
-        }
-        self._command_writers[StartJob] = self._write_dispatch
-        self._command_writers[EndJob] = self._write_end
-        self._command_writers[RequestBuilder] = self._write_request
 
-    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+    def __call__(self, event: Any, commands: Sequence[Any]) -> None:
         """Write one event and its commands; ``Ignored`` marks a stale event."""
-        written = self._event_writers[type(event)](event, commands)
-        if len(commands) > written:
-            at, writers = event.at, self._command_writers
-            for command in commands[written:] if written else commands:
-                writers[type(command)](at, command)
+        at, of = event.at, type(event)
+        written, name, values = _FORMS[of]
+        if of is JobsSubmitted:
+            self._submission(event, type(commands) is Ignored)
+        elif of is JobFinished and commands and _folds(event, commands[0]):
+            end, commands = commands[0], commands[1:]
+            story, now = _story(end), self._forget(end.job)
+            self._lines.append(written(at, name, *values(event), False, True, *story, now))
+        else:
+            self._lines.append(written(at, name, *values(event), type(commands) is Ignored))
+        for command in commands:
+            of = type(command)
+            written, name, values = _FORMS[of]
+            if of is StartJob:
+                now = _changed(command.job, self._jobs.get(command.job.id))
+                self._lines.append(written(at, name, *values(command), now))
+            elif of is EndJob:
+                cancelled = command.outcome == "cancelled"
+                parts = [*values(command), True, not cancelled, self._forget(command.job)]
+                self._lines.append(written(at, CANCELLED.name if cancelled else name, *parts))
+            else:
+                self._lines.append(written(at, name, *values(command)))
 
     def take(self) -> bytes:
         """Return the lines made since the last call, in whole events; may be empty."""
@@ -84,100 +75,34 @@ class EventLogLines:
         self._lines.clear()
         return self._encode(lines) if lines else b""
 
-    # Each event's writer returns how many of the commands its line includes (0 or 1).
-
-    def _plain_event(self, line: Any, kind: str, values: Any) -> EventWriter:
-        append = self._lines.append
-
-        def write(event: Any, commands: Sequence[Command]) -> int:
-            append(line(event.at, kind, *values(event), type(commands) is Ignored))
-            return 0
-
-        return write
-
-    def _write_submission(self, event: Any, commands: Sequence[Command]) -> int:
-        jobs, ignored = event.jobs, type(commands) is Ignored
+    def _submission(self, event: Any, ignored: bool) -> None:
+        written, name, values = _FORMS[JobsSubmitted]
         batch = None
-        if len(jobs) != 1:
-            self._batch += 1
-            batch = self._batch
-        if not jobs:
-            self._lines.append(EmptyBatchLine(event.at, _SUBMITTED, self._batch, True, ignored))
-        for job in jobs:
-            self._lines.append(
-                SubmittedLine(event.at, _SUBMITTED, *job_values(job), batch, ignored)
-            )
+        if len(event.jobs) != 1:
+            batch = self._batch = self._batch + 1
+        if not event.jobs:
+            self._lines.append(EMPTY.written(event.at, name, batch, True, ignored))
+        for job in event.jobs:
+            self._lines.append(written(event.at, name, *values(job), batch, ignored))
             if not ignored:
                 self._jobs.setdefault(job.id, job)
-        return 0
 
-    def _write_join(self, event: Any, commands: Sequence[Command]) -> int:
-        values = builder_values(event.builder)
-        self._lines.append(JoinedLine(event.at, _JOINED, *values, type(commands) is Ignored))
-        return 0
-
-    def _write_finish(self, event: Any, commands: Sequence[Command]) -> int:
-        values = _finished_values(event)
-        first = commands[0] if commands else None
-        if type(first) is not EndJob or not _tells_the_end(event, first):
-            self._lines.append(
-                FinishedLine(event.at, _FINISHED, *values, type(commands) is Ignored)
-            )
-            return 0
-        story, now = story_values(first), self._end(first.job)
-        line = FinishedLine(event.at, _FINISHED, *values, False, True, *story, now)
-        self._lines.append(line)
-        return 1
-
-    def _plain_command(self, line: Any, kind: str, values: Any) -> CommandWriter:
-        append = self._lines.append
-
-        def write(at: float, command: Any) -> None:
-            append(line(at, kind, *values(command)))
-
-        return write
-
-    def _write_request(self, at: float, command: Any) -> None:
-        builder, outside = command.builder, command.outside
-        values = builder_values(builder)
-        self._lines.append(RequestedLine(at, log_name(RequestBuilder), *values, outside))
-
-    def _write_dispatch(self, at: float, command: Any) -> None:
-        job = command.job
-        known = self._jobs.get(job.id)
-        now = None if known is job or known == job else JobDetail(*job_values(job))
-        self._lines.append(
-            DispatchedLine(
-                at,
-                _DISPATCHED,
-                job.id,
-                command.attempt,
-                command.builder,
-                command.slot,
-                command.size,
-                now,
-            )
-        )
-
-    def _write_end(self, at: float, command: Any) -> None:
-        cancelled = command.outcome == "cancelled"
-        kind = "job-cancelled" if cancelled else _FINISHED
-        *values, cause = _end_values(command)
-        now = self._end(command.job)
-        self._lines.append(
-            EndedLine(at, kind, command.job.id, *values, cause, True, not cancelled, now)
-        )
-
-    def _end(self, job: Job) -> Any:
-        """Forget a job; return its detail if it has changed since its submission."""
-        known = self._jobs.pop(job.id, None)
-        return None if known is job or known == job else JobDetail(*job_values(job))
+    def _forget(self, job: Job) -> Any:
+        """Return a job that ends, if it has changed since its submission."""
+        return _changed(job, self._jobs.pop(job.id, None))
 
 
-def _tells_the_end(event: JobFinished, end: EndJob) -> bool:
-    """Return whether the event's line can include this end without loss."""
+def _changed(job: Job, submitted: Job | None) -> Any:
+    """Return the job in full, if it is not as it was submitted."""
+    return None if submitted is job or submitted == job else JobDetail(*astuple(job))
+
+
+def _folds(event: Any, end: Any) -> bool:
+    """Return whether the event's line can include this command, its job's end, without loss."""
+    # FOLDED, spelled out: tuples of these values would take a sixth more time
     return (
-        end.job.id == event.job
+        type(end) is EndJob
+        and end.job.id == event.job
         and end.outcome == event.outcome != "cancelled"
         and end.finished_at == event.at
         and end.builder == event.builder

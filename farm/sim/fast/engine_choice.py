@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from farm.assembly import pool_specs
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job
@@ -18,21 +14,14 @@ from farm.core.pools.algorithm import Algorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
-from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
-from farm.scenario import Scenario
 from farm.workload.alike import AlikeJobs
-
-if TYPE_CHECKING:
-    from farm.sim.fast.play import Played
 
 Jobs = Sequence[Job] | AlikeJobs
 
-MOST_JOBS = 3_000_000
-"""Jobs held in memory at a time unless the fast engine is asked for: a load may have no end."""
 WORTH_LOADING = 50_000
 """Jobs from which loading the compiled loop (half a second) is made good."""
 WORTH_COMPILING = 4_000_000
@@ -41,64 +30,6 @@ PROVISIONED = 4
 """Times as long the reference takes for a job where a provisioner plans, too."""
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
-
-
-class Try(msgspec.Struct):
-    """The outcome: the run, or why there is none (empty: it is not worthwhile)."""
-
-    #: the load that is left to simulate
-    load: Iterable[Job]
-    played: Played | None = None
-    why: str = ""
-
-
-def try_fast(
-    scenario: Scenario,
-    scheduler: Scheduler,
-    load: Iterable[Job],
-    algorithms: Mapping[str, Algorithm[Any]],
-    *,
-    forced: bool = False,
-    noted: bool = False,
-    runs: int = 1,
-) -> Try:
-    """Simulate a scenario's load by the compiled loop, if possible and worthwhile.
-
-    Args:
-        scenario: provides pools and phases.
-        scheduler: provides rules and estimator; it receives no events.
-        load: the jobs by arrival; they are only read as far as needed.
-        algorithms: those of the provisioned pools.
-        forced: also if it is not worthwhile.
-        noted: its events will be needed.
-        runs: the number of runs of about this size that share the cost of loading.
-    """
-    specs, rules = pool_specs(scenario), scheduler.rules
-    if why := why_not(rules, scheduler.estimator, specs, algorithms):
-        return Try(load, why=why)
-    jobs, left, whole = _held(load, None if forced else MOST_JOBS)
-    if not (forced or (whole and is_worth_it(len(jobs) * runs, specs))):
-        return Try(left)
-    if why := why_not_these(rules, jobs, specs):
-        return Try(left, why=why)
-
-    from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, for those who need it
-    from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
-
-    columns = load_of(rules.policy, scheduler.estimator, jobs)
-    ends_at = scenario.ends_at
-    played = play(columns, specs, rules, algorithms, ends_at=ends_at, noted=noted)
-    return Try(left, played, "" if played else "jobs that have to be given up")
-
-
-def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], bool]:
-    """Return the first jobs, held; all jobs; and whether those are the same."""
-    if isinstance(load, AlikeJobs):
-        whole = load.hold(most)
-        return load, load, whole
-    jobs = iter(load)
-    held = list(islice(jobs, most))
-    return held, chain(held, jobs), most is None or len(held) < most
 
 
 def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:

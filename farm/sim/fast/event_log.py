@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.core import commands, events
-from farm.core.commands import EndJob, log_name
-from farm.core.model import Cause
-from farm.results.log.lines import LINES, builder_values, values_of
+from farm.core.commands import EndJob
+from farm.core.model import Cause, Job
+from farm.results.log.lines import LINES
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
@@ -21,26 +22,27 @@ from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_
 AT_ONCE = 1 << 13
 """Notes that are turned into lines together: more would not stay in a processor's cache."""
 
-Columns = list[Iterable[Any]]
-_end_values = values_of(EndJob, "job", "pool")
+Columns = Mapping[str, Iterable[Any]]
+"""The values of lines, by the name of the field."""
 
 
 def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
     """Yield the event log of a run with notes, in pieces of whole lines."""
-    encode, teller = msgspec.json.Encoder().encode_lines, _Teller(played)
+    encode, lines = msgspec.json.Encoder().encode_lines, _Lines(played)
     notes = played.farm.notes[: played.farm.counts["noted"][0]]
-    yield encode([LINES[events.FarmOpened](0.0, log_name(events.FarmOpened), True)])
+    opened = LINES[events.FarmOpened]
+    yield encode([opened.written(0.0, opened.name, provisioned=True)])
     last = 0
     for begin in range(0, len(notes), at_once):
         some = notes[begin : begin + at_once]
         # the end of an attempt is also the end of its job
         before = np.append(last, some["kind"][:-1])
-        told = (some["kind"] == layout.END) & (before == layout.FINISHED)
+        folded = (some["kind"] == layout.END) & (before == layout.FINISHED)
         last = some["kind"][-1]
-        yield encode(list(teller.lines(some[~told])))
+        yield encode(list(lines.of(some[~folded])))
 
 
-class _Teller:
+class _Lines:
     """Makes the lines of notes, which come in order, each once."""
 
     def __init__(self, played: Played) -> None:
@@ -54,27 +56,27 @@ class _Teller:
         self._now = 0.0
         self._batches = 0
         self._of: dict[int, tuple[Any, Callable[[Array], Columns]]] = {
-            layout.ARRIVALS_ENDED: (events.ArrivalsEnded, lambda _: []),
+            layout.ARRIVALS_ENDED: (events.ArrivalsEnded, lambda _: {}),
             layout.SUBMITTED: (events.JobsSubmitted, self._submitted),
             layout.JOINED: (events.BuilderJoined, self._built),
             layout.STARTED: (events.JobStarted, self._attempt),
             layout.FINISHED: (events.JobFinished, self._finished),
-            layout.CLEANED: (events.SlotCleaned, lambda n: [*self._builder(n), n["slot"].tolist()]),
+            layout.CLEANED: (events.SlotCleaned, self._builder),
             layout.RETIRED: (events.BuilderRetired, self._builder),
-            layout.LOST: (events.BuilderLost, lambda n: [*self._builder(n), self._why(n["what"])]),
-            layout.RANG: (events.AlarmRang, lambda _: []),
+            layout.LOST: (events.BuilderLost, self._builder),
+            layout.RANG: (events.AlarmRang, lambda _: {}),
             layout.PLANNED: (events.PoolPlanned, self._planned),
-            layout.START: (commands.StartJob, lambda n: [*self._attempt(n), n["slot"].tolist()]),
+            layout.START: (commands.StartJob, self._attempt),
             layout.END: (EndJob, self._ended),
-            layout.REQUEUED: (commands.RequeueJob, self._requeued),
+            layout.REQUEUED: (commands.RequeueJob, self._attempt),
             layout.REQUESTED: (commands.RequestBuilder, self._built),
             layout.DRAINED: (commands.DrainBuilder, self._builder),
             layout.RETIRE: (commands.RetireBuilder, self._builder),
             layout.LOSE: (commands.LoseBuilder, self._builder),
-            layout.ALARM: (commands.SetAlarm, lambda n: [n["at"].tolist()]),
+            layout.ALARM: (commands.SetAlarm, lambda n: {"rings_at": n["at"].tolist()}),
         }
 
-    def lines(self, notes: Array) -> Iterator[Any]:
+    def of(self, notes: Array) -> Iterator[Any]:
         """Yield the lines of these notes."""
         kinds = notes["kind"].copy()
         # an alarm's note has its own instant; all others are noted at theirs
@@ -97,10 +99,11 @@ class _Teller:
     def _made(self, kind: int, at: list[float], notes: Array) -> Iterator[Any]:
         """Return the lines of one kind."""
         of, columns = self._of[kind]
-        name = log_name(events.JobFinished if of is EndJob else of)
-        return map(LINES[of], at, repeat(name), *columns(notes))
+        line, given = LINES[of], columns(notes)
+        values = [given.get(part.name, repeat(part.default)) for part in line.parts]
+        return map(line.written, at, repeat(line.name), *values)
 
-    # --- columns, after the instant and the kind ----------------------------------------------
+    # --- columns, of which a line takes those that it has ---------------------------------------
 
     def _sizes(self, notes: Array) -> Array:
         """Return how many jobs each of these submissions has."""
@@ -114,43 +117,57 @@ class _Teller:
         batch = [number or None for number in np.repeat(numbers, sizes).tolist()]
         begin = int(self._load.batches[notes["what"][0]])
         end = begin + len(batch)
-        _, *values = self._load.job_values(begin, end)
-        return [self._jobs[begin:end], *values, batch]
+        values = dict(zip(Job.__struct_fields__, self._load.job_values(begin, end), strict=True))
+        return {**values, "id": self._jobs[begin:end], "batch": batch}
 
     def _attempt(self, notes: Array) -> Columns:
-        jobs = map(self._jobs.__getitem__, notes["what"].tolist())
-        names = map(self._names.__getitem__, notes["builder"].tolist())
-        return [jobs, notes["attempt"].tolist(), names]
+        return {
+            **self._of_builders(notes["builder"].tolist()),
+            "job": map(self._jobs.__getitem__, notes["what"].tolist()),
+            "attempt": notes["attempt"].tolist(),
+            "slot": notes["slot"].tolist(),
+        }
 
     def _finished(self, notes: Array) -> Columns:
         jobs = self._farm.jobs[notes["what"]]
         at = jobs["dispatched_at"].tolist()
         fails = np.broadcast_to(self._load.traits.fails, len(self._jobs))[notes["what"]].tolist()
-        estimates = self._load.estimates[notes["what"]].tolist()
-        outcomes = map((outcome_of(False), outcome_of(True)).__getitem__, fails)
-        causes = map((Cause.FINISHED, Cause.FAILED).__getitem__, fails)
-        told = [outcomes, repeat(""), repeat(False), repeat(True)]
-        story = [jobs["submitted_at"].tolist(), at, at, jobs["slot"].tolist(), estimates]
-        return [*self._attempt(notes), *told, *story, repeat(None), causes]
+        return {
+            **self._attempt(notes),
+            "outcome": map((outcome_of(False), outcome_of(True)).__getitem__, fails),
+            "reason": repeat(""),
+            "ended": repeat(True),
+            "submitted_at": jobs["submitted_at"].tolist(),
+            "dispatched_at": at,
+            "started_at": at,
+            "slot": jobs["slot"].tolist(),
+            "estimated_time": self._load.estimates[notes["what"]].tolist(),
+            "cause": map((Cause.FINISHED, Cause.FAILED).__getitem__, fails),
+        }
 
     def _ended(self, notes: Array) -> Columns:
-        lost = [self._lost[number] for number in notes["what"].tolist()]
-        values = zip(*map(_end_values, lost), strict=True)
-        return [[end.job.id for end in lost], *values, repeat(True), repeat(True)]
-
-    def _requeued(self, notes: Array) -> Columns:
-        return [*self._attempt(notes), self._why(notes["builder"])]
+        ends = [self._lost[number] for number in notes["what"].tolist()]
+        jobs = [end.job.id for end in ends]
+        return {**_fields(ends), "job": jobs, "ended": repeat(True), "decided": repeat(True)}
 
     def _builder(self, notes: Array) -> Columns:
-        return [map(self._names.__getitem__, notes["what"].tolist())]
+        return {**self._of_builders(notes["what"].tolist()), "slot": notes["slot"].tolist()}
+
+    def _of_builders(self, numbers: list[int]) -> Columns:
+        return {
+            "builder": map(self._names.__getitem__, numbers),
+            "reason": map(self._reasons.__getitem__, numbers),
+        }
 
     def _built(self, notes: Array) -> Columns:
-        builders = map(self._builders.__getitem__, notes["what"].tolist())
-        return list(zip(*map(builder_values, builders), strict=True))
-
-    def _why(self, builders: Array) -> Iterable[str]:
-        return map(self._reasons.__getitem__, builders.tolist())
+        return _fields([self._builders[number] for number in notes["what"].tolist()])
 
     def _planned(self, notes: Array) -> Columns:
-        pools, *numbers = zip(*self._farm.plans[notes["what"]].tolist(), strict=True)
-        return [map(self._pools.__getitem__, pools), *numbers]
+        plans = self._farm.plans[notes["what"]]
+        columns = {name: plans[name].tolist() for name in plans.dtype.names}
+        return {**columns, "pool": map(self._pools.__getitem__, columns["pool"])}
+
+
+def _fields(structs: Sequence[msgspec.Struct]) -> Columns:
+    """Return the fields of structs of one kind, at least one, as columns."""
+    return {name: map(attrgetter(name), structs) for name in structs[0].__struct_fields__}

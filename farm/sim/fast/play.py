@@ -52,7 +52,7 @@ def play(
 ) -> Played | None:
     """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
-    ``coverage`` has found nothing against it. ``algorithms``: those of the provisioned pools.
+    ``why_not`` has found nothing against it. ``algorithms``: those of the provisioned pools.
     ``noted``: the events will be needed.
     """
     algorithms = algorithms or {}
@@ -112,7 +112,11 @@ def _farm(
         jobs=load.columns,
         in_order=load.in_order,
         batches=load.batches,
-        pools=_pool_columns(pools, kinds, algorithms),
+        pools=_pool_columns(pools, kinds),
+        pool_counts=np.zeros(len(pools), layout.POOL_COUNTS),
+        provisioners=_provisioners(pools, algorithms),
+        answers=np.zeros(len(pools), layout.ANSWER),
+        estimators=_estimators(pools, algorithms),
         looks=np.zeros(len(pools), layout.LOOK),
         fates=np.zeros((len(pools), 0), layout.FATE),
         losses=np.array(losses, layout.LOSS),
@@ -143,7 +147,7 @@ def _farm(
 
 def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm:
     """Return the farm with room for the next builders and notes."""
-    wanted = int(farm.counts["made"][0]) + int(farm.pools["start"].max(initial=0)) + 2
+    wanted = int(farm.counts["made"][0]) + int(farm.answers["start"].max(initial=0)) + 2
     builders = len(farm.builders)
     return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
 
@@ -225,12 +229,9 @@ def _goes_nowhere(farm: layout.Farm) -> bool:
 # --- the farm as arrays --------------------------------------------------------------------------
 
 
-def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds, algorithms: Algorithms) -> Array:
+def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
     made = np.zeros(len(pools), layout.POOL)
     laws = _laws(pools)
-    sized = [pool for pool in pools if pool.provisioned]
-    # of those that plan at one instant, the one that planned longest ago comes first
-    sized.sort(key=lambda pool: -algorithms[pool.name].interval)
     for row, pool in zip(made, pools, strict=True):
         for name in ("slots", "speed", "boot_time", "inter_job_time", "shutdown_time"):
             row[name] = getattr(pool, name)
@@ -240,23 +241,36 @@ def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds, algorithms: Algorithm
         row["group"] = kinds[pool.processors, pool.virtualized]
         row["law"] = -1 if pool.law is None else laws.index(pool.law)
         row["idle_timeout"] = np.nan if pool.idle_timeout is None else pool.idle_timeout
-        row["planned"] = -1
-        if pool.provisioned:
-            _provision(row, algorithms[pool.name], sized.index(pool))
     return made
 
 
-def _provision(row: Array, algorithm: Algorithm[Any], place: int) -> None:
-    rank = EARLY_TICK if algorithm.before_time_outs else TICK
-    row["code"] = (rank << 48) + place
-    row["interval"] = algorithm.interval
+def _provisioners(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
+    made = np.zeros(len(pools), layout.PROVISIONER)
+    made["planned"] = -1
+    sized = [number for number, pool in enumerate(pools) if pool.provisioned]
+    # of those that plan at one instant, the one that planned longest ago comes first
+    sized.sort(key=lambda number: -algorithms[pools[number].name].interval)
+    for place, number in enumerate(sized):
+        algorithm, row = algorithms[pools[number].name], made[number]
+        rank = EARLY_TICK if algorithm.before_time_outs else TICK
+        row["code"] = (rank << 48) + place
+        row["interval"] = algorithm.interval
+        row["estimates"] = _estimates(algorithm)
+    return made
+
+
+def _estimators(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
+    made = np.zeros(len(pools), layout.ESTIMATOR)
+    for number, pool in enumerate(pools):
+        algorithm: Any = algorithms.get(pool.name)
+        if pool.provisioned and _estimates(algorithm):
+            made[number] = tuple(algorithm.estimator)
+    return made
+
+
+def _estimates(algorithm: Algorithm[Any]) -> bool:
     # a declaration holds for its own class, not for subclasses
-    if "estimator" in vars(type(algorithm)):
-        row["estimates"] = True
-        options: Any = algorithm
-        names = ("least", "most", "ratio", "terminate", "counted")
-        for name, value in zip(names, options.estimator, strict=True):
-            row[name] = value
+    return "estimator" in vars(type(algorithm))
 
 
 def _laws(pools: Sequence[PoolSpec]) -> tuple[ContentionLaw, ...]:
@@ -315,7 +329,7 @@ class Asking:
 
     def answer(self, farm: layout.Farm, number: int) -> None:
         """Plan for the loop's view of the pool, and write the answer into its arrays."""
-        seen, row = farm.looks[number], farm.pools[number]
+        seen, row = farm.looks[number], farm.answers[number]
         at = float(farm.instants["now"][0])
         counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
         pool = self._pool

@@ -102,6 +102,7 @@ def dispatch(farm, lane, builder, slot):
     number = farm.in_order[head(farm, lane)]
     job, state = farm.jobs[number], farm.builders[builder]
     pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     pop(farm.queue, farm.lanes[lane].begin, farm.lanes[lane].waiting)
     farm.lanes[lane].waiting -= 1
     farm.counts[0].waiting -= 1
@@ -110,8 +111,8 @@ def dispatch(farm, lane, builder, slot):
     job.slot = slot
     job.attempts += 1
     farm.slots[first_slot(farm, builder) + slot].job = number
-    pool.idle_builders -= state.busy == 0
-    pool.running_jobs += 1
+    pool_counts.idle_builders -= state.busy == 0
+    pool_counts.running_jobs += 1
     state.busy += 1
     farm.counts[0].busy += 1
     state.active_at = at
@@ -139,17 +140,18 @@ def take_no_more(farm, builder):
     """Drain a builder, which may be empty."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     if state.accepts:
         take_out(farm.free, pool.group, builder)
-        pool.accepting -= 1
-        pool.idle_builders -= state.busy == 0
+        pool_counts.accepting -= 1
+        pool_counts.idle_builders -= state.busy == 0
     state.accepts = False
     state.draining = True
     running = state.busy - state.cleaning
-    pool.draining += 1
-    pool.running_jobs -= running
-    pool.draining_jobs += running
-    pool.cleaning_slots -= state.cleaning
+    pool_counts.draining += 1
+    pool_counts.running_jobs -= running
+    pool_counts.draining_jobs += running
+    pool_counts.cleaning_slots -= state.cleaning
 
 
 # --- idle time-outs (``farm.core.pools.idleness``) -----------------------------------------------

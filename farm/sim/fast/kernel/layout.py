@@ -76,7 +76,9 @@ POOL = record(
     uses=np.int64,
     #: its fixed size, or its initial one
     kept_at=np.int64,
-    # its builders (``farm.core.state.working_state.PoolCounts``)
+)
+#: a pool's builders, with the field names of ``farm.core.state.working_state.PoolCounts``
+POOL_COUNTS = record(
     made=np.int64,
     requested=np.int64,
     builders=np.int64,
@@ -87,20 +89,27 @@ POOL = record(
     stopping=np.int64,
     draining=np.int64,
     draining_jobs=np.int64,
-    # its provisioner: when it plans, and its last answer
+)
+#: when a pool's provisioner plans; ``planned``: its last plan
+PROVISIONER = record(
     interval=np.float64,
     code=np.int64,
     ticked_at=np.float64,
     resting=np.bool_,
     planned=np.int64,
-    #: whether ``desired`` and the fields after it are valid for the tick that is due
+    #: whether its algorithm is the compiled estimator
+    estimates=np.bool_,
+)
+#: a provisioner's answer; ``answered``: it is valid for the tick that is due
+ANSWER = record(
     answered=np.bool_,
     desired=np.int64,
     start=np.int64,
     stop=np.int64,
     stays_until=np.float64,
-    # the compiled estimator (``farm.upstream.taskcluster``), if that is its algorithm
-    estimates=np.bool_,
+)
+#: the options of the compiled estimator (``farm.upstream.taskcluster``)
+ESTIMATOR = record(
     least=np.int64,
     most=np.int64,
     ratio=np.float64,
@@ -220,7 +229,13 @@ class Farm(NamedTuple):
     in_order: Array
     #: the first of the jobs submitted together, batch by batch; finally the number of jobs
     batches: Array
+    #: as they are specified
     pools: Array
+    # by pool
+    pool_counts: Array
+    provisioners: Array
+    answers: Array
+    estimators: Array
     looks: Array
     fates: Array
     losses: Array

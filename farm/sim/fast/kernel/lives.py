@@ -45,14 +45,15 @@ from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
 def request(farm, number):
     """Request a pool's next builder: it boots."""
     at, pool = farm.instants[0].now, farm.pools[number]
+    pool_counts = farm.pool_counts[number]
     builder = farm.counts[0].made
     farm.counts[0].made += 1
-    pool.made += 1
-    pool.requested += 1
+    pool_counts.made += 1
+    pool_counts.requested += 1
     farm.counts[0].booting += 1
-    fate, state = farm.fates[number, pool.made], farm.builders[builder]
+    fate, state = farm.fates[number, pool_counts.made], farm.builders[builder]
     state.pool = number
-    state.number = pool.made
+    state.number = pool_counts.made
     state.requested_at = at
     state.takes_jobs = fate.takes_jobs
     state.lifetime = fate.lifetime
@@ -67,9 +68,10 @@ def joined(farm, builder):
     happened(farm, JOINED, builder)
     at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     farm.counts[0].booting -= 1
-    pool.requested -= 1
-    pool.builders += 1
+    pool_counts.requested -= 1
+    pool_counts.builders += 1
     state.joined_at = at
     state.active_at = at
     if not np.isnan(state.lifetime):
@@ -79,8 +81,8 @@ def joined(farm, builder):
         state.clock_rate = rate_here(farm, builder)
     if state.takes_jobs:
         state.accepts = True
-        pool.accepting += 1
-        pool.idle_builders += 1
+        pool_counts.accepting += 1
+        pool_counts.idle_builders += 1
         for slot in range(pool.slots):
             if state.accepts:
                 open_slot(farm, builder, slot)
@@ -101,9 +103,10 @@ def retire_if_empty(farm, builder):
     if not state.draining or state.busy or state.retired:
         return
     at, pool = farm.instants[0].now, farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     state.retired = True
-    pool.draining -= 1
-    pool.stopping += 1
+    pool_counts.draining -= 1
+    pool_counts.stopping += 1
     note(farm, RETIRE, builder, -1, 0, 0, at)
     if not state.vanished:
         gone_at = at + pool.shutdown_time
@@ -114,11 +117,11 @@ def retire_if_empty(farm, builder):
 def job_over(farm, builder):
     """Count that a builder runs one job fewer."""
     state = farm.builders[builder]
-    pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     if state.accepts:
-        pool.running_jobs -= 1
+        pool_counts.running_jobs -= 1
     else:
-        pool.draining_jobs -= 1
+        pool_counts.draining_jobs -= 1
 
 
 @inlined
@@ -127,20 +130,20 @@ def count_cleaning(farm, builder, change):
     state = farm.builders[builder]
     state.cleaning += change
     if state.accepts:
-        farm.pools[state.pool].cleaning_slots += change
+        farm.pool_counts[state.pool].cleaning_slots += change
 
 
 @inlined
 def slot_ready(farm, builder, slot):
     """Handle that a busy slot is free again."""
     state = farm.builders[builder]
-    pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     farm.slots[first_slot(farm, builder) + slot].job = -1
     state.busy -= 1
     farm.counts[0].busy -= 1
     state.active_at = farm.instants[0].now
     if state.accepts:
-        pool.idle_builders += state.busy == 0
+        pool_counts.idle_builders += state.busy == 0
         open_slot(farm, builder, slot)
         watch_idleness(farm, builder)
     else:
@@ -166,28 +169,29 @@ def gone(farm, builder, kind):
     happened(farm, kind, builder)
     at, state = farm.instants[0].now, farm.builders[builder]
     pool = farm.pools[state.pool]
+    pool_counts = farm.pool_counts[state.pool]
     state.gone_at = at
     state.end = HAS_RETIRED if kind == RETIRED else IS_LOST
     take_out(farm.agenda, 0, own_thing(farm, builder) + 1)
     take_out(farm.free, pool.group, builder)
-    pool.builders -= 1
+    pool_counts.builders -= 1
     farm.counts[0].busy -= state.busy
     if state.accepts:
-        pool.running_jobs -= state.busy - state.cleaning
-        pool.cleaning_slots -= state.cleaning
-        pool.accepting -= 1
-        pool.idle_builders -= state.busy == 0
+        pool_counts.running_jobs -= state.busy - state.cleaning
+        pool_counts.cleaning_slots -= state.cleaning
+        pool_counts.accepting -= 1
+        pool_counts.idle_builders -= state.busy == 0
     elif state.retired:
-        pool.stopping -= 1
+        pool_counts.stopping -= 1
     elif state.draining:
-        pool.draining -= 1
-        pool.draining_jobs -= state.busy - state.cleaning
+        pool_counts.draining -= 1
+        pool_counts.draining_jobs -= state.busy - state.cleaning
     first = first_slot(farm, builder)
     for slot in range(pool.slots):
         if farm.slots[first + slot].job >= 0:
             give_back(farm, farm.slots[first + slot].job, builder)
     fill(farm)
-    if not pool.provisioned and pool.kept_at > pool.builders + pool.requested:
+    if not pool.provisioned and pool.kept_at > pool_counts.builders + pool_counts.requested:
         request(farm, state.pool)
 
 

@@ -81,14 +81,15 @@ def play(farm):
         instants.now = at
         if TICKS <= thing < TICKS + len(farm.pools):
             number = thing - TICKS
-            pool = farm.pools[number]
-            if not pool.answered:
+            provisioner = farm.provisioners[number]
+            given = farm.answers[number]
+            if not given.answered:
                 look(farm, number)
-                if not pool.estimates:
+                if not provisioner.estimates:
                     counts.asked = number
                     return ASKS
                 answer(farm, number)
-            if not has_room(farm, pool.start):
+            if not has_room(farm, given.start):
                 return FULL
             if ticked(farm, number):
                 wake(farm, at, place)
@@ -120,7 +121,7 @@ def opened(farm):
     lose_as_planned(farm)
     for number in range(len(farm.pools)):
         if farm.pools[number].provisioned:
-            expect(farm, number, farm.pools[number].interval)
+            expect(farm, number, farm.provisioners[number].interval)
     if len(farm.batches) == 1:
         soon(farm, ARRIVALS_ENDED, 0)
 
@@ -224,7 +225,7 @@ def finished(farm, builder, slot):
 def play_each(farm, fresh, columns, orders, ends):
     """Run each load on a fresh farm, and record when its jobs end; return the results."""
     for number in range(len(columns)):
-        copy(farm.pools, fresh.pools)
+        copy(farm.pool_counts, fresh.pool_counts)
         copy(farm.builders, fresh.builders)
         copy(farm.slots, fresh.slots)
         copy(farm.lanes, fresh.lanes)

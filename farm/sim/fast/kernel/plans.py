@@ -25,59 +25,62 @@ estimate = compiled(plan)
 def look(farm, number):
     """Fill in a provisioner's view of its pool."""
     pool, seen = farm.pools[number], farm.looks[number]
+    pool_counts = farm.pool_counts[number]
     seen.waiting_jobs = 0
     for lane in range(len(farm.lanes)):
         if farm.serves[pool.group, lane]:
             seen.waiting_jobs += farm.lanes[lane].waiting
-    never_taking = pool.builders - pool.accepting - pool.draining - pool.stopping
-    seen.idle = pool.idle_builders + never_taking
-    seen.busy = pool.accepting - pool.idle_builders
-    seen.booting = pool.requested
-    seen.draining = pool.draining
-    seen.stopping = pool.stopping
-    seen.running_jobs = pool.running_jobs
-    seen.draining_jobs = pool.draining_jobs
-    seen.cleaning_slots = pool.cleaning_slots
+    never_taking = (
+        pool_counts.builders - pool_counts.accepting - pool_counts.draining - pool_counts.stopping
+    )
+    seen.idle = pool_counts.idle_builders + never_taking
+    seen.busy = pool_counts.accepting - pool_counts.idle_builders
+    seen.booting = pool_counts.requested
+    seen.draining = pool_counts.draining
+    seen.stopping = pool_counts.stopping
+    seen.running_jobs = pool_counts.running_jobs
+    seen.draining_jobs = pool_counts.draining_jobs
+    seen.cleaning_slots = pool_counts.cleaning_slots
     seen.joined = seen.idle + seen.busy
 
 
 @inlined
 def answer(farm, number):
     """Let the compiled estimator plan, if the pool has it."""
-    pool = farm.pools[number]
-    pool.desired, pool.start, pool.stop, _ = estimate(
+    given, options = farm.answers[number], farm.estimators[number]
+    given.desired, given.start, given.stop, _ = estimate(
         farm.looks[number],
-        pool.slots,
-        pool.least,
-        pool.most,
-        pool.ratio,
-        pool.terminate,
-        pool.counted,
+        farm.pools[number].slots,
+        options.least,
+        options.most,
+        options.ratio,
+        options.terminate,
+        options.counted,
     )
-    pool.stays_until = np.inf
-    pool.answered = True
+    given.stays_until = np.inf
+    given.answered = True
 
 
 @inlined
 def ticked(farm, number):
     """Store a provisioner's answer; return whether it differs from the last one."""
-    at, pool = farm.instants[0].now, farm.pools[number]
-    farm.counts[0].resting -= pool.resting
-    pool.resting = False
-    pool.answered = False
-    pool.ticked_at = at
-    next_tick = at + pool.interval
-    if pool.desired != pool.planned or pool.start or pool.stop:
-        pool.planned = pool.desired
+    at, provisioner, given = farm.instants[0].now, farm.provisioners[number], farm.answers[number]
+    farm.counts[0].resting -= provisioner.resting
+    provisioner.resting = False
+    given.answered = False
+    provisioner.ticked_at = at
+    next_tick = at + provisioner.interval
+    if given.desired != provisioner.planned or given.start or given.stop:
+        provisioner.planned = given.desired
         expect(farm, number, next_tick)
         return True
-    if pool.stays_until <= next_tick:
+    if given.stays_until <= next_tick:
         expect(farm, number, next_tick)
         return False
-    pool.resting = True
+    provisioner.resting = True
     farm.counts[0].resting += 1
-    if pool.stays_until < np.inf:
-        expect(farm, number, first_tick_after(at, pool.interval, pool.stays_until))
+    if given.stays_until < np.inf:
+        expect(farm, number, first_tick_after(at, provisioner.interval, given.stays_until))
     else:
         take_out(farm.agenda, 0, TICKS + number)
     return False
@@ -86,27 +89,27 @@ def ticked(farm, number):
 @compiled
 def planned(farm, number):
     """Carry out a plan: the pool gets builders, or loses some."""
-    pool, seen, counts = farm.pools[number], farm.looks[number], farm.counts[0]
+    given, seen, counts = farm.answers[number], farm.looks[number], farm.counts[0]
     happened(farm, PLANNED, counts.plans)
     if counts.plans < len(farm.plans):
         told = farm.plans[counts.plans]
         counts.plans += 1
         told.pool = number
-        told.desired = pool.desired
-        told.requested = seen.booting + pool.start
+        told.desired = given.desired
+        told.requested = seen.booting + given.start
         told.running = seen.joined
         told.waiting = seen.waiting_jobs
-        told.start = pool.start
-        told.stop = pool.stop
-    for _ in range(min(pool.start, MAX_STARTS)):
+        told.start = given.start
+        told.stop = given.stop
+    for _ in range(min(given.start, MAX_STARTS)):
         request(farm, number)
-    stop(farm, number, pool.stop)
+    stop(farm, number, given.stop)
 
 
 @inlined
 def expect(farm, number, tick):
     """Schedule a provisioner's next tick."""
-    put(farm.agenda, 0, TICKS + number, tick, farm.pools[number].code)
+    put(farm.agenda, 0, TICKS + number, tick, farm.provisioners[number].code)
 
 
 @inlined
@@ -115,13 +118,13 @@ def wake(farm, at, code):
     if not farm.counts[0].resting:
         return
     for number in range(len(farm.pools)):
-        pool = farm.pools[number]
-        if pool.resting:
-            tick = first_tick_after(pool.ticked_at, pool.interval, at)
-            if tick == at and code > pool.code:
-                tick += pool.interval  # at this instant the tick would have come before
+        provisioner = farm.provisioners[number]
+        if provisioner.resting:
+            tick = first_tick_after(provisioner.ticked_at, provisioner.interval, at)
+            if tick == at and code > provisioner.code:
+                tick += provisioner.interval  # at this instant the tick would have come before
             expect(farm, number, tick)
-            pool.resting = False
+            provisioner.resting = False
     farm.counts[0].resting = 0
 
 

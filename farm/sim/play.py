@@ -1,0 +1,166 @@
+"""Play a scenario in virtual time: here the engine is chosen, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from farm.assembly import pool_specs
+from farm.core.errors import InputError, not_among
+from farm.core.model import Job
+from farm.core.pools.algorithm import Algorithm
+from farm.core.scheduler import Scheduler
+from farm.results.summary.records import Recorder, RunRecords
+from farm.scenario import Scenario
+from farm.sim.fast.engine_choice import Jobs, is_worth_it, why_not, why_not_these
+from farm.sim.simulation import Around, Simulation, no_garbage_collection
+from farm.workload import batches
+from farm.workload.alike import AlikeJobs
+
+if TYPE_CHECKING:
+    from farm.sim.fast.play import Played
+
+Engine = Literal["auto", "reference", "fast"]
+"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
+Algorithms = Mapping[str, Algorithm[Any]]
+"""Those of the provisioned pools, by the pool's name."""
+
+MOST_JOBS = 3_000_000
+"""Jobs held in memory at a time unless the fast engine is asked for: a load may have no end."""
+
+
+class CompiledRun:
+    """A run that the compiled loop has made: nothing observed it, and it only has to be read."""
+
+    def __init__(self, played: Played) -> None:
+        self._played = played
+
+    def records(self) -> RunRecords:
+        """Return what a recorder would have recorded."""
+        from farm.sim.fast.run_records import records  # noqa: PLC0415 - Numba, where it was used
+
+        return records(self._played)
+
+    def log(self) -> Iterator[bytes]:
+        """Yield the event log in pieces of whole lines; only of a run with ``noted``."""
+        from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - likewise
+
+        return log_of(self._played)
+
+
+def play(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    load: Iterable[Job],
+    algorithms: Algorithms,
+    *,
+    engine: Engine = "auto",
+    runs: int = 1,
+) -> RunRecords:
+    """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
+    run = chosen(scenario, scheduler, load, algorithms, engine=engine, runs=runs)
+    if isinstance(run, CompiledRun):
+        return run.records()
+    recorder = Recorder()
+    run.play([recorder])
+    return recorder.records()
+
+
+def chosen(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    load: Iterable[Job],
+    algorithms: Algorithms,
+    *,
+    engine: Engine = "auto",
+    noted: bool = False,
+    runs: int = 1,
+    around: Around | None = None,
+) -> Simulation | CompiledRun:
+    """Return the run of a load by the engine asked for, or by the one that finishes sooner.
+
+    A simulation still has to be played, with its observers; a compiled run is over.
+
+    Args:
+        scenario: provides pools and phases.
+        scheduler: provides rules and estimator; a compiled run sends it no events.
+        load: the jobs by arrival; they are only read as far as needed.
+        algorithms: those of the provisioned pools.
+        engine: which.
+        noted: the event log of a compiled run will be needed.
+        runs: the number of runs of about this size that share the cost of loading the loop.
+        around: wraps the world of a simulation.
+
+    Raises InputError for an engine that does not exist, or does not cover the scenario.
+    """
+    if engine not in get_args(Engine):
+        raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
+    if engine != "reference":
+        found = _Try(load, why="dispatch estimates")
+        if around is None:
+            with no_garbage_collection():
+                found = _try_compiled(
+                    scenario,
+                    scheduler,
+                    load,
+                    algorithms,
+                    noted=noted,
+                    runs=None if engine == "fast" else runs,
+                )
+        if found.played is not None:
+            return CompiledRun(found.played)
+        if engine == "fast":
+            why = found.why
+            raise InputError(f"--engine fast: does not cover {why}; allowed: auto, reference")
+        load = found.load
+    return Simulation(
+        scenario, scheduler=scheduler, algorithms=algorithms, around=around, load=batches(load)
+    )
+
+
+class _Try(NamedTuple):
+    """The run, or why there is none (empty: it is not worthwhile)."""
+
+    #: the load that is left to simulate
+    load: Iterable[Job]
+    played: Played | None = None
+    why: str = ""
+
+
+def _try_compiled(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    load: Iterable[Job],
+    algorithms: Algorithms,
+    *,
+    noted: bool,
+    runs: int | None,
+) -> _Try:
+    """Play a load by the compiled loop, if possible and worthwhile (``runs`` None: if possible)."""
+    specs, rules = pool_specs(scenario), scheduler.rules
+    if why := why_not(rules, scheduler.estimator, specs, algorithms):
+        return _Try(load, why=why)
+    jobs, left, whole = _held(load, MOST_JOBS if runs else None)
+    if runs and not (whole and is_worth_it(len(jobs) * runs, specs)):
+        return _Try(left)
+    if why := why_not_these(rules, jobs, specs):
+        return _Try(left, why=why)
+
+    from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, for those who need it
+    from farm.sim.fast.play import play as play_columns  # noqa: PLC0415 - likewise
+
+    columns = load_of(rules.policy, scheduler.estimator, jobs)
+    ends_at = scenario.ends_at
+    played = play_columns(columns, specs, rules, algorithms, ends_at=ends_at, noted=noted)
+    return _Try(left, played, "" if played else "jobs that have to be given up")
+
+
+def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], bool]:
+    """Return the first jobs, held; all jobs; and whether those are the same."""
+    if isinstance(load, AlikeJobs):
+        whole = load.hold(most)
+        return load, load, whole
+    jobs = iter(load)
+    held = list(islice(jobs, most))
+    return held, chain(held, jobs), most is None or len(held) < most
