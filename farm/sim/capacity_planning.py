@@ -31,8 +31,8 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
-from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import summarise
+from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Pool, Scenario
 from farm.sim.fast.engine_choice import try_fast
 from farm.sim.simulation import Simulation, no_garbage_collection

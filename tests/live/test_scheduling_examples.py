@@ -20,8 +20,8 @@ from farm.core.events import Event
 from farm.core.model import Cause
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import run_live
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
+from farm.results.table.records import Recorder
 from farm.scenario import load_scenario
 from farm.sim.simulation import simulate
 from farm.workload import batches, build_jobs
@@ -72,7 +72,7 @@ def play(name: str, world: str, *sets: str) -> Seen:
     info = run_info(scenario, "live" if world == "live" else "simulated", "test")
     summary = summarise(records, info, 0.0)
     assert summary.jobs.lost == 0
-    return Seen(summary, records.ends, starts, dict(most))
+    return Seen(summary, recorder.ends, starts, dict(most))
 
 
 def waits(seen: Seen, wanted: str) -> float:

@@ -35,11 +35,11 @@ from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
 from farm.live.store.store import Store
-from farm.results.jobs_csv import read_jobs, write_jobs
-from farm.results.jobs_table import joined, tables_of
+from farm.results.table.jobs_csv import read_jobs, write_jobs
+from farm.results.table.job_table import joined, tables_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 
 out = Path(sys.argv[1])
 rules, estimator = SchedulingRules(), make_estimator("declared")

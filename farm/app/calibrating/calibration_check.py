@@ -17,7 +17,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.pools import Contention
 from farm.workload import build_jobs
@@ -195,7 +195,7 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
     if ended.interrupted:
         raise KeyboardInterrupt
-    told = recorder.records().ends
+    told = recorder.ends
     for end in told:
         if end.outcome != "succeeded" and not end.job.fails:
             raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")

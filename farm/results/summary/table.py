@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import (
     readable_count,
     readable_percent,
@@ -14,7 +15,6 @@ from farm.results.formatting import (
     readable_span,
 )
 from farm.results.summary.costs import Part
-from farm.results.summary.descriptive_statistics import Spread
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.console import many
 from farm.terminal.tables import Listing, numbers, story, texts

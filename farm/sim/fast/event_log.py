@@ -125,7 +125,7 @@ class _Teller:
     def _finished(self, notes: Array) -> Columns:
         jobs = self._farm.jobs[notes["what"]]
         at = jobs["dispatched_at"].tolist()
-        fails = np.broadcast_to(self._load.traits.fails, len(self._jobs))[notes["what"]].tolist()
+        fails = self._load.fails[notes["what"]].tolist()
         estimates = self._load.estimates[notes["what"]].tolist()
         outcomes = map((outcome_of(False), outcome_of(True)).__getitem__, fails)
         causes = map((Cause.FINISHED, Cause.FAILED).__getitem__, fails)

@@ -6,16 +6,15 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, TextIO
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.core.model import Outcome
-from farm.results.jobs_table import AT_ONCE, COLUMNS, EMPTY, Column, JobTable, joined
+from farm.results.table.job_table import AT_ONCE, COLUMNS, EMPTY, Array, JobTable, joined
+from farm.results.table.jobs import OUTCOMES
 
-OUTCOMES = (*get_args(Outcome), "lost")
 #: of the columns of numbers that have no empty cells
 _FULL: Mapping[str, Any] = {"submitted_at_s": list[float], "attempts": list[int]}
 #: by the kind of a column's type
@@ -35,7 +34,7 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
     return count
 
 
-def _cells(column: Column) -> Sequence[Any]:
+def _cells(column: Array) -> Sequence[Any]:
     """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
     values: list[Any] = column.tolist()
     if column.dtype != np.float64 or not values:
@@ -81,7 +80,7 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
         if len(cells) != len(header):
             wrong = f"{len(cells)} cells; expected {len(header)}"
             raise InputError(f"{path}, line {line}: {wrong}")
-    columns: dict[str, Column] = {}
+    columns: dict[str, Array] = {}
     for place, name in enumerate(header):
         cells = [cells[place] for _, cells in lines]
         try:
@@ -95,7 +94,7 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
     return JobTable(columns)
 
 
-def _column(name: str, cells: list[str]) -> Column:
+def _column(name: str, cells: list[str]) -> Array:
     """Return the column of these cells; numbers are read as JSON, many times as fast as singly.
 
     Raises ValueError, OverflowError, or an error of msgspec.
