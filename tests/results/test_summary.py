@@ -279,8 +279,8 @@ def test_a_summary_is_readable(summary: Summary) -> None:
 def as_list(table: Table, name: str) -> list[Any]:
     """Return a column's values; None: none, which unlike NaN is equal to itself."""
     column = getattr(table, name)
-    values = column.each() if isinstance(column, Coded) else column.tolist()
-    return [None if value != value else value for value in values]
+    values = column.each() if isinstance(column, Coded) else column
+    return [None if value != value else value for value in (() if values is None else values)]
 
 
 def test_records_can_be_made_from_the_log(tmp_path: Path, history: Any, tell: Any) -> None:

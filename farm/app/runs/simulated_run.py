@@ -62,11 +62,9 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = make_scheduler(scenario, estimator=estimating.estimator, own=own.functions)
-    remarks: list[str] = []
-    record = partial(
-        RunRecorder, scenario, "simulated", out, keep_events=keep_events, remarks=remarks
-    )
-    load = own.load(scenario, remarks)
+    workload = own.load(scenario)
+    load = workload.jobs
+    record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
     if engine != "reference":
         began, noted = time.monotonic(), out is not None or keep_events
         forced = engine == "fast"

@@ -23,7 +23,7 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, Part, Parts
-from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, numbered
+from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, known, numbered
 from farm.results.table.jobs import Jobs, invocation_of
 from farm.results.table.records import RunRecords
 
@@ -111,6 +111,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: last finish - first arrival
     makespan: float | None
     waiting_time: Spread
+    #: what the traces recorded of those that they know; without any it is left out
+    recorded_waiting_time: Spread | msgspec.UnsetType = msgspec.UNSET
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
@@ -205,6 +207,7 @@ def summarise(
         makespan=makespan,
         # as Taskcluster does: of the jobs that ended by the phase's end
         waiting_time=spread_of(jobs.waits(info.window.end if info.as_taskcluster else np.inf)),
+        recorded_waiting_time=_recorded_waits(jobs, lost),
         response_time=spread_of(jobs.responses()),
         stretch=spread_of(jobs.stretches()),
         matrix_response_time=spread_of(jobs.matrix_response_times(lost.names_of_matrices())),
@@ -227,6 +230,11 @@ def summarise(
         warnings=(*warnings, *(() if rest is None else rest.warnings)),
         remarks=tuple(remarks),
     )
+
+
+def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
+    found = [known(of) for one in tables if (of := one.recorded_waiting_time) is not None]
+    return spread_of(np.concatenate(found)) if found else msgspec.UNSET
 
 
 def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:

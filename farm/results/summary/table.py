@@ -114,6 +114,7 @@ def _speed(summary: Summary) -> str:
 def _spreads(summary: Summary) -> Listing:
     spreads: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
         ("waiting time", summary.waiting_time, readable_span),
+        ("recorded wait", summary.recorded_waiting_time or Spread(0), readable_span),
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),
         ("matrix response", summary.matrix_response_time, readable_span),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
+from farm.core.model import Recorded
 from farm.results.table.columns import Coded, Floats, Rows
 from farm.results.table.jobs import MARKED, PUBLIC, Jobs
 from farm.results.table.records import RunRecords
@@ -105,12 +106,11 @@ def _library(name: str) -> Any:
 
 
 def joined(tables: Iterable[JobTable]) -> JobTable:
-    """Return one table of the rows of all these, which have the same columns."""
+    """Return one table of the rows of all these, with the columns that all of them have."""
     parts = list(tables)
-    filled = [part for part in parts if len(part)] or [*parts, EMPTY][:1]
-    return JobTable(
-        {name: np.concatenate([part[name] for part in filled]) for name in filled[0].columns}
-    )
+    filled = [part.to_dict() for part in parts if len(part)] or [[*parts, EMPTY][0].to_dict()]
+    common = [name for name in filled[0] if all(name in part for part in filled)]
+    return JobTable({name: np.concatenate([part[name] for part in filled]) for name in common})
 
 
 def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobTable]:
@@ -139,5 +139,13 @@ def _plain(column: Coded | Array) -> Array:
 
 EMPTY = _table(Jobs.of(()))
 """A table of no jobs, with the types of the columns."""
+TYPES = {
+    name: column.dtype
+    for name, column in _table(Jobs.of((), recorded_fields=Recorded.__struct_fields__))
+    .to_dict()
+    .items()
+    if name not in MARKED
+}
+"""The types of all columns that a run may have, but for fields of the user's own."""
 COLUMNS = tuple(name for name in EMPTY.columns if name not in MARKED)
 """The columns of every run, in order (docs/reference/results.md)."""

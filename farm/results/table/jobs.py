@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Cause, Job, Outcome
+from farm.core.model import Cause, Job, Outcome, Recorded
 from farm.results.table.columns import (
     Coded,
     Column,
@@ -29,6 +29,8 @@ from farm.results.table.columns import (
     public,
     texts,
 )
+
+A = TypeVar("A")
 
 OUTCOMES = (*get_args(Outcome), "lost")
 CAUSES = tuple(Cause)
@@ -62,6 +64,9 @@ class Jobs(Table):
     fair_share: Sequence[str] = ()
     #: the first dispatch estimate of each job (the instant, or None)
     estimates: Mapping[str, float | None] = {}
+    #: what really happened to jobs of traces, and of which fields of it something is known
+    recorded: Mapping[str, Recorded] = {}
+    recorded_fields: Collection[str] = ()
 
     job_id = Column(texts, "job.id", public=True)
     matrix = Column(coded, "job.matrix", public=True)
@@ -114,6 +119,45 @@ class Jobs(Table):
         if not self.estimates:
             return np.full(len(self), np.nan)
         return floats(map(self.estimates.get, self.job_id))
+
+    # of traces that know it: what really happened, from the arrival on
+
+    @public
+    def recorded_started_at(self) -> Floats | None:
+        """The start that was recorded."""
+        return None if self.waited is None else self.arrived_at + self.waited
+
+    @public
+    def recorded_finished_at(self) -> Floats | None:
+        """The end that was recorded."""
+        ran = self._recorded(floats, "ran")
+        return None if ran is None or self.waited is None else self.arrived_at + self.waited + ran
+
+    @public
+    def recorded_waiting_time(self) -> Floats | None:
+        """Recorded start - arrival."""
+        return None if self.waited is None else np.maximum(0.0, self.waited)
+
+    @public
+    def recorded_builder(self) -> Coded | None:
+        """The builder that was recorded."""
+        return self._recorded(coded, "builder")
+
+    @public
+    def recorded_outcome(self) -> Coded | None:
+        """The outcome that was recorded."""
+        return self._recorded(coded, "outcome")
+
+    @cached_property
+    def waited(self) -> Floats | None:
+        """Recorded start - arrival, below 0 if the source's clocks differ."""
+        return self._recorded(floats, "waited")
+
+    def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
+        if field not in self.recorded_fields:
+            return None
+        found = map(self.recorded.get, self.job_id)
+        return made([None if one is None else getattr(one, field) for one in found])
 
     #: service time alone on a builder of speed 1
     work = Column(floats, "job.service_time")

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.results.table.job_table import AT_ONCE, COLUMNS, EMPTY, Array, JobTable, joined
+from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
 from farm.results.table.jobs import OUTCOMES
 
 #: of the columns of numbers that have no empty cells
@@ -89,7 +89,7 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
             if len(lines) > 1:  # each is read alone, up to the wrong one
                 for one in lines:
                     _table(path, header, [one])
-            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[EMPTY[name].dtype.kind]}"
+            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[TYPES[name].kind]}"
             raise InputError(f"{path}, line {lines[0][0]}: {wrong}") from None
     return JobTable(columns)
 
@@ -101,10 +101,10 @@ def _column(name: str, cells: list[str]) -> Array:
     """
     if name == "outcome" and not set(cells).issubset(OUTCOMES):
         raise ValueError
-    if name not in COLUMNS or EMPTY[name].dtype.kind == "U":
+    if name not in TYPES or TYPES[name].kind == "U":
         return np.array(cells, np.str_)
     text = ",".join(cells if name in _FULL else [cell or "null" for cell in cells])
     numbers = msgspec.json.decode(f"[{text}]", type=_FULL.get(name, list[float | None]))
     if len(numbers) != len(cells):  # a cell has a comma
         raise ValueError
-    return np.array(numbers, EMPTY[name].dtype)
+    return np.array(numbers, TYPES[name])

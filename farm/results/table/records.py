@@ -22,7 +22,7 @@ from farm.core.events import (
     Event,
     JobsSubmitted,
 )
-from farm.core.model import Cause, Job
+from farm.core.model import Cause, Job, Recorded
 from farm.results.table.builders import (
     Attempts,
     BuilderLives,
@@ -106,6 +106,15 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         """Return the same with more that is common to all jobs (``Jobs``)."""
         jobs, lost = (table.having(**more) for table in (self.jobs, self.lost))
         return msgspec.structs.replace(self, jobs=jobs, lost=lost)
+
+    def beside(self, recorded: Mapping[str, Recorded]) -> RunRecords:
+        """Return the same with what really happened to the jobs, by id."""
+        known = {
+            name
+            for name in Recorded.__struct_fields__
+            if any(getattr(one, name) is not None for one in recorded.values())
+        }
+        return self.having(recorded=recorded, recorded_fields=known)
 
     def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
         """Return the jobs that arrived in a window: those that ended, and those that did not."""
@@ -196,10 +205,10 @@ class Recorder:
     def records(self, running: Mapping[str, EndJob] | None = None) -> RunRecords:
         """Return the records so far; ``running``: of a run in progress (``RunRecords.of``)."""
         return RunRecords.of(
-            self.ends,
+            [*self.ends],
             list(self._open.values()),
-            spans=self._lives.spans,
-            void=self._void,
+            spans=[*self._lives.spans],
+            void=[*self._void],
             running=running,
             estimates=self._estimates,
             events=self._events,

@@ -15,7 +15,7 @@ import numpy as np
 
 from farm.core.errors import TraceError
 from farm.core.fields import json_name
-from farm.core.model import Platform
+from farm.core.model import Platform, Recorded
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -33,6 +33,7 @@ class _Attempt(msgspec.Struct, rename=json_name):
     started_at: float | None = None
     finished_at: float | None = None
     platform: str = ""
+    runner: str = ""
     kind: str = ""
     matrix: str = ""
     user: str = ""
@@ -59,6 +60,10 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         [one.id for one in ran],
         [_details(one, platforms) for one in ran],
         left_out={why: count for why, count in left_out.items() if count},
+        recorded=[
+            Recorded((one.started_at or 0.0) - at, time, one.runner or None, one.result)
+            for one, at, time in zip(ran, arrived.tolist(), service.tolist(), strict=True)
+        ],
     )
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
-from farm.core.model import JOB_FIELDS, Job, Platform
+from farm.core.model import JOB_FIELDS, Job, Platform, Recorded
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_text
 from farm.workload.traces.records import Records
@@ -40,9 +40,12 @@ _LEFT_OUT = [
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
+#: of them, what is kept as ``Recorded``; beside it, and without ``fails``, the outcome
+RECORDED = ("started_at_s", "finished_at_s", "builder")
 OF_A_RUN = (
-    "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
-    "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
+    *RECORDED, "outcome", "invocation", "dispatched_at_s", "attempts", "waiting_time_s",
+    "response_time_s", "stretch", "estimated_dispatch_at_s", "recorded_started_at_s",
+    "recorded_finished_at_s", "recorded_waiting_time_s", "recorded_builder", "recorded_outcome",
 )  # fmt: skip
 
 
@@ -53,6 +56,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     service: list[float] = []
     ids: list[str] = []
     details: list[dict[str, Any]] = []
+    recorded: list[Recorded] = []
     never_ran = 0
     try:
         header = _header(next(rows, []), f"{path}:1")
@@ -67,6 +71,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
+                recorded.append(fields.pop("recorded"))
                 details.append(fields)
     except csv.Error as error:
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
@@ -74,7 +79,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
     left_out = {"of jobs that never ran": never_ran} if never_ran else {}
     found = Records(np.array(arrived), np.array(service), _unique(ids, path), details)
-    return found._replace(left_out=left_out)
+    return found._replace(left_out=left_out, recorded=recorded)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -117,7 +122,7 @@ def _header(row: list[str], where: str) -> list[str | None]:
     for place, name in enumerate(names):
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
-    known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
+    known = {*COLUMNS, *RECORDED, "outcome"}
     return [name if name in known else None for name in names]
 
 
@@ -126,9 +131,10 @@ def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, A
     if len(row) != len(header):
         raise TraceError(f"{where}: found {len(row)} values; the header has {len(header)} columns")
     given = {name: value for name, value in zip(header, row, strict=True) if name and value}
-    if "service_time_s" not in given and "outcome" in header:
+    if "service_time_s" not in given and "outcome" in header and "fails" not in header:
         return None
-    if given.pop("outcome", "") == "failed":
+    happened = {name: given.pop(name, "") for name in (*RECORDED, "outcome")}
+    if happened["outcome"] == "failed" and "fails" not in header:
         given["fails"] = "true"
     fields: dict[str, Any] = {}
     for name in REQUIRED:
@@ -136,7 +142,21 @@ def _fields(header: list[str | None], row: list[str], where: str) -> dict[str, A
             raise TraceError(f"{where}: {name}: found nothing; this value is required")
     for name, text in given.items():
         fields[COLUMNS[name]] = value_of(name, text, where, name)
+    fields["recorded"] = _recorded(happened, fields["arrived_at"], where)
     return fields
+
+
+def _recorded(given: dict[str, str], arrived_at: float, where: str) -> Recorded:
+    started_at, finished_at = (
+        value_of("submitted_at_s", text, where, name) if (text := given[name]) else None
+        for name in ("started_at_s", "finished_at_s")
+    )
+    return Recorded(
+        None if started_at is None else started_at - arrived_at,
+        None if started_at is None or finished_at is None else finished_at - started_at,
+        given["builder"] or None,
+        given["outcome"] or None,
+    )
 
 
 def value_of(column: str, text: str, where: str, name: str) -> Any:

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from farm.core.errors import TraceError, did_you_mean
+from farm.core.model import Recorded
 from farm.units import ALLOWED_TIME, parse_time
 from farm.workload.traces.content import read_text
 from farm.workload.traces.csv_table import COLUMNS, value_of
@@ -119,6 +120,8 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
     if times["duration"] < 0:
         return "ended before the start"
     job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
+    job["recorded"] = Recorded(_between(times, "submitted", "started"),
+                               _between(times, "started", "finished"))  # fmt: skip
     attributes = {}
     for ours, text in given.items():
         column = ours if ours in COLUMNS else f"{ours}_s"
@@ -131,6 +134,13 @@ def _job(given: dict[str, str], where: str) -> dict[str, Any] | str:
         else:
             job[COLUMNS[column]] = value_of(column, text, where, ours)
     return {**job, "attributes": attributes} if attributes else job
+
+
+def _between(times: Mapping[str, float], first: str, last: str) -> float | None:
+    """Return the span between two instants; None if one is missing, or they are of two clocks."""
+    found = [times[name] for name in (first, last) if name in times]
+    clocks = {at >= CALENDAR for at in found}
+    return found[1] - found[0] if len(found) == 2 and len(clocks) == 1 else None
 
 
 def _refuse_two_clocks(given: dict[str, str], clocks: dict[str, bool], where: str) -> None:
@@ -157,11 +167,12 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
     if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
     ids = [job.pop("id", "") for job in jobs]
+    recorded = [job.pop("recorded") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
     notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
     if distinct:
-        return Records(arrived, service, ids, jobs)
-    return Records(arrived, service, None, jobs, notes=notes)
+        return Records(arrived, service, ids, jobs, recorded=recorded)
+    return Records(arrived, service, None, jobs, notes=notes, recorded=recorded)
 
 
 def _duration(text: str) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
+from farm.core.model import Recorded
 from farm.scenario.workload import TraceOptions
 
 Times = NDArray[np.float64]
@@ -34,6 +35,8 @@ class Records(NamedTuple):
     unused: tuple[str, ...] = ()
     #: whatever else a reader of the file must know
     notes: tuple[str, ...] = ()
+    #: what really happened to each job; None: nothing is known
+    recorded: list[Recorded] | None = None
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
@@ -43,6 +46,7 @@ class Records(NamedTuple):
             service=self.service[order],
             ids=None if self.ids is None else [self.ids[place] for place in places],
             details=None if self.details is None else [self.details[place] for place in places],
+            recorded=None if self.recorded is None else [self.recorded[one] for one in places],
             width=None if self.width is None else self.width[order],
         )
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.core.errors import TraceError, not_among
-from farm.core.model import JOB_FIELDS, Platform
+from farm.core.model import JOB_FIELDS, Platform, Recorded
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -56,9 +56,13 @@ DEFAULT_MAPPING = {
 NUMBERS = ("level", "priority", "score", "declared_time", "threads")
 """Parts of a job that are numbers; ``platform``, ``kind``, ``matrix`` and attributes are text."""
 
-JOB, SUBMIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 3, 4, 7, 10
-FAILED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = 0, 2, 3, 4, 5
+JOB, SUBMIT, WAIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 2, 3, 4, 7, 10
+FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = range(6)
 PARTS = (PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED)
+OUTCOMES: dict[float, str] = {
+    FAILED: "failed", COMPLETED: "succeeded", LAST_PARTIAL: "succeeded",
+    LAST_PARTIAL_FAILED: "failed", CANCELLED: "cancelled",
+}  # fmt: skip
 
 Line = tuple[float, ...]
 
@@ -87,6 +91,15 @@ def read(path: Path, options: TraceOptions) -> Records:
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
         left_out,
+        recorded=[_recorded(line) for line in lines],
+    )
+
+
+def _recorded(line: Line) -> Recorded:
+    """Return what happened to a job; a wait of -1, and the end of one put together, is unknown."""
+    waited = line[WAIT] if line[WAIT] >= 0 else None
+    return Recorded(
+        waited, None if line[STATUS] in PARTS else line[RUN], outcome=OUTCOMES.get(line[STATUS])
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.core.model import Recorded
 from farm.scenario.workload import TraceOptions
 from farm.workload.traces.content import read_bytes
 from farm.workload.traces.records import Records
@@ -37,15 +38,18 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
     created: dict[str, float] = {}
     started: dict[str, float] = {}
     ended: dict[str, float] = {}
+    workers: dict[str, str] = {}
     kinds = {"task-created": created, "task-started": started, "task-resolved": ended}
     for number, event in enumerate(store.events, 1):
-        at, name, task = (*event, None, None, None)[:3]
+        at, name, task, worker = (*event, None, None, None, None)[:4]
         if not (isinstance(at, int | float) and abs(at) < LATEST and isinstance(task, str)):
             raise TraceError(
                 f"{path}: event {number}: found {event!r:.60}; allowed: time, name, id"
             )
         if (found := kinds.get(str(name))) is not None:
             found[task] = float(at)
+            if isinstance(worker, str):
+                workers[task] = worker
     complete = [task for task in ended if task in started and task in created]
     ids = [task for task in complete if ended[task] >= started[task]]
     if not ids:
@@ -58,4 +62,7 @@ def read(path: Path, options: TraceOptions) -> Records:  # noqa: ARG001 - a read
         "ended before the start": len(complete) - len(ids),
     }
     left_out = {why: count for why, count in reasons.items() if count}
-    return Records(arrived - arrived[0], service, ids, left_out=left_out)
+    waited = (np.array([started[task] for task in ids]) / 1000.0 - arrived).tolist()
+    spans = zip(ids, waited, service.tolist(), strict=True)
+    recorded = [Recorded(wait, ran, workers.get(task)) for task, wait, ran in spans]
+    return Records(arrived - arrived[0], service, ids, left_out=left_out, recorded=recorded)
