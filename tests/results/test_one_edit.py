@@ -186,7 +186,7 @@ def played(story: str, folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", story, tmp_path],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=os.environ | {"PYTHONPATH": str(folder), "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=False,
