@@ -28,7 +28,7 @@ from farm.forecasts.runtime import make_estimator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.server import choose_server
 from farm.live.run import run_live
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 
 PLATFORM = Platform("amd64", True)
 BUILDERS = 40
@@ -49,7 +49,7 @@ def farm_rate(url: str, jobs: int, hosts: int) -> float:
         LiveOptions(redis_url=url, hosts=hosts, prefix="benchmark:farm:"),
         Watchers(observe=recorder),
     )
-    done = sum(end.outcome == "succeeded" for end in recorder.records().ends)
+    done = sum(end.outcome == "succeeded" for end in recorder.ends)
     if done != jobs:
         raise SystemExit(f"{done} of {jobs} jobs succeeded")
     return jobs / ended.wall_time

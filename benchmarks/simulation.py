@@ -33,7 +33,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload.alike import AlikeJobs
@@ -72,7 +72,7 @@ def farm_run(jobs: int, builders: int) -> float:
     world = SimulatedWorld(pools, arrivals())
     recorder = Recorder()
     play(Scheduler(SchedulingRules(), make_estimator("declared"), pools), world, [recorder])
-    ends = recorder.records().ends
+    ends = recorder.ends
     return sum((e.started_at or 0.0) - e.submitted_at for e in ends) / len(ends)
 
 

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
-    from farm.results.jobs_table import JobTable
+    from farm.results.table.job_table import JobTable
     from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
 
@@ -120,7 +120,7 @@ _PLACES = {
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
-    "farm.results.jobs_table": ("JobTable",),
+    "farm.results.table.job_table": ("JobTable",),
     "farm.scenario.examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
 }

@@ -17,7 +17,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
 from farm.results.figures.page import Section, Table, page
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.calibration import Calibration
 from farm.scenario.pools import Contention
@@ -193,7 +193,7 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
     if ended.interrupted:
         raise KeyboardInterrupt
-    ends = recorder.records().ends
+    ends = recorder.ends
     for end in ends:
         if end.outcome != "succeeded" and not end.job.fails:
             raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")

@@ -18,8 +18,8 @@ from farm.core.events import Event, JobStarted
 from farm.results.log.reader import PIECE, entries_of
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import EVENTS, Run, load_run
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import summarise
+from farm.results.table.records import Recorder
 from farm.units import format_roughly
 
 #: real seconds between two looks at the log, and after which a browser loads the page again
@@ -116,12 +116,11 @@ class _SoFar:
     def result(self) -> Result:
         """Return the run as if it ended now."""
         scenario, meta = self._run.scenario, self._run.meta
-        records = self._recorder.records()
-        records.running = dict(self._running)
+        records = self._recorder.records(self._running)
         info = msgspec.structs.replace(run_info(scenario, meta.world, "in progress"), until=0.0)
         remark = (
             f"In progress: this is the run up to {format_roughly(self.at)} of farm time; its "
-            f"{len(records.unended):,} open jobs count as lost."
+            f"{len(records.lost):,} open jobs count as lost."
         )
         summary = summarise(records, info, 0.0, remarks=[remark])
         kept = RecordedRun(scenario, summary, records, self._log, "running", meta.started)

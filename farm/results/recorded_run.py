@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 
 from farm.core.errors import InputError
-from farm.results.jobs_table import JobTable, joined, tables_of
 from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import Run, RunDirectory, RunState
-from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary
+from farm.results.table.job_table import JobTable, joined, tables_of
+from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
 
 

@@ -22,11 +22,11 @@ import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
 from farm.core.fields import json_name
-from farm.results.jobs_csv import read_jobs, write_jobs
-from farm.results.jobs_table import JobTable, tables_of
 from farm.results.log.reader import Entry, last_instant, read_log
-from farm.results.summary.records import RunRecords
 from farm.results.summary.summary import Summary, WorldName
+from farm.results.table.job_table import JobTable, tables_of
+from farm.results.table.jobs_csv import read_jobs, write_jobs
+from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
 from farm.whole_files import draft_of, write_whole
 

@@ -11,7 +11,7 @@ from farm.core.errors import InputError, not_among
 from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm
 from farm.core.scheduler import Scheduler
-from farm.results.summary.records import Recorder, RunRecords
+from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Jobs, is_worth_it, why_not, why_not_these
 from farm.sim.simulation import Around, Simulation, no_garbage_collection

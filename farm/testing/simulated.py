@@ -10,7 +10,7 @@ from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.results.summary.objectives import measure, parse_objective
-from farm.results.summary.records import Recorder, RunRecords
+from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 
 

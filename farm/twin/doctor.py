@@ -22,7 +22,8 @@ from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.runners import Runner
-from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
+from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.table.columns import Floats
 from farm.twin.occupancy import Spans, Steps, steps_of
 from farm.twin.survival import wait_quantile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from farm.results.summary.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 
 class Steps(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.results.summary.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 
 def wait_quantile(waits: Floats, broken_off: Floats, p: float) -> float | None:

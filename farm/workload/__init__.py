@@ -1,14 +1,17 @@
 """Workloads: the sources of jobs. Pure except for reading trace files; every draw has a seed.
 
-``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``batches`` those of one instant
+``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``build_workload`` also what its traces
+say of them; ``batches`` those of one instant
 together; ``read_trace`` and ``write_csv`` read recorded jobs and write them.
 """
 
 from __future__ import annotations
 
 from farm.records.traces.csv_table import write_csv
-from farm.workload.build import batches, build_jobs
+from farm.workload.build import Workload, batches, build_jobs, build_workload
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
-__all__ = ["batches", "build_jobs", "read_trace", "stream", "write_csv"]
+__all__ = [
+    "Workload", "batches", "build_jobs", "build_workload", "read_trace", "stream", "write_csv",
+]  # fmt: skip

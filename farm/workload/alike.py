@@ -24,6 +24,9 @@ class AlikeJobs:
     keyword arguments of a Job. What they declare is their service time.
     """
 
+    #: the fields in which they differ
+    OWN = ("id", "arrived_at", "service_time", "declared_time")
+
     def __init__(
         self, times: Iterable[Times], name: Callable[[int], str], fields: Mapping[str, Any]
     ) -> None:
@@ -53,20 +56,23 @@ class AlikeJobs:
 
     def ids(self) -> list[str]:
         """Return the ids of the held jobs."""
-        return list(map(self._name, range(1, len(self.held) + 1)))
+        return self.values("id")
+
+    def values(self, field: str, begin: int = 0, end: int | None = None) -> list[Any]:
+        """Return a field of some held jobs, one of ``OWN``."""
+        some = self.held[begin:end]
+        if field == "id":
+            return list(map(self._name, range(begin + 1, begin + len(some) + 1)))
+        times: list[float] = some["service_time" if field == "declared_time" else field].tolist()
+        return times
 
     def columns(self, begin: int, end: int) -> list[Iterable[Any]]:
         """Return the fields of some held jobs, in the order of a Job's fields."""
-        sample, some = self[begin], self.held[begin:end]
-        service_times = some["service_time"].tolist()
-        known: dict[str, Iterable[Any]] = {
-            "id": map(self._name, range(begin + 1, end + 1)),
-            "service_time": service_times,
-            "declared_time": service_times,
-            "arrived_at": some["arrived_at"].tolist(),
-        }
-        fields = Job.__struct_fields__
-        return [known.get(name) or repeat(getattr(sample, name)) for name in fields]
+        sample = self[begin]
+        return [
+            self.values(name, begin, end) if name in self.OWN else repeat(getattr(sample, name))
+            for name in Job.__struct_fields__
+        ]
 
     def __len__(self) -> int:
         return len(self.held)

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from farm.core.errors import ScenarioError, TraceError
-from farm.core.model import Job, Platform
+from farm.core.model import Job, Platform, Recorded
+from farm.records.attempt import Attempt
 from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
@@ -26,29 +27,43 @@ from farm.workload.traits import Streams, source_streams
 arrival = attrgetter("arrived_at")
 
 
-def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable[Job]:
+class Workload(NamedTuple):
+    """The jobs of a scenario, and what its traces say beside them."""
+
+    jobs: Iterable[Job]
+    #: parts of the traces that make no jobs, with the reason
+    remarks: list[str]
+    #: by job, what really happened
+    recorded: dict[str, Recorded]
+
+
+def build_jobs(scenario: Scenario) -> Iterable[Job]:
+    """Return the scenario's jobs, as ``build_workload`` does."""
+    return build_workload(scenario).jobs
+
+
+def build_workload(scenario: Scenario) -> Workload:
     """Return the scenario's jobs by (arrival, source's position, serial within the source).
 
     Generated jobs are made one by one, so a million of them take no memory; traces are read
     before this returns. With phases nothing arrives after the last one (``quiesce``: none in
     the ramp-down). Ids are unique: they
     begin with the source's prefix; the jobs of a csv trace that is the only source keep their own.
-    Parts of the traces that make no jobs are added to ``remarks``, with the reason.
 
     Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
     """
     horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
     prefixes = source_prefixes(scenario)
-    remarks = [] if remarks is None else remarks
+    found = Workload((), [], {})
     sources = [
-        _source_jobs(scenario, index, prefixes[index], horizon, remarks)
+        _source_jobs(scenario, index, prefixes[index], horizon, found)
         for index in range(len(scenario.workload))
     ]
     if len(sources) == 1 and isinstance(sources[0], AlikeJobs):
         alike = sources[0].before(horizon)
         if alike.is_empty:
             raise _no_job(scenario)
-        return alike
+        return found._replace(jobs=alike)
     merged = sources[0]
     if len(sources) > 1:
         merged = heapq.merge(*sources, key=arrival)
@@ -60,7 +75,7 @@ def build_jobs(scenario: Scenario, remarks: list[str] | None = None) -> Iterable
     first = next(jobs, None)
     if first is None:
         raise _no_job(scenario)
-    return chain((first,), jobs)
+    return found._replace(jobs=chain((first,), jobs))
 
 
 def _no_job(scenario: Scenario) -> ScenarioError:
@@ -109,7 +124,7 @@ def _wanted_prefix(scenario: Scenario, source: Source) -> str:
 
 
 def _source_jobs(
-    scenario: Scenario, index: int, prefix: str, horizon: float, remarks: list[str]
+    scenario: Scenario, index: int, prefix: str, horizon: float, found: Workload
 ) -> Iterable[Job]:
     source = scenario.workload[index]
     options = source.options
@@ -126,8 +141,8 @@ def _source_jobs(
                 "with --set workload.0.path=FILE"
             )
         records = read_records(path, options.format, options)
-        remarks += [f"{path}: {remark}" for remark in records.remarks]
-        return _recorded(scenario, options, records, prefix, where, streams)
+        found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
+        return _recorded(scenario, options, records, prefix, where, streams, found.recorded)
     platform = default_platform(scenario, where) if options.platform is None else None
     if options.cycle_start is None:
         options = options.model_copy(update={"cycle_start": scenario.starts})
@@ -137,8 +152,9 @@ def _source_jobs(
 
 
 def _recorded(
-    scenario: Scenario, options: Trace, records: Records, prefix: str, where: str, streams: Streams
-) -> Iterable[Job]:
+    scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
+    streams: Streams, happened: dict[str, Recorded],
+) -> Iterable[Job]:  # fmt: skip
     path = Path(options.path)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")
@@ -154,7 +170,16 @@ def _recorded(
     def prefixed(number: int) -> str:
         return f"{prefix}-{records.name(number)}"
 
-    return trace_jobs(records, options, records.name if keep else prefixed, platform, streams)
+    name = records.name if keep else prefixed
+    if (attempt_at := records.attempt_at) is not None:
+        places = range(len(records.arrived))
+        happened |= {name(place + 1): _happened(attempt_at(place)) for place in places}
+    return trace_jobs(records, options, name, platform, streams)
+
+
+def _happened(attempt: Attempt) -> Recorded:
+    outcome = None if attempt.result == "open" else attempt.result
+    return Recorded(attempt.waited, attempt.ran, attempt.runner or None, outcome)
 
 
 def _with_own_matrix(details: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import farm
-from farm.results.jobs_csv import read_jobs
-from farm.results.jobs_table import COLUMNS
+from farm.results.table.job_table import COLUMNS
+from farm.results.table.jobs_csv import read_jobs
 
 LITTLE: dict[str, Any] = {
     "name": "little",

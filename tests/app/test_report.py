@@ -17,9 +17,9 @@ from farm.cli.main import app
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.results.jobs_table import joined, tables_of
-from farm.results.report.series import Jobs, busy_shares, highest, lanes
-from farm.results.summary.records import RunRecords
+from farm.results.report.series import JobsOverTime, busy_shares, highest, lanes
+from farm.results.table.job_table import joined, tables_of
+from farm.results.table.records import RunRecords
 
 SMALL = {"workload__0__count": 40}
 
@@ -146,7 +146,7 @@ def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
     given = [("1", 0, 4, "a"), ("2", 1, 2, "a"), ("3", 4, 6, "a"), ("4", 0, 8, "b")]
     ends = [EndJob(Job(id=name, service_time=1.0), "succeeded", 1, 0.0, end, start, start, builder)
             for name, start, end, builder in given]  # fmt: skip
-    jobs = Jobs(joined(tables_of(RunRecords(ends, [], {}, 0, 8.0))))
+    jobs = JobsOverTime(joined(tables_of(RunRecords.of(ends))))
     found = lanes(jobs)
     assert [lane.name for lane in found] == ["a", "a 2", "b"]
     assert sorted(place for lane in found for place in lane.jobs) == [0, 1, 2, 3]

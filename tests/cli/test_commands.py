@@ -14,8 +14,8 @@ import pytest
 from farm.cli.runs.run_summary import exit_code
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
+from farm.results.table.records import Recorder
 from farm.terminal import output
 from tests.fixtures.processes import until
 

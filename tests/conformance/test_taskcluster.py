@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from farm.assembly import make_scheduler, run_info
-from farm.results.summary.columns import Columns
 from farm.results.summary.summary import Summary, summarise
+from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.play import Engine
 from farm.sim.play import play as simulated
@@ -79,14 +79,14 @@ def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict
 ESTIMATE = {"algorithm": "taskcluster"}
 
 
-def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, Columns]:
+def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, RunRecords]:
     """Simulate it; return the summary, and the columns that the original counts."""
     if engine == "fast":
         pytest.importorskip("numba")
     scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
     records = simulated(scenario, scheduler, jobs, algorithms_of(scenario), engine=engine)
     info = run_info(scenario, "simulated", engine)
-    touching = records.columns().touching(info.window.start, info.window.end)
+    touching = records.touching(info.window.start, info.window.end)
     return summarise(records, info, 0.0), touching
 
 
@@ -229,16 +229,16 @@ def recorded(traces: Path, pool: str) -> Path:
     return path
 
 
-def events_kept(columns: Columns) -> int:
+def events_kept(records: RunRecords) -> int:
     """Count the instants in the lives of tasks and workers that the original records."""
-    ends, spans = columns.ends, columns.spans
-    instants = (ends.arrived_at, ends.started_at, ends.finished_at)
-    lives = (spans.requested_at, spans.joined_at, spans.gone_at)
+    jobs, builders = records.jobs, records.builders
+    instants = (jobs.arrived_at, jobs.started_at, jobs.finished_at)
+    lives = (builders.requested_at, builders.joined_at, builders.gone_at)
     return sum(int((~np.isnan(column)).sum()) for column in (*instants, *lives))
 
 
-def requested_time(summary: Summary, columns: Columns) -> float:
+def requested_time(summary: Summary, records: RunRecords) -> float:
     """Seconds of the run phase from request to shutdown, over all builders."""
-    spans = columns.spans
-    gone_at = np.where(np.isnan(spans.gone_at), columns.last_at, spans.gone_at)
-    return float(summary.window.overlap(spans.requested_at, gone_at).sum())
+    lives = records.builders
+    gone_at = np.where(np.isnan(lives.gone_at), records.last_at, lives.gone_at)
+    return float(summary.window.overlap(lives.requested_at, gone_at).sum())

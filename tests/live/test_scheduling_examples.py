@@ -18,8 +18,8 @@ from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Cause
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import Summary, summarise
+from farm.results.table.records import Recorder
 from farm.scenario import load_scenario
 from tests.worlds import both
 
@@ -64,7 +64,7 @@ def play(name: str, world: str, *sets: str) -> Seen:
     info = run_info(scenario, world, "test")
     summary = summarise(records, info, 0.0)
     assert summary.jobs.lost == 0
-    return Seen(summary, records.ends, starts, dict(most))
+    return Seen(summary, recorder.ends, starts, dict(most))
 
 
 def waits(seen: Seen, wanted: str) -> float:

@@ -26,8 +26,8 @@ from farm.results.comparison.significance import (
 )
 from farm.results.comparison.tables import difference_cells, render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
+from farm.results.table.records import Recorder
 
 
 def leave(

@@ -13,6 +13,7 @@ from farm.core.events import BuilderJoined
 from farm.core.model import Builder
 from farm.results.summary.costs import Bill
 from farm.scenario import parse_scenario
+from farm.workload import Workload
 
 
 def two_platforms(**pool: Any) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def test_a_run_that_ends_before_its_phases_pays_until_then(
     end: dict[str, Any], spans: tuple[int, int]
 ) -> None:
     """With ``duration`` until that instant, interrupted until its last event."""
-    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None)
+    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None, Workload((), [], {}))
     for name, at in (("b", 0.0), ("c", 700.0)):
         recorder.observers[0](BuilderJoined(at, Builder(id=name, pool="p", index=1)), [])
     summary = recorder.finish("test", **end).summary

@@ -51,6 +51,32 @@ def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tm
         assert back == pytest.approx(there, abs=exact)
 
 
+def test_parquet_is_the_table_of_jobs(farm, export, run: Path, tmp_path: Path):
+    """The columns of jobs.csv with their types; what is absent is null, not NaN or empty text."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "jobs.parquet"
+    assert export("parquet", out).code == 0
+    table = parquet.read_table(out)
+    with (run / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert table.column_names == list(rows[0])
+    types = {str(kind) for kind in table.schema.types}
+    assert types == {"string", "double", "int64"}
+    for name in rows[0]:
+        read = float if str(table.schema.field(name).type) in ("double", "int64") else str
+        cells = [None if row[name] == "" else read(row[name]) for row in rows]
+        assert table[name].to_pylist() == cells, name
+    assert table["matrix"].null_count == table["estimated_dispatch_at_s"].null_count == len(rows)
+
+
+def test_parquet_without_its_library_is_one_message(export, tmp_path: Path, monkeypatch):
+    """The message names the extra, and no file is left behind."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = export("parquet", tmp_path / "jobs.parquet")
+    assert (done.code, list(tmp_path.iterdir())) == (2, [])
+    assert "pip install 'build-farm-emulator[parquet]'" in " ".join(done.err.split())
+
+
 def test_batsim_has_its_files(export, run: Path, tmp_path: Path):
     """A job a line, states that change, means that agree with the summary."""
     out = tmp_path / "batsim"
@@ -181,7 +207,10 @@ def test_a_runs_tail_without_jobs_is_in_the_past_too(farm, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("pdf", "allowed: csv, swf, batsim, taskcluster, openmetrics"), ("csv", "exists already")],
+    [
+        ("pdf", "allowed: csv, parquet, swf, batsim, taskcluster, openmetrics"),
+        ("csv", "exists already"),
+    ],
 )
 def test_mistakes_get_one_message(export, tmp_path: Path, kind: str, words: str):
     """An unknown format; an existing file."""

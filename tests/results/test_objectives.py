@@ -13,7 +13,7 @@ from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
 from farm.results.summary.objectives import Term, measure, parse_objective
-from farm.results.summary.records import RunRecords
+from farm.results.table.records import RunRecords
 
 
 def records(*waits: float, service: float = 10.0) -> RunRecords:
@@ -30,7 +30,7 @@ def records(*waits: float, service: float = 10.0) -> RunRecords:
         )
         for n, wait in enumerate(waits)
     ]
-    return RunRecords(ends, [], {}, 0, 0.0)
+    return RunRecords.of(ends)
 
 
 def test_terms_are_read() -> None:
@@ -88,10 +88,10 @@ def test_a_matrix_with_a_job_that_was_given_up_takes_forever() -> None:
     (longest,) = parse_objective("max(matrix_response_time) < 1m")
     given_up = [in_matrix("a", n, Cause.UNRUNNABLE) for n in range(4)]
     ends = [*given_up, in_matrix("a", 4), in_matrix("b", 0), in_matrix("c", 0)]
-    found = RunRecords(ends, [], {}, 0, 0.0)
+    found = RunRecords.of(ends)
     assert measure(found, Window(), longest) == math.inf
     assert measure(found, Window(), p50) == 10.0
-    assert measure(RunRecords(given_up, [], {}, 0, 0.0), Window(), p50) == math.inf
+    assert measure(RunRecords.of(given_up), Window(), p50) == math.inf
 
 
 def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
@@ -100,10 +100,10 @@ def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
     (longest,) = parse_objective("max(matrix_response_time) < 1m")
     ends = [in_matrix(f"done{n}", 0) for n in range(3)]
     unended = [(in_matrix("lost", n).job, 0.0) for n in range(20)]
-    found = RunRecords(ends, unended, {}, 0, 0.0)
+    found = RunRecords.of(ends, unended)
     assert measure(found, Window(), longest) == math.inf
     assert measure(found, Window(), p50) == 10.0
-    alone = RunRecords(ends, [(Job(id="x", service_time=1.0), 0.0)], {}, 0, 0.0)
+    alone = RunRecords.of(ends, [(Job(id="x", service_time=1.0), 0.0)])
     assert measure(alone, Window(), longest) == 10.0
 
 

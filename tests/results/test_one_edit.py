@@ -35,11 +35,11 @@ from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
 from farm.live.store.store import Store
-from farm.results.jobs_csv import read_jobs, write_jobs
-from farm.results.jobs_table import joined, tables_of
+from farm.results.table.jobs_csv import read_jobs, write_jobs
+from farm.results.table.job_table import joined, tables_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.records import Recorder
+from farm.results.table.records import Recorder
 
 out = Path(sys.argv[1])
 rules, estimator = SchedulingRules(), make_estimator("declared")
@@ -154,6 +154,26 @@ assert [job.colour for job in read_trace(out / "out.csv")] == ["red"]
 """
 
 
+#: plays jobs with every engine there is; a column stands in the table, and in the file
+COLUMN = """
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+import farm
+
+pool = {"name": "p", "builders": 1}
+load = {"count": 1, "every": "1s", "service_time": "1s"}
+jobs = [farm.Job(id=name, arrived_at=0.0, service_time=5.0, score=score)
+        for name, score in (("a", 1.5), ("b", 2.5))]
+for engine in ("reference", "fast") if find_spec("numba") else ("reference",):
+    out = Path(sys.argv[1]) / engine
+    scenario = {"name": "s", "pools": [pool], "workload": [{"arrivals": load}]}
+    run = farm.simulate(scenario, jobs=jobs, engine=engine, out=out)
+    assert (out / "jobs.csv").read_text().splitlines()[0].split(",")[5] == "score"
+    assert run.jobs["score"].tolist() == [1.5, 2.5], engine
+"""
+
+
 def add(path: Path, after: str, line: str) -> None:
     """Add a line to a file."""
     text = path.read_text()
@@ -166,7 +186,7 @@ def played(story: str, folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", story, tmp_path],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=os.environ | {"PYTHONPATH": str(folder), "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -193,3 +213,11 @@ def test_a_new_field_comes_in_every_way_within_its_limit(copied: Path, tmp_path:
     limit = 'limit("red, blue", lambda found: found in ("red", "blue"))'
     add(copied / "farm/core/model.py", LAST, f'colour: Annotated[str, {limit}] = "blue"')
     played(WAYS_IN, copied, tmp_path)
+
+
+def test_a_new_column_of_jobs_is_one_entry(copied: Path, tmp_path: Path) -> None:
+    """It is filled from the scheduler's records and from the compiled loop, written and read."""
+    entry = 'score = Column(floats, "job.score", public=True)'
+    kind = '    kind = Column(texts, "job.kind", public=True)'
+    add(copied / "farm/results/table/jobs.py", kind, entry)
+    played(COLUMN, copied, tmp_path)

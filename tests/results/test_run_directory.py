@@ -15,12 +15,12 @@ from farm.core.commands import NO_COMMANDS
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.jobs_csv import read_jobs, write_jobs
-from farm.results.jobs_table import COLUMNS, joined, tables_of
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, load_run
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
+from farm.results.table.job_table import COLUMNS, joined, tables_of
+from farm.results.table.jobs_csv import read_jobs, write_jobs
+from farm.results.table.records import Recorder
 
 PROMISED = (
     "job_id, matrix, invocation, platform, kind, submitted_at_s, dispatched_at_s, started_at_s, "

@@ -36,8 +36,8 @@ from farm.results.exports.batsim import MachineStates
 from farm.results.log.reader import read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.records import Recorder
 from farm.results.summary.summary import RunInfo, summarise
+from farm.results.table.records import Recorder
 
 PLATFORMS = (Platform(), Platform("amd64"), Platform("arm64", True), Platform("amd64", False))
 INFO = RunInfo(name="random", world="simulated", engine="test", seed=0, policy="fifo")
@@ -237,7 +237,7 @@ def test_all_observers_agree(seed: int) -> None:
     records = again.records()
     summary = summarise(recorder.records(), INFO, 0.0)
     assert summarise(records, INFO, 0.0) == summary
-    outcomes = Counter(end.outcome for end in records.ends)
+    outcomes = Counter(end.outcome for end in again.ends)
     jobs = summary.jobs
     assert (jobs.succeeded, jobs.failed, jobs.cancelled, jobs.lost) == (
         outcomes["succeeded"],

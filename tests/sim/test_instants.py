@@ -172,8 +172,8 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
 def test_phases_count_only_the_run(tmp_path: Path):
     """Arrivals continue through the ramp-down, the summary is of the run phase alone."""
     from farm.assembly import run_info
-    from farm.results.summary.records import Recorder
     from farm.results.summary.summary import summarise
+    from farm.results.table.records import Recorder
 
     text = """\
 phases: {ramp_up: 100s, run: 200s, ramp_down: 100s}

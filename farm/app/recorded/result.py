@@ -12,9 +12,9 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
-from farm.results.jobs_table import JobTable, joined
 from farm.results.recorded_run import FinishedRun
 from farm.results.run_directory import load_run
+from farm.results.table.job_table import JobTable, joined
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these

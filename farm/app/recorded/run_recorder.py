@@ -18,9 +18,10 @@ from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
 from farm.results.recorded_run import RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
-from farm.results.summary.records import Recorder, RunRecords
 from farm.results.summary.summary import WorldName, summarise, too_fast
+from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
+from farm.workload import Workload
 
 
 class RunRecorder:
@@ -30,9 +31,9 @@ class RunRecorder:
         scenario: what is run.
         world: where.
         out: the run directory to make; None: the run is kept in memory only.
+        workload: what is run on it: its remarks, and what really happened to its jobs.
         keep_events: in memory, the events are kept too.
         began: when the run began, on the monotonic clock; None: now.
-        remarks: what the summary is to say beside the results.
     """
 
     def __init__(
@@ -40,12 +41,13 @@ class RunRecorder:
         scenario: Scenario,
         world: WorldName,
         out: Path | None,
+        workload: Workload,
         *,
         keep_events: bool = False,
         began: float | None = None,
-        remarks: Sequence[str] = (),
     ) -> None:
-        self._remarks = list(remarks)
+        self._remarks = list(workload.remarks)
+        self._recorded = workload.recorded
         self._scenario = scenario
         self._world: WorldName = world
         self._recorder = Recorder()
@@ -108,7 +110,7 @@ class RunRecorder:
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()
-        records = records or self._recorder.records()
+        records = (records or self._recorder.records()).beside(self._recorded)
         info = run_info(self._scenario, self._world, engine)
         until = 0.0 if state == "interrupted" else min(until, info.until)
         info = msgspec.structs.replace(info, until=until)

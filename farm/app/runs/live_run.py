@@ -58,10 +58,9 @@ def live_run(
     Raises InputError, ServerError without a usable server, RunError if the run fails.
     """
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
-    remarks: list[str] = []
     load_ends_at = _time(duration)
-    load = own.load(scenario, remarks)
-    load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, load)
+    workload = own.load(scenario)
+    load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, workload.jobs)
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(farm.control, algorithms)
     options = farm.options(
@@ -72,7 +71,7 @@ def live_run(
         ends_at=min(scenario.ends_at, load_ends_at),
         **host_settings,
     )
-    with RunRecorder(scenario, "live", out, keep_events=keep_events, remarks=remarks) as recorder:
+    with RunRecorder(scenario, "live", out, workload, keep_events=keep_events) as recorder:
 
         def tick(world: LiveWorld) -> None:
             provisioner.tick(world)

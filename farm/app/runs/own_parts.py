@@ -15,7 +15,7 @@ from farm.core.pools.algorithm import Algorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
 from farm.plugins.guards import Guard, UnusableError
 from farm.scenario import Scenario
-from farm.workload import build_jobs, stream
+from farm.workload import Workload, build_workload, stream
 from farm.workload.own_jobs import sound_jobs
 
 AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
@@ -35,13 +35,13 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     algorithms: Mapping[str, object] = {}
     jobs: Load | None = None
 
-    def load(self, scenario: Scenario, remarks: list[str]) -> Iterable[Job]:
-        """Return what is submitted, by arrival; of a trace, add what is not to ``remarks``.
+    def load(self, scenario: Scenario) -> Workload:
+        """Return what is submitted, by arrival.
 
         Raises InputError for what cannot be submitted.
         """
         if self.jobs is None:
-            return build_jobs(scenario, remarks)
+            return build_workload(scenario)
         made = self.jobs(stream(scenario.seed, "jobs")) if callable(self.jobs) else self.jobs
         if not isinstance(made, Iterable):
             raise InputError(f"jobs: found {made!r:.60}; allowed: farm.Jobs, or a function to them")
@@ -49,7 +49,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         if scenario.phases is not None:
             end = scenario.phases.load_ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
-        return jobs
+        return Workload(jobs, [], {})
 
 
 NONE = OwnParts()

@@ -49,11 +49,9 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = estimating.scheduler()
-    remarks: list[str] = []
-    record = partial(
-        RunRecorder, scenario, "simulated", out, keep_events=keep_events, remarks=remarks
-    )
-    load = own.load(scenario, remarks)
+    workload = own.load(scenario)
+    load = workload.jobs
+    record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
     began = time.monotonic()
     run = chosen(
         scenario,

@@ -34,7 +34,7 @@ def export(
     start: str | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a finished run as csv, swf, batsim, taskcluster or openmetrics.
+    """Write a finished run as csv, parquet, swf, batsim, taskcluster or openmetrics.
 
     OpenMetrics is for back-filling into Prometheus. A back-filled run has the label
     instance=<the run directory's name>, and is shown by the same dashboards as the live farm

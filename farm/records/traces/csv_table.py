@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ REQUIRED = ("submitted_at_s", "service_time_s")
 OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
     "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
+    "recorded_started_at_s", "recorded_finished_at_s", "recorded_waiting_time_s",
+    "recorded_builder", "recorded_outcome",
 )  # fmt: skip
 RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 """Columns of a run that say what happened to a job in it."""
@@ -63,7 +65,9 @@ def read(path: Path) -> Records:
         names = [name.strip() for name in next(rows, [])]
         used = _used(names, f"{path}:1")
         is_run = any(name == "outcome" for name, _ in used)
-        cells_of_run = {*RECORDED} <= {*names} and itemgetter(*map(names.index, RECORDED))
+        # a column that is not there is the last one of a row with one more, which is empty
+        places = [names.index(name) if name in names else -1 for name in RECORDED]
+        cells_of_run = itemgetter(*places) if RECORDED[0] in names else None
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
@@ -77,8 +81,8 @@ def read(path: Path) -> Records:
             if fields is None:
                 never_ran += 1
             else:
-                if cells_of_run:
-                    of_run.append(cells_of_run(row))
+                if cells_of_run is not None:
+                    of_run.append((where, *cells_of_run([*row, ""])))
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -95,24 +99,33 @@ def read(path: Path) -> Records:
         _unique(ids, path),
         details,
         left_out=left_out,
-        attempt_at=_recorded(of_run, ids, np.array(arrived), path) if of_run else None,
+        attempt_at=_recorded(of_run, ids, np.array(arrived)) if of_run else None,
     )
 
 
 def _recorded(
-    rows: list[tuple[str, ...]], ids: list[str], arrived: Times, path: Path
+    rows: list[tuple[str, ...]], ids: list[str], arrived: Times
 ) -> Callable[[int], Attempt] | None:
-    """Return what makes the attempts of a run's jobs, of the cells of ``RECORDED``."""
-    starts, ends, outcomes, builders = zip(*rows, strict=True)
-    try:
-        started, finished = (np.array([float(text or "nan") for text in some])
-                             for some in (starts, ends))  # fmt: skip
-    except ValueError as error:
-        found = str(error).rpartition(": ")[2]
-        raise TraceError(f"{path}: started_at_s, finished_at_s: found {found:.60}; allowed: "
-                         "seconds") from None  # fmt: skip
+    """Return what makes the attempts of a run's jobs: the line, and the cells of ``RECORDED``."""
+    where, starts, ends, outcomes, builders = zip(*rows, strict=True)
+    started = _seconds(starts, RECORDED[0], where)
+    finished = _seconds(ends, RECORDED[1], where)
     known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
-    return attempts_of(ids, arrived, started, finished, [known[w] for w in outcomes], builders)
+    results = [known[word] for word in outcomes] if any(outcomes) else None
+    return attempts_of(ids, arrived, started, finished, results, builders)
+
+
+def _seconds(texts: Sequence[str], name: str, where: Sequence[str]) -> Times:
+    """Return a column as numbers; absent ones are nan."""
+    values = []
+    for text, line in zip(texts, where, strict=True):
+        try:
+            values.append(float(text or "nan"))
+        except ValueError:
+            raise TraceError(
+                f"{line}: {name}: found {text!r:.60}; allowed: a number of seconds"
+            ) from None
+    return np.array(values)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:

@@ -129,10 +129,16 @@ def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str
     return job
 
 
+def _is_dated(times: Mapping[str, float]) -> bool:
+    return times["submitted"] >= CALENDAR
+
+
 def _attempt(given: dict[str, str], times: dict[str, float]) -> Attempt:
     """Return what the row says of the attempt; without a start its wait is not known."""
-    started_at = times.get("started")
-    finished_at = times.get("finished")
+    # instants of another clock than the arrival's tell nothing
+    here = {name: at for name, at in times.items() if (at >= CALENDAR) == _is_dated(times)}
+    started_at = here.get("started")
+    finished_at = here.get("finished")
     if finished_at is None and started_at is not None:
         finished_at = started_at + times["duration"]
     return Attempt(

@@ -90,7 +90,7 @@ def attempts_of(
             eligible_at=float(submitted[place]),
             started_at=None if math.isnan(start) else start,
             finished_at=None if math.isnan(end) else end,
-            result=results[place] if results else "succeeded",
+            result=results[place] if results else "open",
             runner=runners[place] if runners else "",
         )
 

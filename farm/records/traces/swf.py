@@ -88,6 +88,9 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     waits = np.array([line[WAIT] for line in lines])
     started = np.where(waits >= 0, submitted + waits, np.nan)
     results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
+    # when the parts of a job ended that was put together is not known
+    whole = ~np.isin([line[STATUS] for line in lines], PARTS)
+    finished = np.where(whole, started + run, np.nan)
     return Records(
         submitted,
         run,
@@ -95,7 +98,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
         [describe(line) for line in lines],
         np.array([_processors(line) for line in lines]),
         left_out,
-        attempt_at=attempts_of(numbers, submitted, started, started + run, results),
+        attempt_at=attempts_of(numbers, submitted, started, finished, results),
     )
 
 

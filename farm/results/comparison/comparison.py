@@ -29,10 +29,9 @@ from farm.results.comparison.significance import (
     paired_interval,
     welch_interval,
 )
-from farm.results.jobs_table import JobTable, joined
 from farm.results.recorded_run import FinishedRun
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Flags, known
+from farm.results.table.columns import Flags, Floats, known
+from farm.results.table.job_table import JobTable, joined
 
 
 class MetricComparison(msgspec.Struct, frozen=True):

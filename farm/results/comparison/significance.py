@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from farm.results.summary.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000

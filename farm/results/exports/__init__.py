@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from farm.results.exports import batsim, swf, taskcluster
+from farm.results.exports import batsim, parquet, swf, taskcluster
 from farm.results.run_directory import JOBS, Run
 
 
@@ -22,6 +22,7 @@ def _export_csv(run: Run, out: Path) -> int:
 
 EXPORTS: dict[str, Callable[[Run, Path], int]] = {
     "csv": _export_csv,
+    "parquet": parquet.export,
     "swf": swf.export,
     "batsim": batsim.export,
     "taskcluster": taskcluster.export,

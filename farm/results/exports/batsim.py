@@ -39,10 +39,10 @@ from farm.core.events import (
     JobFinished,
     UndrainRequested,
 )
-from farm.results.jobs_csv import write_jobs
-from farm.results.jobs_table import JobTable
 from farm.results.run_directory import Run
-from farm.results.summary.job_columns import Numbers, known, numbered, total
+from farm.results.table.columns import Numbers, known, numbered, total
+from farm.results.table.job_table import JobTable
+from farm.results.table.jobs_csv import write_jobs
 
 STATES = (
     "time", "nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_computing",

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from farm.results.run_directory import Run
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Numbers, numbered
+from farm.results.table.columns import Floats, Numbers, numbered
 
 STATUS = {"succeeded": 1, "failed": 0, "cancelled": 5, "lost": -1}
 

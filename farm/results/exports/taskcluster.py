@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
 from farm.results.log.reader import Entry
 from farm.results.recorded_run import FinishedRun
-from farm.results.summary.records import Recorder
-from farm.results.summary.spans import BuilderSpan
+from farm.results.table.builders import Builders
+from farm.results.table.jobs import Jobs
+from farm.results.table.records import Recorder
 
 Event = list[Any]
 """``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
@@ -38,6 +39,7 @@ _ORDER = (
     "worker-requested", "worker-started", "task-created", "task-started", "task-resolved",
     "worker-shutdown",
 )  # fmt: skip
+_OF_WORKERS = ("worker-requested", "worker-started", "worker-shutdown")
 #: from which map to which each event moves its subject
 _MOVES = {
     "task-started": ("pendingTasks", "runningTasks", "startedTime"),
@@ -172,34 +174,37 @@ def event_store(
     for entry in entries:
         recorder(entry.event, entry.commands)
     records = recorder.records()
-    events = [timed for job in records.ends for timed in _of_task(job)]
-    events += [(at, "task-created", job.id, []) for job, at in records.unended]
-    events += [timed for builder in records.builders for timed in _of_worker(builder)]
+    lost = zip(records.lost.submitted_at.tolist(), records.lost.job_id, strict=True)
+    events = list(_of_tasks(records.jobs))
+    events += [(at, "task-created", name, []) for at, name in lost]
+    events += _of_workers(records.builders)
     if cut_short or end == math.inf:
         end = min(end, max(begin, records.last_at))
     return within_phase(events, begin, end)
 
 
-def _of_task(end: EndJob) -> list[TimedEvent]:
-    if end.started_at is None or end.builder is None:
-        return []
-    name, created_at = end.job.id, end.submitted_at
-    return [
-        (created_at, "task-created", name, []),
-        (max(created_at, end.started_at), "task-started", name, [end.builder]),
-        (max(created_at, end.finished_at), "task-resolved", name, []),
-    ]
+def _of_tasks(jobs: Jobs) -> Iterator[TimedEvent]:
+    jobs = jobs.taken((jobs.builder.numbers >= 0) & ~np.isnan(jobs.started_at))
+    started_at, finished_at = (np.maximum(jobs.submitted_at, at)
+                               for at in (jobs.started_at, jobs.finished_at))  # fmt: skip
+    times = (jobs.submitted_at.tolist(), started_at.tolist(), finished_at.tolist())
+    for name, builder, *at in zip(jobs.job_id, jobs.builder.each(), *times, strict=True):
+        yield at[0], "task-created", name, []
+        yield at[1], "task-started", name, [builder]
+        yield at[2], "task-resolved", name, []
 
 
-def _of_worker(span: BuilderSpan) -> list[TimedEvent]:
-    size = {"capacity": span.slots, "utility": span.speed}
-    requested_at = span.joined_at if span.requested_at is None else span.requested_at
-    instants: tuple[tuple[float | None, str, list[Any]], ...] = (
-        (requested_at, "worker-requested", [size]),
-        (span.joined_at, "worker-started", []),
-        (span.gone_at, "worker-shutdown", []),
+def _of_workers(builders: Builders) -> Iterator[TimedEvent]:
+    requested_at = np.where(
+        np.isnan(builders.requested_at), builders.joined_at, builders.requested_at
     )
-    return [(at, what, span.builder, more) for at, what, more in instants if at is not None]
+    sizes = (builders.slots.tolist(), builders.speed.tolist())
+    times = (at.tolist() for at in (requested_at, builders.joined_at, builders.gone_at))
+    for name, slots, speed, *at in zip(builders.builder.each(), *sizes, *times, strict=True):
+        size = {"capacity": slots, "utility": speed}
+        for when, what, more in zip(at, _OF_WORKERS, ([size], [], []), strict=True):
+            if not math.isnan(when):
+                yield when, what, name, more
 
 
 def within_phase(events: list[TimedEvent], begin: float, end: float) -> EventStore:

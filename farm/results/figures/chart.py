@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farm.core.errors import InputError, file_access
-from farm.results.summary.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

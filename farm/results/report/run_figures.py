@@ -9,11 +9,10 @@ import numpy as np
 from farm.core.errors import InputError, not_among
 from farm.results.figures.chart import COLOURS, HATCHES, Chart, colour, label, time_unit
 from farm.results.formatting import readable_percent, readable_span
-from farm.results.jobs_table import JobTable
-from farm.results.report.series import Builders, Jobs, Lane, busy_shares, lanes
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import known
+from farm.results.report.series import JobsOverTime, Lane, PoolsOverTime, busy_shares, lanes
 from farm.results.summary.summary import Summary
+from farm.results.table.columns import Floats, known
+from farm.results.table.job_table import JobTable
 from farm.units import format_time
 
 MOST_LINES = 6
@@ -31,7 +30,7 @@ class RunFigures:
 
     def __init__(self, summary: Summary, jobs: JobTable, log_lines: Iterable[bytes] | None) -> None:
         self._summary = summary
-        self._table, self._jobs = jobs, Jobs(jobs)
+        self._table, self._jobs = jobs, JobsOverTime(jobs)
         self._log_lines = log_lines
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
             "queue": self._queue,
@@ -88,13 +87,13 @@ class RunFigures:
     def _builders(self) -> list[Chart]:
         if self._log_lines is None:
             return []
-        builders, grid = Builders(self._log_lines), self._jobs.grid
+        pools, grid = PoolsOverTime(self._log_lines), self._jobs.grid
         charts = []
-        for pool in builders.pools[:MOST_LINES]:
-            lines = {"there": (_middles(grid), builders.there(pool, grid))}
-            if (booting := builders.booting(pool, grid)).any():
+        for pool in pools.names[:MOST_LINES]:
+            lines = {"there": (_middles(grid), pools.there(pool, grid))}
+            if (booting := pools.booting(pool, grid)).any():
                 lines["booting"] = (_middles(grid), booting)
-            desired = builders.desired(pool, grid)
+            desired = pools.desired(pool, grid)
             if (known := ~np.isnan(desired)).any():
                 lines["desired"] = (grid[1:][known], desired[known])
             charts.append(self._counts(f"Builders of {pool}", lines))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from farm.results.jobs_table import JobTable
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Flags, floats
+from farm.core.model import Builder
+from farm.results.table.builders import BuilderLives, Builders
+from farm.results.table.columns import Flags, Floats
+from farm.results.table.job_table import JobTable
 
 BINS = 400
 """The maximum number of points of a line over time: the highest value of each interval."""
 
 
-class Jobs:
+class JobsOverTime:
     """The jobs of a run over time; instants that were never reached are NaN."""
 
     def __init__(self, table: JobTable) -> None:
@@ -62,68 +64,68 @@ def highest(starts: Floats, ends: Floats, grid: Floats) -> Floats:
     return np.array(tops, dtype=np.float64)
 
 
-class PlannedSize(NamedTuple):
-    """What an algorithm decided for a pool at an instant."""
+class _Line(msgspec.Struct):
+    """A line of an event log on a builder, or on a plan for a pool."""
 
-    at: float
-    desired: int
+    event: str
+    at: float = msgspec.field(name="at_s")
+    pool: str = ""
+    builder: str = ""
+    desired: int = 0
+    ignored: bool = False
 
 
-class Builders:
+class PoolsOverTime:
     """The builders' lives and the pools' plans, from an event log."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        self.requested: dict[str, float] = {}
-        self.joined: dict[str, float] = {}
-        self.gone: dict[str, float] = {}
-        self.pool_of: dict[str, str] = {}
-        self.plans: dict[str, list[PlannedSize]] = {}
+        lives, decode = BuilderLives(), msgspec.json.Decoder(_Line).decode
+        self._plans: dict[str, list[tuple[float, int]]] = {}
         for line in lines:
             if b'"builder-' in line or b'"pool-planned"' in line:
-                self._take(msgspec.json.decode(line))
+                self._take(decode(line), lives)
+        self._builders = Builders.of(lives.spans)
 
-    def _take(self, line: dict[str, Any]) -> None:
-        kind, at, name = line["event"], line["at_s"], line.get("builder", "")
-        if kind == "pool-planned":
-            self.plans.setdefault(line["pool"], []).append(PlannedSize(at, line.get("desired", 0)))
-        elif kind == "builder-requested":
-            self.pool_of.setdefault(name, line["pool"])
-            self.requested.setdefault(name, at)
-        elif kind == "builder-joined":
-            self.pool_of.setdefault(name, line["pool"])
-            self.joined.setdefault(name, at)
-        elif kind in ("builder-retired", "builder-lost") and not line.get("ignored"):
-            self.gone[name] = at
+    def _take(self, line: _Line, lives: BuilderLives) -> None:
+        builder = Builder(id=line.builder, pool=line.pool, index=0)
+        match line.event:
+            case "pool-planned":
+                self._plans.setdefault(line.pool, []).append((line.at, line.desired))
+            case "builder-requested":
+                lives.requested(builder, line.at)
+            case "builder-joined" if not line.ignored:
+                lives.joined(builder, line.at)
+            case "builder-retired" | "builder-lost" if not line.ignored:
+                lives.gone(builder.id, line.at, "lost")
 
     @property
-    def pools(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of the pools, in order of their first builder or plan."""
-        return list(dict.fromkeys([*self.pool_of.values(), *self.plans]))
+        return list(dict.fromkeys([*self._builders.pool.values, *self._plans]))
+
+    def _of(self, pool: str) -> Builders:
+        lives = self._builders
+        known = pool in lives.pool.values
+        return lives.taken(lives.pool.where(pool) if known else slice(0))
 
     def there(self, pool: str, grid: Floats) -> Floats:
         """Return how many builders of a pool were present."""
-        names = [name for name in self.joined if self.pool_of[name] == pool]
-        return self._spans(names, self.joined, self.gone, grid)
+        lives = self._of(pool)
+        joined = ~np.isnan(lives.joined_at)
+        return highest(lives.joined_at[joined], lives.gone_at[joined], grid)
 
     def booting(self, pool: str, grid: Floats) -> Floats:
         """Return how many builders of a pool were requested but had not joined."""
-        names = [name for name in self.requested if self.pool_of[name] == pool]
-        ended = {**self.gone, **self.joined}
-        late = [name for name in names if ended.get(name, np.inf) > self.requested[name]]
-        return self._spans(late, self.requested, ended, grid)
-
-    def _spans(
-        self, names: Sequence[str], starts: dict[str, float], ends: dict[str, float], grid: Floats
-    ) -> Floats:
-        first = np.array([starts[name] for name in names], dtype=np.float64)
-        return highest(first, floats([ends.get(name) for name in names]), grid)
+        lives = self._of(pool)
+        ended_at = np.where(np.isnan(lives.joined_at), lives.gone_at, lives.joined_at)
+        late = ~np.isnan(lives.requested_at) & ~(ended_at <= lives.requested_at)
+        return highest(lives.requested_at[late], ended_at[late], grid)
 
     def desired(self, pool: str, grid: Floats) -> Floats:
         """Return the algorithm's last plan in each interval; NaN before its first."""
-        plans = self.plans.get(pool, [])
-        times = np.array([plan.at for plan in plans])
-        places = np.searchsorted(times, grid[1:], side="right") - 1
-        return np.array([plans[p].desired if p >= 0 else np.nan for p in places], dtype=np.float64)
+        at, desired = np.array([*self._plans.get(pool, []), (math.inf, math.nan)]).T
+        places = np.searchsorted(at, grid[1:], side="right") - 1
+        return np.where(places < 0, np.nan, desired[places])
 
 
 class Lane(NamedTuple):
@@ -133,7 +135,7 @@ class Lane(NamedTuple):
     jobs: list[int]
 
 
-def lanes(jobs: Jobs) -> list[Lane]:
+def lanes(jobs: JobsOverTime) -> list[Lane]:
     """Return the slots in which the jobs ran: as many per builder as it ran jobs concurrently."""
     found: dict[str, list[Lane]] = {}
     free: dict[str, list[tuple[float, int]]] = {}
@@ -153,7 +155,7 @@ def lanes(jobs: Jobs) -> list[Lane]:
     return [lane for builder in found for lane in found[builder]]
 
 
-def busy_shares(jobs: Jobs, chosen: Sequence[Lane], grid: Floats) -> Floats:
+def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]
     starts, ends = np.sort(jobs.started[places]), np.sort(jobs.stopped[places])

@@ -6,10 +6,9 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.results.summary.columns import Columns
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Flags, total
-from farm.results.summary.spans import LOST, RETIRED, Spans
+from farm.results.table.builders import Builders
+from farm.results.table.columns import Flags, Floats, total
+from farm.results.table.records import RunRecords
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -54,48 +53,50 @@ class BuilderTimes(msgspec.Struct, frozen=True):
     busy: float
 
 
-def builder_counts(columns: Columns, window: Window) -> BuilderCounts:
+def builder_counts(records: RunRecords, window: Window) -> BuilderCounts:
     """Count what happened to builders in the window."""
-    spans = columns.spans
-    idle = window.holds(spans.joined_at) & ~np.isin(spans.builder, columns.attempts.builder)
-    gone = window.holds(spans.gone_at)
+    builders = records.builders
+    idle = window.holds(builders.joined_at) & ~np.isin(
+        builders.builder.numbers, records.attempts.builder.numbers
+    )
+    gone = window.holds(builders.gone_at)
     return BuilderCounts(
-        requested=_count(window.holds(spans.requested_at)),
-        joined=_count(window.holds(spans.joined_at)),
-        retired=_count((spans.end == RETIRED) & gone),
-        lost=_count((spans.end == LOST) & gone),
-        max_running=_most_present(spans, window),
+        requested=_count(window.holds(builders.requested_at)),
+        joined=_count(window.holds(builders.joined_at)),
+        retired=_count(builders.end.where("retired") & gone),
+        lost=_count(builders.end.where("lost") & gone),
+        max_running=_most_present(builders, window),
         over_provisioned=_count(idle),
-        over_provisioned_time=total(present(spans.taken(idle), window, columns.last_at)),
+        over_provisioned_time=total(present(builders.taken(idle), window, records.last_at)),
     )
 
 
-def builder_times(columns: Columns, window: Window) -> BuilderTimes:
+def builder_times(records: RunRecords, window: Window) -> BuilderTimes:
     """Sum up the builders' time in the window."""
-    there, held = present(columns.spans, window, columns.last_at), columns.attempts
+    there, held = present(records.builders, window, records.last_at), records.attempts
     return BuilderTimes(
         present=total(there),
-        slots=total(there * columns.spans.slots),
+        slots=total(there * records.builders.slots),
         busy=total(window.overlap(held.dispatched_at, held.ended_at)),
     )
 
 
-def present(spans: Spans, window: Window, last_at: float) -> Floats:
+def present(builders: Builders, window: Window, last_at: float) -> Floats:
     """Return how long each builder was present, seconds."""
-    gone_at = np.where(np.isnan(spans.gone_at), last_at, spans.gone_at)
-    there = window.overlap(spans.joined_at, gone_at)
-    return np.where(np.isnan(spans.joined_at), 0.0, there)
+    gone_at = np.where(np.isnan(builders.gone_at), last_at, builders.gone_at)
+    there = window.overlap(builders.joined_at, gone_at)
+    return np.where(np.isnan(builders.joined_at), 0.0, there)
 
 
 def _count(flags: Flags) -> int:
     return int(np.count_nonzero(flags))
 
 
-def _most_present(spans: Spans, window: Window) -> int:
+def _most_present(builders: Builders, window: Window) -> int:
     """Return the maximum number of builders present; leaving precedes joining at an instant."""
-    gone_at = np.where(np.isnan(spans.gone_at), np.inf, spans.gone_at)
-    some = (spans.joined_at < window.end) & (gone_at > window.start)
-    joined_at, gone_at = np.maximum(spans.joined_at[some], window.start), gone_at[some]
+    gone_at = np.where(np.isnan(builders.gone_at), np.inf, builders.gone_at)
+    some = (builders.joined_at < window.end) & (gone_at > window.start)
+    joined_at, gone_at = np.maximum(builders.joined_at[some], window.start), gone_at[some]
     at = np.concatenate((gone_at, joined_at))
     change = np.repeat((-1, 1), len(joined_at))
     there = np.cumsum(change[np.argsort(at, kind="stable")])

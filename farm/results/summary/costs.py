@@ -8,24 +8,26 @@ that used half of it pays half of the costs, idle time included.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Job, Platform
+from farm.core.model import Platform
+from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import Window, present
-from farm.results.summary.columns import Columns
-from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
-from farm.results.summary.job_columns import (
-    Ends,
+from farm.results.table.columns import (
+    Floats,
     Numbers,
     in_order_of_appearance,
     numbered,
     total,
     which,
 )
+from farm.results.table.jobs import Jobs
+from farm.results.table.records import RunRecords
 
 MOST_PARTS = 200
 """How many invocations are listed: those with the most jobs; the others share one line."""
@@ -80,67 +82,62 @@ Place = tuple[str, Platform, str]
 """Pool (empty: none), platform, invocation."""
 
 
-Invocations = Callable[[Mapping[str, str]], str]
-"""Returns the invocation to which jobs with these attributes are charged."""
-
-
 class Costs:
     """The costs of a run within a window, by place."""
 
-    def __init__(
-        self, columns: Columns, window: Window, bills: Mapping[str, Bill], invocation: Invocations
-    ) -> None:
+    def __init__(self, records: RunRecords, window: Window, bills: Mapping[str, Bill]) -> None:
         self.pools: dict[str, Paid] = {name: Paid() for name in bills}
-        self._columns = columns
-        self._pools = ["", *columns.spans.pools]
+        self._records = records
+        pools = records.builders.pool.values
+        self._pools = ["", *pools]
         # the last entry is for jobs without attributes
-        charged_to = [*map(invocation, columns.ends.attributions), ""]
+        charged_to = [*records.jobs.invocation.values, ""]
         self._invocation_of, self._invocations = numbered(charged_to)
         self._pay(window, bills)
-        held = columns.attempts
+        held = records.attempts
         times = window.overlap(held.dispatched_at, held.ended_at)
-        pool = columns.pool_of[held.builder]
+        pool = records.pool_of[held.builder.numbers]
         some = which((times > 0) & (pool >= 0))
         for number, busy in enumerate(_sums(pool[some], times[some])):
-            self.pools[columns.spans.pools[number]].busy_time += busy
+            self.pools[pools[number]].busy_time += busy
         some = which((times > 0) & (pool >= 0) & (held.row >= 0))
-        of, places = self.places(columns.ends, held.row[some], pool[some])
+        of, places = self.places(records.jobs, held.row[some], pool[some])
         self.busy: dict[Place, float] = dict(zip(places, _sums(of, times[some]), strict=True))
 
     def places(
-        self, ends: Ends, rows: Numbers, pool: Numbers | None = None
+        self, jobs: Jobs, rows: Numbers, pool: Numbers | None = None
     ) -> tuple[Numbers, list[Place]]:
         """Return the place of each row, numbered in order of appearance.
 
         ``pool``: the pool of each row; None: the pool where it ended.
         """
         if pool is None:
-            pool = self._columns.pool_of[ends.builder[rows]]
-        invocation = self._invocation_of[ends.attribution[rows]]
-        platforms, invocations = len(ends.platforms), len(self._invocations)
-        code = ((pool + 1) * platforms + ends.platform[rows]) * invocations + invocation
+            pool = self._records.pool_of[jobs.builder.numbers[rows]]
+        invocation = self._invocation_of[jobs.attributes.numbers[rows]]
+        platforms, invocations = len(jobs.platform.values), len(self._invocations)
+        code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
         number, found = in_order_of_appearance(code)
         return number, [
             (
                 self._pools[one // (platforms * invocations)],
-                ends.platforms[one // invocations % platforms],
+                jobs.platform.values[one // invocations % platforms],
                 self._invocations[one % invocations],
             )
             for one in found.tolist()
         ]
 
     def _pay(self, window: Window, bills: Mapping[str, Bill]) -> None:
-        spans, last_at = self._columns.spans, self._columns.last_at
-        there = present(spans, window, last_at)
-        start = np.where(np.isnan(spans.requested_at), spans.joined_at, spans.requested_at)
-        gone_at = np.where(np.isnan(spans.gone_at), last_at, spans.gone_at)
-        for number, name in enumerate(spans.pools):
+        builders, last_at = self._records.builders, self._records.last_at
+        there = present(builders, window, last_at)
+        start = np.where(np.isnan(builders.requested_at), builders.joined_at, builders.requested_at)
+        gone_at = np.where(np.isnan(builders.gone_at), last_at, builders.gone_at)
+        for number, name in enumerate(builders.pool.values):
             bill, paid = bills.get(name, Bill()), self.pools.setdefault(name, Paid())
-            some = (spans.pool == number) & ~np.isnan(start)
+            some = (builders.pool.numbers == number) & ~np.isnan(start)
             used = np.maximum(0.0, gone_at[some] - start[some])
             times = window.overlap(start[some], start[some] + bill.paid_time(used))
             paid.cost = total(times / 3600 * bill.price)
-            paid.slot_time = total(times * spans.slots[some])
+            paid.slot_time = total(times * builders.slots[some])
             paid.builder_time = total(there[some])
 
     @property
@@ -176,26 +173,23 @@ class Parts:
 
     def __init__(
         self,
-        ends: Ends,
-        lost: Sequence[Job],
+        jobs: Jobs,
+        lost: Jobs,
         costs: Costs,
-        invocation: Invocations,
         length: float | None,
     ) -> None:
         self._costs = costs
         self._length = length
-        self._ends = ends
-        of, places = costs.places(ends, np.arange(len(ends)))
+        self._jobs = jobs
+        of, places = costs.places(jobs, np.arange(len(jobs)))
         by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         none = np.zeros(0, np.int64)
         self._rows: dict[Place, Numbers] = {
             **dict.fromkeys(costs.busy, none),
             **dict(zip(places, by_place, strict=False)),
         }
-        self._lost: dict[Place, int] = {}
-        for job in lost:
-            place = ("", job.platform, invocation(job.attributes))
-            self._lost[place] = self._lost.get(place, 0) + 1
+        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
+        self._lost = Counter[Place](("", platform, charged or "") for platform, charged in endless)
 
     def by_pool(self) -> dict[str, Part]:
         """Return each pool's part, including pools without jobs."""
@@ -239,20 +233,20 @@ class Parts:
 
     def _part(self, places: Sequence[Place]) -> Part:
         rows = [found for place in places if (found := self._rows.get(place)) is not None]
-        ends = self._ends
-        if [len(some) for some in rows] != [len(ends)]:
-            ends = ends.taken(np.concatenate([np.arange(0), *rows]))
-        responses = ends.responses()
+        jobs = self._jobs
+        if [len(some) for some in rows] != [len(jobs)]:
+            jobs = jobs.taken(np.concatenate([np.arange(0), *rows]))
+        responses = jobs.responses()
         cost, idle_share = self._costs.used(places)
         return Part(
             submitted=self._count(places),
             lost=sum(self._lost.get(place, 0) for place in places),
-            waiting_time=spread_of(ends.waits()),
+            waiting_time=spread_of(jobs.waits()),
             response_time=spread_of(responses),
             cost=cost,
             idle_share=idle_share,
             throughput_per_s=len(responses) / self._length if self._length else None,
-            **ends.counts(),
+            **jobs.counts(),
         )
 
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.core.model import Cause
+from farm.results.descriptive_statistics import quantile
 from farm.results.summary.builder_time import Window
-from farm.results.summary.descriptive_statistics import Floats, quantile
-from farm.results.summary.job_columns import CAUSES
-from farm.results.summary.records import RunRecords
-from farm.results.summary.summary import counted
+from farm.results.table.columns import Floats
+from farm.results.table.records import RunRecords
 from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -101,17 +100,17 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
     A job that was never served, or was given up, counts as infinity, and so does a matrix with such
     a job; cancelled ones are ignored.
     """
-    ends, lost = counted(records, records.columns(), window)
-    given_up = ends.cause == CAUSES[Cause.UNRUNNABLE]
+    jobs, lost = records.within(window.start, window.end)
+    given_up = jobs.cause.where(Cause.UNRUNNABLE)
     if term.metric == "matrix_response_time":
-        never_whole = ends.matrices_of(given_up) | {job.matrix for job in lost if job.matrix}
-        values, never = ends.matrix_response_times(never_whole), len(never_whole)
+        never_whole = jobs.taken(given_up).names_of_matrices() | lost.names_of_matrices()
+        values, never = jobs.matrix_response_times(never_whole), len(never_whole)
     elif term.metric == "waiting_time":
-        never_started = (given_up | ends.served) & np.isnan(ends.started_at)
-        values, never = ends.waits(), len(lost) + int(never_started.sum())
+        never_started = (given_up | jobs.served) & np.isnan(jobs.started_at)
+        values, never = jobs.waits(), len(lost) + int(never_started.sum())
     else:
-        values = ends.responses() if term.metric == "response_time" else ends.stretches()
-        never = len(lost) + int((given_up & ~ends.served).sum())
+        values = jobs.responses() if term.metric == "response_time" else jobs.stretches()
+        never = len(lost) + int((given_up & ~jobs.served).sum())
     return _statistic(np.concatenate((values, np.full(never, math.inf))), term.statistic)
 
 

@@ -9,26 +9,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Literal
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Job
-from farm.results.jobs_table import invocation_of
+from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import (
     BuilderCounts,
     Window,
     builder_counts,
     builder_times,
 )
-from farm.results.summary.columns import Columns
 from farm.results.summary.costs import Bill, Costs, Part, Parts
-from farm.results.summary.descriptive_statistics import Floats, Spread, spread_of
-from farm.results.summary.job_columns import Ends, Numbers, in_order_of_appearance, numbered
-from farm.results.summary.records import RunRecords
+from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, known, numbered
+from farm.results.table.jobs import Jobs, invocation_of
+from farm.results.table.records import RunRecords
 
 WorldName = Literal["simulated", "live"]
 
@@ -38,7 +35,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
     first: the first is the party of the fairness index. ``as_taskcluster``: count what the
-    Taskcluster simulator counts (``Columns.touching``).
+    Taskcluster simulator counts (``RunRecords.touching``).
     """
 
     name: str
@@ -114,6 +111,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: last finish - first arrival
     makespan: float | None
     waiting_time: Spread
+    #: what the traces recorded of those that they know; without any it is left out
+    recorded_waiting_time: Spread | msgspec.UnsetType = msgspec.UNSET
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
@@ -164,7 +163,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 
 def too_fast(records: RunRecords, speed: float) -> list[str]:
     """Return the remark that a live run's jobs were too short to be representative, if any."""
-    times = records.columns().ends.service_time
+    times = records.jobs.work
     median = float(np.median(times)) / speed if len(times) else math.inf
     if median >= SHORT:
         return []
@@ -184,42 +183,43 @@ def summarise(
     remarks: Iterable[str] = (),
 ) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    window, columns = info.window, records.columns().lasting(info.until)
-    rest = quiescence(columns, records.unended, info)
+    window = info.window
+    records = records.lasting(info.until).having(fair_share=info.fair_share)
+    rest = quiescence(records, info)
     arrivals = window
     if info.as_taskcluster:
         arrivals = Window(end=math.nextafter(window.end, math.inf))
-        columns, window = columns.touching(window.start, window.end), Window()
-    ends, lost = counted(records, columns, arrivals)
-    times = builder_times(columns, info.window)
-    makespan = ends.makespan()
+        records, window = records.touching(window.start, window.end), Window()
+    jobs, lost = records.within(arrivals.start, arrivals.end)
+    times = builder_times(records, info.window)
+    makespan = jobs.makespan()
     length = makespan if info.window == Window() else info.window.end - info.window.start
-    charged_to = partial(invocation_of, fair_share=info.fair_share)
-    costs = Costs(columns, info.window, info.bills, charged_to)
-    parts = Parts(ends, lost, costs, charged_to, length)
+    costs = Costs(records, info.window, info.bills)
+    parts = Parts(jobs, lost, costs, length)
     return Summary(
         name=info.name,
         world=info.world,
         engine=info.engine,
         seed=info.seed,
         policy=info.policy,
-        jobs=JobCounts(submitted=len(ends) + len(lost), lost=len(lost), **ends.counts()),
-        attempts=int(ends.attempts[~ends.shared].sum()),
+        jobs=JobCounts(submitted=len(jobs) + len(lost), lost=len(lost), **jobs.counts()),
+        attempts=int(jobs.attempts[~jobs.shared].sum()),
         makespan=makespan,
         # as Taskcluster does: of the jobs that ended by the phase's end
-        waiting_time=spread_of(ends.waits(info.window.end if info.as_taskcluster else np.inf)),
-        response_time=spread_of(ends.responses()),
-        stretch=spread_of(ends.stretches()),
-        matrix_response_time=spread_of(ends.matrix_response_times({job.matrix for job in lost})),
-        first_failure_time=spread_of(ends.times_to_first_failure()),
-        saved_time=columns.saved_time(ends),
-        builders=builder_counts(columns, window),
+        waiting_time=spread_of(jobs.waits(info.window.end if info.as_taskcluster else np.inf)),
+        recorded_waiting_time=_recorded_waits(jobs, lost),
+        response_time=spread_of(jobs.responses()),
+        stretch=spread_of(jobs.stretches()),
+        matrix_response_time=spread_of(jobs.matrix_response_times(lost.names_of_matrices())),
+        first_failure_time=spread_of(jobs.times_to_first_failure()),
+        saved_time=records.saved_time(jobs),
+        builders=builder_counts(records, window),
         builder_time=times.present,
         utilization=times.busy / times.slots if times.slots > 0 else None,
-        fairness_index=fairness_index(_parties(ends, info.fair_share[:1]), ends.stretches()),
+        fairness_index=fairness_index(_parties(jobs, info.fair_share[:1]), jobs.stretches()),
         cost=costs.total,
         idle_share=costs.idle_share,
-        throughput_per_s=len(ends.responses()) / length if length else None,
+        throughput_per_s=len(jobs.responses()) / length if length else None,
         pools=parts.by_pool(),
         platforms=parts.by_platform(),
         invocations=parts.by_invocation(),
@@ -232,46 +232,40 @@ def summarise(
     )
 
 
-def quiescence(
-    columns: Columns, unended: Sequence[tuple[Job, float]], info: RunInfo
-) -> Quiescence | None:
-    """Return the farm's state when its last phase ended; ``unended``: jobs, with their submission.
+def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
+    found = [known(of) for one in tables if (of := one.recorded_waiting_time) is not None]
+    return spread_of(np.concatenate(found)) if found else msgspec.UNSET
 
-    None without phases.
-    """
+
+def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:
+    """Return the farm's state when its last phase ended; None without phases."""
     if (ends_at := info.ends_at) is None:
         return None
-    ends, spans, held = columns.ends, columns.spans, columns.attempts
-    open_jobs = (ends.arrived_at <= ends_at) & (ends_at < ends.finished_at)
-    stay = ~(spans.gone_at <= ends_at)
+    jobs, builders, held = records.jobs, records.builders, records.attempts
+    open_jobs = (jobs.arrived_at <= ends_at) & (ends_at < jobs.finished_at)
+    stay = ~(builders.gone_at <= ends_at)
     busy = (held.dispatched_at <= ends_at) & (ends_at < held.ended_at)
-    last_at = float(ends.finished_at.max(initial=ends_at))
-    arrivals = (float(ends.arrived_at.max(initial=-np.inf)), *(at for _, at in unended))
+    last_at = float(jobs.finished_at.max(initial=ends_at))
+    lost_at = records.lost.submitted_at
+    last_arrival = max(column.max(initial=-np.inf) for column in (jobs.arrived_at, lost_at))
     # not if the run was ended before
-    ramped_down = max(arrivals) <= info.window.end < ends_at <= info.until
-    there = np.fmin(spans.requested_at, spans.joined_at) <= ends_at
-    pools = Counter(spans.pools[number] for number in spans.pool[stay & there])
+    ramped_down = last_arrival <= info.window.end < ends_at <= info.until
+    there = np.fmin(builders.requested_at, builders.joined_at) <= ends_at
+    pools = Counter(builders.taken(stay & there).pool.each())
     return Quiescence(
-        open_jobs=int(open_jobs.sum()) + sum(at <= ends_at for _, at in unended),
-        builders=int((stay & (spans.joined_at <= ends_at)).sum()),
-        busy_builders=len(np.unique(held.builder[busy])),
+        open_jobs=int(open_jobs.sum()) + int((lost_at <= ends_at).sum()),
+        builders=int((stay & (builders.joined_at <= ends_at)).sum()),
+        busy_builders=len(np.unique(held.builder.numbers[busy])),
         beyond_time=max(0.0, last_at - ends_at),
         left_over=dict(sorted((pools - Counter(info.keeps)).items())) if ramped_down else {},
     )
 
 
-def counted(records: RunRecords, columns: Columns, window: Window) -> tuple[Ends, list[Job]]:
-    """Return the ends of the jobs that arrived in the window, and such jobs without an end."""
-    arrived = ((job, job.arrival(at)) for job, at in records.unended)
-    lost = [job for job, at in arrived if window.start <= at < window.end]
-    return columns.ends.within(window.start, window.end), lost
-
-
-def _parties(ends: Ends, fair_share: tuple[str, ...]) -> Numbers:
+def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:
     """Return the number of the party that is charged for each job with a stretch."""
-    names = [invocation_of(one, fair_share).partition("/")[0] for one in ends.attributions]
+    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
     of, _ = numbered([*names, ""])  # the last entry is for jobs without attributes
-    return of[ends.attribution[ends.has_stretch()]]
+    return of[jobs.attributes.numbers[jobs.has_stretch]]
 
 
 def jain_index(shares: Sequence[float]) -> float:

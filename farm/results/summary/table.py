@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import (
     readable_count,
     readable_percent,
@@ -14,7 +15,6 @@ from farm.results.formatting import (
     readable_span,
 )
 from farm.results.summary.costs import Part
-from farm.results.summary.descriptive_statistics import Spread
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.tables import Listing, numbers, story, texts
 from farm.units import many
@@ -114,6 +114,7 @@ def _speed(summary: Summary) -> str:
 def _spreads(summary: Summary) -> Listing:
     spreads: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
         ("waiting time", summary.waiting_time, readable_span),
+        ("recorded wait", summary.recorded_waiting_time or Spread(0), readable_span),
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),
         ("matrix response", summary.matrix_response_time, readable_span),

@@ -131,7 +131,7 @@ class _Lines:
     def _finished(self, notes: Array) -> Columns:
         jobs = self._farm.jobs[notes["what"]]
         at = jobs["dispatched_at"].tolist()
-        fails = np.broadcast_to(self._load.traits.fails, len(self._jobs))[notes["what"]].tolist()
+        fails = self._load.fails[notes["what"]].tolist()
         return {
             **self._attempt(notes),
             "outcome": map((outcome_of(False), outcome_of(True)).__getitem__, fails),

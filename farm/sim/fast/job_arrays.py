@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -13,8 +13,7 @@ from msgspec.structs import astuple
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
 from farm.core.rules import Estimator
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import Numbers, attributed, numbered
+from farm.results.table.columns import Column, Floats, Numbers, coded, numbered
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.workload.alike import AlikeJobs
@@ -27,25 +26,14 @@ _ARITHMETIC = (fifo.key, ljf.key, sjf.key, score.key)
 """Policies that take columns as well as numbers, where jobs are alike."""
 
 
-class Traits(msgspec.Struct, frozen=True):
-    """Job data for results beside times: a number for each job, or one for all; -1: none."""
-
-    fails: Array
-    platform: Numbers
-    matrix: Numbers
-    attribution: Numbers
-    platforms: Sequence[Platform]
-    matrices: Sequence[str]
-    attributions: Sequence[Mapping[str, str]]
-
-
 class Load(msgspec.Struct, frozen=True):
     """The jobs under a policy: a run writes into its columns."""
 
     jobs: Jobs
     #: the run time that each job is queued with, seconds
     estimates: Floats
-    traits: Traits
+    #: whether each job's attempt fails
+    fails: Array
     #: the lanes: every required platform
     platforms: Sequence[Platform]
     # for the kernel
@@ -60,6 +48,15 @@ class Load(msgspec.Struct, frozen=True):
             self.jobs.ids() if isinstance(self.jobs, AlikeJobs) else [job.id for job in self.jobs]
         )
 
+    def taken(self, column: Column[Any], rows: Numbers) -> Any:
+        """Return a column that is a field of the jobs, for some of them."""
+        field = column.source.removeprefix("job.")
+        if not isinstance(self.jobs, AlikeJobs):
+            return column.made(getattr(job, field) for job in self.jobs)[rows]
+        if field in AlikeJobs.OWN:
+            return column.made(self.jobs.values(field))[rows]
+        return column.made([getattr(self.jobs[0], field)])[np.zeros_like(rows)]
+
     def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
         """Return the fields of some jobs as columns, in the order of the fields."""
         if isinstance(self.jobs, AlikeJobs):
@@ -72,8 +69,8 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     alike = isinstance(jobs, AlikeJobs)
     # of identical jobs the first one stands for all
     samples = [jobs[0]] if alike else list(jobs)
-    traits = _traits(samples)
-    lane, lanes = numbered([platform.normalised() for platform in traits.platforms])
+    platform = coded([job.platform for job in samples])
+    lane, lanes = numbered([one.normalised() for one in platform.values])
     made = np.zeros(len(jobs), layout.JOB)
     if isinstance(jobs, AlikeJobs):
         made["work"], made["submitted_at"] = jobs.held["service_time"], jobs.held["arrived_at"]
@@ -85,20 +82,13 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
         estimates = np.array([estimator.estimate(job) for job in jobs], np.float64)
     made["heavy"] = [job.heavy for job in samples]
     made["memory_heavy"] = [job.memory_heavy for job in samples]
-    made["lane"] = lane[traits.platform]
+    made["lane"] = lane[platform.numbers]
     in_order = _order(policy, samples, estimates, made["submitted_at"])
     made["order"][in_order] = np.arange(len(jobs))
     begins = np.flatnonzero(np.diff(made["submitted_at"], prepend=-1.0))
     batches = np.append(begins, len(jobs)).astype(np.int32)
-    return Load(jobs, estimates, traits, lanes, made, in_order, batches)
-
-
-def _traits(jobs: Sequence[Job]) -> Traits:
-    platform, platforms = numbered([job.platform for job in jobs])
-    matrix, matrices = numbered([job.matrix for job in jobs])
-    attribution, attributions = attributed(jobs)
-    fails = np.array([job.fails for job in jobs], np.bool_)
-    return Traits(fails, platform, matrix, attribution, platforms, matrices, attributions)
+    fails = np.broadcast_to(np.array([job.fails for job in samples], np.bool_), len(jobs))
+    return Load(jobs, estimates, fails, lanes, made, in_order, batches)
 
 
 def _order(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,115 +13,91 @@ from farm.core.commands import EndJob
 from farm.core.jobs.requeueing import why_given_up
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
-from farm.results.summary.columns import Columns
-from farm.results.summary.job_columns import CAUSES, FAILED, SUCCEEDED, Ends, in_order_of_appearance
-from farm.results.summary.records import RunRecords
-from farm.results.summary.spans import Attempts, Spans
+from farm.results.table.builders import ENDS, Attempts, Builders
+from farm.results.table.columns import Coded, in_order_of_appearance
+from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
+from farm.results.table.records import RunRecords, lost
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.play import Played
 
-T = TypeVar("T")
-
+_FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
 #: how a job ended, by ``layout.ENDS_…``, unless its attempt failed
 _CAUSES = np.array(
-    [CAUSES[one] for one in (Cause.FINISHED, Cause.FINISHED, Cause.LOST, Cause.POISONOUS)], np.int8
+    [_FINISHED, _FINISHED, CAUSES.index(Cause.LOST), CAUSES.index(Cause.POISONOUS)], np.int8
 )
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
 
-class Lazily(Sequence[T]):
-    """A sequence that is made at its first use."""
-
-    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
-        self._make = make
-
-    @cached_property
-    def _made(self) -> list[T]:
-        return list(self._make())
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._made[place]
-
-
 def records(played: Played) -> RunRecords:
-    """Return a recorder's records; the values are made at their first use."""
+    """Return a recorder's records."""
     farm, load = played.farm, played.load
-    last_at = float(farm.instants["last_event"][0])
-    left = np.flatnonzero(farm.jobs["ended"] == 0)
+    left = np.flatnonzero(farm.jobs["ended"] == 0).tolist()
+    endless = [
+        EndJob(load.jobs[n], "cancelled", 0, float(farm.jobs["submitted_at"][n]), math.nan)
+        for n in left
+    ]
     return RunRecords(
-        ends=Lazily(lambda: ends_of(played, _ended(played))),
-        unended=[(load.jobs[n], float(farm.jobs["submitted_at"][n])) for n in left.tolist()],
-        estimates={},
+        jobs=_jobs(played),
+        lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
+        builders=_builders(played),
+        void=_void(played),
         events=int(farm.counts["events"][0]),
-        last_at=last_at,
-        made_of=Columns(
-            _end_columns(played), _span_columns(played), _void_columns(played), last_at
-        ),
+        last_at=float(farm.instants["last_event"][0]),
     )
 
 
-def _end_columns(played: Played) -> Ends:
+def _jobs(played: Played) -> Jobs:
     """Return how each job ended, in the order of ending."""
-    traits, ended = played.load.traits, _ended(played)
+    load, ended = played.load, _ended(played)
 
     def of(name: str) -> Any:
         return played.farm.jobs[name][ended]
 
-    def each(values: Any) -> Any:
-        whole = len(values) == len(played.farm.jobs)
-        return values[ended] if whole else np.broadcast_to(values, len(ended))
-
-    failed, cause = each(traits.fails), _CAUSES[of("ended")]
-    failed = failed | (cause != CAUSES[Cause.FINISHED])
-    cause[failed & (cause == CAUSES[Cause.FINISHED])] = CAUSES[Cause.FAILED]
-    dispatched_at, started = of("dispatched_at"), of("started")
-    return Ends(
-        arrived_at=of("submitted_at"),
+    cause, fails = _CAUSES[of("ended")], load.fails[ended]
+    cause[fails & (cause == _FINISHED)] = _FAILED
+    submitted_at, dispatched_at, started = of("submitted_at"), of("dispatched_at"), of("started")
+    return Jobs(
+        len(ended),
+        lambda column: load.taken(column, ended),
+        submitted_at=submitted_at,
+        arrived_at=submitted_at,
         dispatched_at=dispatched_at,
         started_at=dispatched_at if started.all() else np.where(started, dispatched_at, np.nan),
         finished_at=of("finished_at"),
-        service_time=of("work"),
-        attempts=of("attempts"),
-        outcome=np.array((SUCCEEDED, FAILED), np.int8)[failed.astype(np.int8)],
-        cause=cause,
+        work=of("work"),
+        attempts=of("attempts").astype(np.int64),
+        outcome=Coded((cause != _FINISHED).astype(np.int8), OUTCOMES),
+        cause=Coded(cause, CAUSES),
         slot=of("slot"),
         shared=np.broadcast_to(np.False_, len(ended)),
-        builder=of("builder"),
-        platform=each(traits.platform),
-        attribution=each(traits.attribution),
-        matrix=each(traits.matrix),
-        platforms=traits.platforms,
-        attributions=traits.attributions,
-        matrices=traits.matrices,
+        builder=Coded(of("builder"), _names(played)),
     )
 
 
-def _span_columns(played: Played) -> Spans:
+def _builders(played: Played) -> Builders:
     made = _made(played)
-    slots, speeds = (played.farm.pools[name][made["pool"]] for name in ("slots", "speed"))
-    pool, pools = in_order_of_appearance(made["pool"])
-    return Spans(
-        builder=np.arange(len(made)),
-        pool=pool,
-        slots=slots,
-        speed=speeds,
+    pools = played.farm.pools[made["pool"]]
+    pool, found = in_order_of_appearance(made["pool"])
+    return Builders(
+        len(made),
+        builder=Coded(np.arange(len(made)), _names(played)),
+        pool=Coded(pool, [played.pools[number].name for number in found.tolist()]),
+        slots=pools["slots"],
+        speed=pools["speed"],
         requested_at=made["requested_at"],
         joined_at=made["joined_at"],
         gone_at=made["gone_at"],
-        end=made["end"],
-        pools=[played.pools[number].name for number in pools.tolist()],
+        end=Coded(made["end"] - layout.HAS_RETIRED, ENDS),
     )
 
 
-def _void_columns(played: Played) -> Attempts:
+def _void(played: Played) -> Attempts:
     ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
     rows = np.full(len(played.farm.jobs), -1)
     rows[ended] = np.arange(len(ended))
     return Attempts(
-        builder=void["builder"],
+        len(void),
+        builder=Coded(void["builder"], _names(played)),
         row=rows[void["job"]],
         dispatched_at=void["dispatched_at"],
         ended_at=void["ended_at"],

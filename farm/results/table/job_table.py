@@ -1,35 +1,25 @@
-"""The table of a run's jobs, with the columns of jobs.csv; it is made from the ends of the jobs."""
+"""The table of a run's jobs as files and users see it: the public columns, by their names there."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
-from farm.core.model import Job
-from farm.results.summary.descriptive_statistics import Floats
-from farm.results.summary.job_columns import OUTCOMES, Ends, Flags, Numbers, floats
-from farm.results.summary.records import RunRecords
+from farm.core.model import Recorded
+from farm.results.table.columns import Coded, Floats, Rows
+from farm.results.table.jobs import MARKED, PUBLIC, Jobs
+from farm.results.table.records import RunRecords
 
-Column = NDArray[Any]
+Array = NDArray[Any]
 
 AT_ONCE = 4096
 """Rows that are made, written and read together."""
-
-#: the fields of a job that are marked as a ``Column``, by the names of their columns
-_MARKED = {
-    json_name(field.name): field.name
-    for field in msgspec.structs.fields(Job)
-    if any((meta.extra or {}).get("jobs_csv") for meta in getattr(field.type, "__metadata__", ()))
-}
 
 
 class JobTable:
@@ -45,7 +35,7 @@ class JobTable:
     ['amd64/virtual', 'win10-64/virtual']
     """
 
-    def __init__(self, columns: dict[str, Column]) -> None:
+    def __init__(self, columns: dict[str, Array]) -> None:
         self._columns = columns
 
     @property
@@ -56,7 +46,7 @@ class JobTable:
     def __len__(self) -> int:
         return len(self._columns["job_id"])
 
-    def __getitem__(self, column: str) -> Column:
+    def __getitem__(self, column: str) -> Array:
         try:
             return self._columns[column]
         except KeyError:
@@ -83,11 +73,11 @@ class JobTable:
         left_out = (self["outcome"] == "cancelled") & (column != "waiting_time_s")
         return np.where(left_out, np.nan, self[column])
 
-    def taken(self, rows: Flags | Numbers | slice) -> JobTable:
+    def taken(self, rows: Rows) -> JobTable:
         """Return the table of some rows, by flags or by numbers."""
         return JobTable({name: column[rows] for name, column in self._columns.items()})
 
-    def to_dict(self) -> dict[str, Column]:
+    def to_dict(self) -> dict[str, Array]:
         """Return the columns as a dict."""
         return dict(self._columns)
 
@@ -116,12 +106,11 @@ def _library(name: str) -> Any:
 
 
 def joined(tables: Iterable[JobTable]) -> JobTable:
-    """Return one table of the rows of all these, which have the same columns."""
+    """Return one table of the rows of all these, with the columns that all of them have."""
     parts = list(tables)
-    filled = [part for part in parts if len(part)] or [*parts, EMPTY][:1]
-    return JobTable(
-        {name: np.concatenate([part[name] for part in filled]) for name in filled[0].columns}
-    )
+    filled = [part.to_dict() for part in parts if len(part)] or [[*parts, EMPTY][0].to_dict()]
+    common = [name for name in filled[0] if all(name in part for part in filled)]
+    return JobTable({name: np.concatenate([part[name] for part in filled]) for name in common})
 
 
 def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobTable]:
@@ -129,67 +118,34 @@ def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[J
 
     ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
     """
-    for place in range(0, len(records.ends), AT_ONCE):
-        yield _table(records.ends[place : place + AT_ONCE], records.estimates, fair_share)
-    endless = [
-        records.running.get(job.id) or EndJob(job, "cancelled", 0, at, math.nan)
-        for job, at in records.unended
-    ]
-    lost = _table(endless, records.estimates, fair_share)
-    lost["outcome"][:] = "lost"
-    yield lost
+    charged = records.having(fair_share=fair_share)
+    for jobs in (charged.jobs, charged.lost):
+        for begin in range(0, len(jobs), AT_ONCE):
+            yield _table(jobs.taken(slice(begin, begin + AT_ONCE)))
+    yield EMPTY
 
 
-def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
-    """Return the invocation to which jobs with these attributes are charged.
-
-    It is their fair-share path, or their team and user if there is none.
-    """
-    if not attributes:
-        return ""
-    keys = fair_share or ("team", "user")
-    return "/".join([attributes[key] for key in keys if key in attributes])
+def _table(jobs: Jobs) -> JobTable:
+    found = {name: getattr(jobs, name) for name in PUBLIC}
+    return JobTable({json_name(name): _plain(it) for name, it in found.items() if it is not None})
 
 
-def _table(
-    jobs: Sequence[EndJob], estimates: Mapping[str, float | None], fair_share: Sequence[str]
-) -> JobTable:
-    builders: dict[str, int] = {}
-    ends = Ends.of(jobs, builders)
-    invocations = [invocation_of(one, fair_share) for one in ends.attributions]
-    response_time, alone = ends.finished_at - ends.arrived_at, ends.service_time
-    columns = {
-        "job_id": np.array([end.job.id for end in jobs], np.str_),
-        "matrix": _texts(ends.matrices, ends.matrix),
-        "invocation": _texts(invocations, ends.attribution),
-        "platform": _texts(ends.platforms, ends.platform),
-        "kind": np.array([end.job.kind for end in jobs], np.str_),
-        "submitted_at_s": floats([end.submitted_at for end in jobs]),
-        "dispatched_at_s": ends.dispatched_at,
-        "started_at_s": ends.started_at,
-        "finished_at_s": ends.finished_at,
-        "outcome": _texts(OUTCOMES, ends.outcome),
-        "attempts": ends.attempts,
-        "builder": _texts(builders, ends.builder),
-        "waiting_time_s": ends.waiting_time,
-        "service_time_s": np.where(ends.builder < 0, np.nan, ends.finished_at - ends.started_at),
-        "response_time_s": response_time,
-        "stretch": response_time / np.where(alone > 0, alone, np.nan),
-        "declared_time_s": floats([end.job.declared_time for end in jobs]),
-        "estimated_dispatch_at_s": floats([estimates.get(end.job.id) for end in jobs]),
-    }
-    marked = {
-        name: np.array([getattr(end.job, field) for end in jobs]) for name, field in _MARKED.items()
-    }
-    return JobTable(columns | marked)
+def _plain(column: Coded | Array) -> Array:
+    """Return a column without numbers for values."""
+    if isinstance(column, Coded):
+        return column.texts()
+    return column.astype(np.str_) if column.dtype == np.object_ else column
 
 
-def _texts(values: Iterable[object], numbers: Numbers) -> Column:
-    """Return the values of these numbers as text; -1: empty."""
-    return np.array([*map(str, values), ""])[numbers]
-
-
-EMPTY = _table((), {}, ())
+EMPTY = _table(Jobs.of(()))
 """A table of no jobs, with the types of the columns."""
-COLUMNS = tuple(name for name in EMPTY.columns if name not in _MARKED)
+TYPES = {
+    name: column.dtype
+    for name, column in _table(Jobs.of((), recorded_fields=Recorded.__struct_fields__))
+    .to_dict()
+    .items()
+    if name not in MARKED
+}
+"""The types of all columns that a run may have, but for fields of the user's own."""
+COLUMNS = tuple(name for name in EMPTY.columns if name not in MARKED)
 """The columns of every run, in order (docs/reference/results.md)."""

@@ -6,16 +6,15 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, TextIO
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.core.model import Outcome
-from farm.results.jobs_table import AT_ONCE, COLUMNS, EMPTY, Column, JobTable, joined
+from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
+from farm.results.table.jobs import OUTCOMES
 
-OUTCOMES = (*get_args(Outcome), "lost")
 #: of the columns of numbers that have no empty cells
 _FULL: Mapping[str, Any] = {"submitted_at_s": list[float], "attempts": list[int]}
 #: by the kind of a column's type
@@ -35,7 +34,7 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
     return count
 
 
-def _cells(column: Column) -> Sequence[Any]:
+def _cells(column: Array) -> Sequence[Any]:
     """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
     values: list[Any] = column.tolist()
     if column.dtype != np.float64 or not values:
@@ -81,7 +80,7 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
         if len(cells) != len(header):
             wrong = f"{len(cells)} cells; expected {len(header)}"
             raise InputError(f"{path}, line {line}: {wrong}")
-    columns: dict[str, Column] = {}
+    columns: dict[str, Array] = {}
     for place, name in enumerate(header):
         cells = [cells[place] for _, cells in lines]
         try:
@@ -90,22 +89,22 @@ def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
             if len(lines) > 1:  # each is read alone, up to the wrong one
                 for one in lines:
                     _table(path, header, [one])
-            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[EMPTY[name].dtype.kind]}"
+            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[TYPES[name].kind]}"
             raise InputError(f"{path}, line {lines[0][0]}: {wrong}") from None
     return JobTable(columns)
 
 
-def _column(name: str, cells: list[str]) -> Column:
+def _column(name: str, cells: list[str]) -> Array:
     """Return the column of these cells; numbers are read as JSON, many times as fast as singly.
 
     Raises ValueError, OverflowError, or an error of msgspec.
     """
     if name == "outcome" and not set(cells).issubset(OUTCOMES):
         raise ValueError
-    if name not in COLUMNS or EMPTY[name].dtype.kind == "U":
+    if name not in TYPES or TYPES[name].kind == "U":
         return np.array(cells, np.str_)
     text = ",".join(cells if name in _FULL else [cell or "null" for cell in cells])
     numbers = msgspec.json.decode(f"[{text}]", type=_FULL.get(name, list[float | None]))
     if len(numbers) != len(cells):  # a cell has a comma
         raise ValueError
-    return np.array(numbers, EMPTY[name].dtype)
+    return np.array(numbers, TYPES[name])

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from farm.results.table.columns import Floats
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -1,0 +1,147 @@
+"""The columns of the lives of builders, and of the attempts on their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from farm.core.model import Builder
+from farm.results.table.columns import (
+    Coded,
+    Column,
+    Flags,
+    Floats,
+    Table,
+    coded,
+    floats,
+    integers,
+    one_of,
+    which,
+)
+from farm.results.table.jobs import Jobs
+
+BuilderEnd = Literal["retired", "lost"]
+ENDS: Sequence[BuilderEnd] = get_args(BuilderEnd)
+
+
+class BuilderSpan(msgspec.Struct):
+    """One life of a builder, from request (or joining) until it has left; farm time."""
+
+    builder: str
+    pool: str
+    slots: int = 1
+    requested_at: float | None = None
+    joined_at: float | None = None
+    gone_at: float | None = None
+    end: BuilderEnd | None = None
+    speed: float = 1.0
+
+
+class VoidAttempt(msgspec.Struct, frozen=True, gc=False):
+    """A void attempt, which held a slot from its dispatch until it was given up."""
+
+    job: str
+    builder: str
+    dispatched_at: float
+    ended_at: float
+    reason: str = ""
+
+
+class Builders(Table):
+    """Lives of builders, in order of their first event; instants never reached are NaN."""
+
+    builder = Column(coded, "builder")
+    pool = Column(coded, "pool")
+    slots = Column(integers, "slots")
+    speed = Column(floats, "speed")
+    requested_at = Column(floats, "requested_at")
+    joined_at = Column(floats, "joined_at")
+    gone_at = Column(floats, "gone_at")
+    end = Column(one_of(ENDS), "end")
+
+
+class Attempts(Table):
+    """Ended attempts that held a slot."""
+
+    builder = Column(coded, "builder")
+    #: the row of its job among those that ended; -1: the job never ended
+    row = Column(integers, "row")
+    dispatched_at = Column(floats, "dispatched_at")
+    ended_at = Column(floats, "ended_at")
+
+    @classmethod
+    def all(cls, jobs: Jobs, void: Attempts) -> Attempts:
+        """Return every attempt: those of the jobs that ended, then the void ones."""
+        dispatched = (jobs.builder.numbers >= 0) & ~np.isnan(jobs.dispatched_at)
+        over_at = _over_at(jobs, dispatched)
+        some = which(~np.isnan(over_at))
+        row = _with(np.arange(len(jobs), dtype=np.int32)[some], void.row)
+        return cls(
+            len(row),
+            builder=Coded(
+                _with(jobs.builder.numbers[some], void.builder.numbers), jobs.builder.values
+            ),
+            row=row,
+            dispatched_at=_with(jobs.dispatched_at[some], void.dispatched_at),
+            ended_at=_with(over_at[some], void.ended_at),
+        )
+
+
+def _with(column: Any, more: Any) -> Any:
+    return np.concatenate((column, more)) if len(more) else column
+
+
+def _over_at(jobs: Jobs, dispatched: Flags) -> Floats:
+    """Return when each job's own execution ended; NaN if it had none.
+
+    An execution outlives its leader while it serves others; it is recognised by its slot.
+    """
+    own = dispatched & ~jobs.shared
+    if own.all():
+        return jobs.finished_at
+    over_at: Floats = np.where(own, jobs.finished_at, np.nan)
+    served = np.flatnonzero(dispatched & jobs.shared)
+    if not len(served):
+        return over_at
+    execution = list(zip(jobs.builder.numbers, jobs.slot, jobs.dispatched_at, strict=True))
+    last = {execution[row]: row for row in served.tolist()}
+    for row in np.flatnonzero(own).tolist():
+        if (follower := last.pop(execution[row], None)) is not None:
+            over_at[row] = max(over_at[row], jobs.finished_at[follower])
+    for row in last.values():
+        over_at[row] = jobs.finished_at[row]
+    return over_at
+
+
+class BuilderLives:
+    """Collects the lives of builders from what happens to them."""
+
+    def __init__(self) -> None:
+        self.spans: list[BuilderSpan] = []
+        self._living: dict[str, BuilderSpan] = {}
+
+    def requested(self, builder: Builder, at: float) -> None:
+        """Begin a life."""
+        self._begun(builder).requested_at = at
+
+    def joined(self, builder: Builder, at: float) -> None:
+        """Note that a builder joined, with what it says of itself."""
+        span = self._living.get(builder.id) or self._begun(builder)
+        span.slots, span.speed = builder.slots, builder.speed
+        if span.joined_at is None:
+            span.joined_at = at
+
+    def gone(self, builder: str, at: float, end: BuilderEnd) -> None:
+        """End a life."""
+        span = self._living.pop(builder, None)
+        if span is not None:
+            span.gone_at, span.end = at, end
+
+    def _begun(self, builder: Builder) -> BuilderSpan:
+        span = BuilderSpan(builder.id, builder.pool, builder.slots, speed=builder.speed)
+        self.spans.append(span)
+        self._living[builder.id] = span
+        return span

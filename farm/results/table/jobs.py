@@ -1,0 +1,258 @@
+"""The columns of a run's jobs: the one list of them, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, get_args
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.core.model import Cause, Job, Outcome, Recorded
+from farm.results.table.columns import (
+    Coded,
+    Column,
+    Flags,
+    Floats,
+    Numbers,
+    Table,
+    as_they_are,
+    coded,
+    floats,
+    in_order_of_appearance,
+    integers,
+    numbered,
+    one_of,
+    presence,
+    public,
+    texts,
+)
+
+A = TypeVar("A")
+
+OUTCOMES = (*get_args(Outcome), "lost")
+CAUSES = tuple(Cause)
+
+
+def attributed(values: Iterable[Mapping[str, str]]) -> Coded:
+    """Return a column of jobs' attributes; an empty value is none."""
+    numbers, found = numbered(tuple(value.items()) or None for value in values)
+    return Coded(numbers, list(map(dict, found)))
+
+
+def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
+    """Return the invocation to which jobs with these attributes are charged.
+
+    It is their fair-share path, or their team and user if there is none.
+    """
+    if not attributes:
+        return ""
+    keys = fair_share or ("team", "user")
+    return "/".join([attributes[key] for key in keys if key in attributes])
+
+
+class Jobs(Table):
+    """Jobs, each a row; an instant that was never reached is NaN.
+
+    The public columns are in the order of jobs.csv, with the unit in their names there. The records
+    that they are made of are ``EndJob``.
+    """
+
+    #: the attributes whose values, joined by ``/``, are the invocation
+    fair_share: Sequence[str] = ()
+    #: the first dispatch estimate of each job (the instant, or None)
+    estimates: Mapping[str, float | None] = {}
+    #: what really happened to jobs of traces, and of which fields of it something is known
+    recorded: Mapping[str, Recorded] = {}
+    recorded_fields: Collection[str] = ()
+
+    job_id = Column(texts, "job.id", public=True)
+    matrix = Column(coded, "job.matrix", public=True)
+
+    @public
+    def invocation(self) -> Coded:
+        """Whom a job is charged to."""
+        found = [invocation_of(one, self.fair_share) for one in self.attributes.values]
+        return Coded(self.attributes.numbers, found)
+
+    platform = Column(coded, "job.platform", public=True)
+    kind = Column(texts, "job.kind", public=True)
+    submitted_at = Column(floats, "submitted_at", public=True)
+    dispatched_at = Column(floats, "dispatched_at", public=True)
+    started_at = Column(floats, "started_at", public=True)
+    finished_at = Column(floats, "finished_at", public=True)
+    outcome = Column(one_of(OUTCOMES), "outcome", public=True)
+    attempts = Column(integers, "attempts", public=True)
+    builder = Column(coded, "builder", public=True)
+
+    @public
+    def waiting_time(self) -> Floats:
+        """Start - arrival, NaN for jobs that never started; a job may join a running execution."""
+        waits: Floats = self.started_at - self.arrived_at
+        return np.maximum(0.0, waits)
+
+    @public
+    def service_time(self) -> Floats:
+        """Finish - start; a start without a builder is that of a void attempt."""
+        times: Floats = self.finished_at - self.started_at
+        return np.where(self.builder.numbers < 0, np.nan, times)
+
+    @public
+    def response_time(self) -> Floats:
+        """Finish - arrival."""
+        times: Floats = self.finished_at - self.arrived_at
+        return times
+
+    @public
+    def stretch(self) -> Floats:
+        """Response time ÷ service time alone."""
+        stretches: Floats = self.response_time / np.where(self.work > 0, self.work, np.nan)
+        return stretches
+
+    declared_time = Column(floats, "job.declared_time", public=True)
+
+    @public
+    def estimated_dispatch_at(self) -> Floats:
+        """The first estimate, which was given at submission."""
+        if not self.estimates:
+            return np.full(len(self), np.nan)
+        return floats(map(self.estimates.get, self.job_id))
+
+    # of traces that know it: what really happened, from the arrival on
+
+    @public
+    def recorded_started_at(self) -> Floats | None:
+        """The start that was recorded."""
+        return None if self.waited is None else self.arrived_at + self.waited
+
+    @public
+    def recorded_finished_at(self) -> Floats | None:
+        """The end that was recorded."""
+        ran = self._recorded(floats, "ran")
+        return None if ran is None or self.waited is None else self.arrived_at + self.waited + ran
+
+    @public
+    def recorded_waiting_time(self) -> Floats | None:
+        """Recorded start - arrival."""
+        return None if self.waited is None else np.maximum(0.0, self.waited)
+
+    @public
+    def recorded_builder(self) -> Coded | None:
+        """The builder that was recorded."""
+        return self._recorded(coded, "builder")
+
+    @public
+    def recorded_outcome(self) -> Coded | None:
+        """The outcome that was recorded."""
+        return self._recorded(coded, "outcome")
+
+    @cached_property
+    def waited(self) -> Floats | None:
+        """Recorded start - arrival, below 0 if the source's clocks differ."""
+        return self._recorded(floats, "waited")
+
+    def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
+        if field not in self.recorded_fields:
+            return None
+        found = map(self.recorded.get, self.job_id)
+        return made([None if one is None else getattr(one, field) for one in found])
+
+    #: service time alone on a builder of speed 1
+    work = Column(floats, "job.service_time")
+    intended_at = Column(floats, "job.arrived_at")
+    cause = Column(one_of(CAUSES), "cause")
+    slot = Column(integers, "slot")
+    #: served by another job's execution
+    shared = Column(presence, "served_by")
+    attributes = Column(attributed, "job.attributes")
+
+    @cached_property
+    def arrived_at(self) -> Floats:
+        """The intended arrival, or the submission if there is none."""
+        return np.where(np.isnan(self.intended_at), self.submitted_at, self.intended_at)
+
+    @cached_property
+    def served(self) -> Flags:
+        """Which jobs succeeded or failed: a cancelled job was not served."""
+        return ~self.outcome.where("cancelled")
+
+    @cached_property
+    def has_stretch(self) -> Flags:
+        """Which jobs have a stretch that counts: those that were served and took time."""
+        some: Flags = self.served & (self.work > 0)
+        return some
+
+    def within(self, start: float, end: float) -> Jobs:
+        """Return the jobs that arrived in this window."""
+        return self.taken((start <= self.arrived_at) & (self.arrived_at < end))
+
+    def counts(self) -> dict[str, int]:
+        """Count the jobs that ended by outcome."""
+        counted = np.bincount(self.outcome.numbers, minlength=len(OUTCOMES)).tolist()
+        return dict(zip(get_args(Outcome), counted, strict=False))
+
+    def makespan(self) -> float | None:
+        """Return last finish - first arrival, seconds; None without jobs."""
+        if not len(self):
+            return None
+        return float(self.finished_at.max() - self.arrived_at.min())
+
+    def waits(self, by: float = np.inf) -> Floats:
+        """Return the waiting times of the jobs that started, and ended by an instant."""
+        started = ~np.isnan(self.started_at) & (self.finished_at <= by)
+        return self.waiting_time[started]
+
+    def responses(self) -> Floats:
+        """Return the response times of the jobs that were served."""
+        return self.response_time[self.served]
+
+    def stretches(self) -> Floats:
+        """Return the stretches that count."""
+        return self.stretch[self.has_stretch]
+
+    def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
+        """Return last end - first arrival of each finished matrix, in order of first end."""
+        some, matrix, names = self._matrices()
+        released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        np.minimum.at(released, matrix, self.arrived_at[some])
+        np.maximum.at(finished, matrix, self.finished_at[some])
+        whole = np.array([name not in unfinished for name in names], np.bool_)
+        times: Floats = (finished - released)[whole]
+        return times
+
+    def names_of_matrices(self) -> set[str]:
+        """Return the names of the matrices that these jobs belong to."""
+        return set(self.matrix.each()) - {None}
+
+    def times_to_first_failure(self) -> Floats:
+        """Return first failure - first arrival of each matrix that had a failure; seconds."""
+        some, matrix, names = self._matrices()
+        released, failed = np.full(len(names), np.inf), np.full(len(names), np.inf)
+        np.minimum.at(released, matrix, self.arrived_at[some])
+        fails = self.outcome.where("failed")[some]
+        np.minimum.at(failed, matrix[fails], self.finished_at[some][fails])
+        there = failed < np.inf
+        times: Floats = (failed - released)[there]
+        return times
+
+    def _matrices(self) -> tuple[Flags, Numbers, list[str]]:
+        """Return which jobs have a matrix, its number in order of first end, and the names."""
+        some = self.matrix.numbers >= 0
+        number, order = in_order_of_appearance(self.matrix.numbers[some])
+        return some, number, [self.matrix.values[place] for place in order.tolist()]
+
+
+MARKED = {
+    json_name(field.name): field.name
+    for field in msgspec.structs.fields(Job)
+    if any((mark.extra or {}).get("jobs_csv") for mark in getattr(field.type, "__metadata__", ()))
+}
+"""The fields of a job that are marked as a ``Column`` (``farm.core.model``), by their columns."""
+
+for _name in MARKED.values():
+    Jobs.add(_name, Column(as_they_are, f"job.{_name}", public=True))
+
+PUBLIC = [name for name, column in Jobs.columns.items() if getattr(column, "public", False)]
+"""The columns of files, in their order there; a table may be without some (``public``)."""

@@ -1,0 +1,229 @@
+"""The tables of a run, and the observer that fills them.
+
+``EndJob`` already contains a job's whole history, so nothing is copied during a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import inf, nan
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, RequeueJob, StartJob
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    EstimateMade,
+    Event,
+    JobsSubmitted,
+)
+from farm.core.model import Cause, Job, Recorded
+from farm.results.table.builders import (
+    Attempts,
+    BuilderLives,
+    Builders,
+    BuilderSpan,
+    VoidAttempt,
+)
+from farm.results.table.columns import Coded, Numbers, coded, total
+from farm.results.table.jobs import OUTCOMES, Jobs
+
+
+class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
+    """What is known of a run; all tables use the same numbers for builders."""
+
+    #: in order of ending
+    jobs: Jobs
+    #: those that were submitted and never ended
+    lost: Jobs
+    builders: Builders
+    void: Attempts
+    #: events handled, stale ones included
+    events: int
+    #: farm time of the last event, or the run's end: until then builders that did not leave stayed
+    last_at: float
+
+    @classmethod
+    def of(
+        cls,
+        ends: Sequence[EndJob],
+        unended: Sequence[tuple[Job, float]] = (),
+        *,
+        spans: Sequence[BuilderSpan] = (),
+        void: Sequence[VoidAttempt] = (),
+        running: Mapping[str, EndJob] | None = None,
+        estimates: Mapping[str, float | None] | None = None,
+        events: int = 0,
+        last_at: float = 0.0,
+    ) -> RunRecords:
+        """Return the tables of these values.
+
+        ``unended`` are jobs, each with the instant of its submission; those that run are also in
+        ``running``, by id, as if they had ended.
+        """
+        running, numbers, estimates = running or {}, dict[str, int](), estimates or {}
+        rows = {end.job.id: row for row, end in enumerate(ends)} if void else {}
+        endless = [
+            running.get(job.id) or EndJob(job, "cancelled", 0, at, nan) for job, at in unended
+        ]
+
+        def builders_of(records: Sequence[Any]) -> Coded:
+            return coded([one.builder for one in records], numbers)
+
+        return cls(
+            builders=Builders.of(spans, builder=builders_of(spans)),
+            jobs=Jobs.of(ends, builder=builders_of(ends), estimates=estimates),
+            lost=lost(endless, builder=builders_of(endless), estimates=estimates),
+            void=Attempts.of(
+                void,
+                builder=builders_of(void),
+                row=np.array([rows.get(one.job, -1) for one in void], np.int64),
+            ),
+            events=events,
+            last_at=last_at,
+        )
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """Every ended attempt that held a slot."""
+        return Attempts.all(self.jobs, self.void)
+
+    @cached_property
+    def pool_of(self) -> Numbers:
+        """The pool of each builder, by number; -1: neither requested nor joined."""
+        numbered = (table.builder.numbers for table in (self.builders, self.jobs, self.void))
+        most = max(int(numbers.max(initial=-1)) for numbers in numbered)
+        pools: Numbers = np.full(most + 2, -1, np.int64)  # the last entry is for builder -1: none
+        pools[self.builders.builder.numbers] = self.builders.pool.numbers
+        return pools
+
+    def having(self, **more: Any) -> RunRecords:
+        """Return the same with more that is common to all jobs (``Jobs``)."""
+        jobs, lost = (table.having(**more) for table in (self.jobs, self.lost))
+        return msgspec.structs.replace(self, jobs=jobs, lost=lost)
+
+    def beside(self, recorded: Mapping[str, Recorded]) -> RunRecords:
+        """Return the same with what really happened to the jobs, by id."""
+        known = {
+            name
+            for name in Recorded.__struct_fields__
+            if any(getattr(one, name) is not None for one in recorded.values())
+        }
+        return self.having(recorded=recorded, recorded_fields=known)
+
+    def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
+        """Return the jobs that arrived in a window: those that ended, and those that did not."""
+        return self.jobs.within(start, end), self.lost.within(start, end)
+
+    def lasting(self, until: float) -> RunRecords:
+        """Return the same of a run that lasted at least until then, without events."""
+        return msgspec.structs.replace(self, last_at=max(self.last_at, until))
+
+    def touching(self, start: float, end: float) -> RunRecords:
+        """Return the jobs and builders that the Taskcluster simulator counts in a run phase.
+
+        Its recorder drops those that ended before the phase or came after it; the others count with
+        their whole lives. So a builder whose jobs all ended before the phase, but which was still
+        present when it began, counts as over-provisioned, from the instant it joined.
+        """
+        jobs, builders = self.jobs, self.builders
+        some = ~(jobs.finished_at < start) & (jobs.arrived_at <= end)
+        there = ~(builders.gone_at < start) & ~(builders.requested_at > end)
+        rows = np.append(np.where(some, np.cumsum(some) - 1, -1), -1)
+        return msgspec.structs.replace(
+            self,
+            jobs=jobs.taken(some),
+            builders=builders.taken(there),
+            void=self.void.having(row=rows[self.void.row]),
+        )
+
+    def saved_time(self, jobs: Jobs) -> float:
+        """Return the slot time that fail-fast saved among these jobs, seconds.
+
+        For a job cancelled while waiting, its whole service time; for one stopped while running,
+        what was left of it on its builder, without contention.
+        """
+        spared = jobs.taken(jobs.cause.where(Cause.FAIL_FAST))
+        speeds = np.ones(len(self.pool_of))
+        speeds[self.builders.builder.numbers] = self.builders.speed
+        ran = spared.service_time
+        left = np.maximum(0.0, spared.work / speeds[spared.builder.numbers] - ran)
+        return total(np.where(np.isnan(ran), spared.work, left))
+
+
+def lost(jobs: Sequence[EndJob], **given: Any) -> Jobs:
+    """Return the table of jobs that never ended."""
+    outcome = Coded(np.full(len(jobs), OUTCOMES.index("lost")), OUTCOMES)
+    return Jobs.of(jobs, outcome=outcome, **given)
+
+
+class Recorder:
+    """Observer that collects a run's records, for millions of jobs if need be."""
+
+    def __init__(self) -> None:
+        self.ends: list[EndJob] = []
+        #: the jobs that have not ended, and when they were submitted
+        self._open: dict[str, tuple[Job, float]] = {}
+        self._lives = lives = BuilderLives()
+        self._void: list[VoidAttempt] = []
+        self._estimates: dict[str, float | None] = {}
+        self._events = 0
+        self._last: Event | None = None
+        self._dispatched: dict[str, float] = {}
+        self._take: dict[type[Event], Callable[[Any], None]] = {
+            JobsSubmitted: self._submitted,
+            BuilderJoined: lambda event: lives.joined(event.builder, event.at),
+            BuilderRetired: lambda event: lives.gone(event.builder, event.at, "retired"),
+            BuilderLost: lambda event: lives.gone(event.builder, event.at, "lost"),
+            EstimateMade: self._note_estimate,
+        }
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Handle one event and its commands."""
+        self._events += 1
+        self._last = event
+        take = self._take.get(type(event))
+        if take is not None and type(commands) is not Ignored:
+            take(event)
+        for command in commands:
+            if type(command) is StartJob:
+                self._dispatched[command.job.id] = event.at
+            elif type(command) is EndJob:
+                self.ends.append(command)
+                self._open.pop(command.job.id, None)
+                self._dispatched.pop(command.job.id, None)
+            elif type(command) is RequeueJob:
+                self._give_up(command, event.at)
+            elif type(command) is RequestBuilder:
+                self._lives.requested(command.builder, event.at)
+
+    def records(self, running: Mapping[str, EndJob] | None = None) -> RunRecords:
+        """Return the records so far; ``running``: of a run in progress (``RunRecords.of``)."""
+        return RunRecords.of(
+            [*self.ends],
+            list(self._open.values()),
+            spans=[*self._lives.spans],
+            void=[*self._void],
+            running=running,
+            estimates=self._estimates,
+            events=self._events,
+            last_at=self._last.at if self._last else 0.0,
+        )
+
+    def _submitted(self, event: JobsSubmitted) -> None:
+        for job in event.jobs:
+            self._open.setdefault(job.id, (job, event.at))
+
+    def _give_up(self, command: RequeueJob, at: float) -> None:
+        dispatched_at = self._dispatched.pop(command.job, at)
+        self._void.append(
+            VoidAttempt(command.job, command.builder, dispatched_at, at, command.reason)
+        )
+
+    def _note_estimate(self, event: EstimateMade) -> None:
+        self._estimates.setdefault(event.job, event.dispatch_at)
