@@ -44,7 +44,7 @@ from farm.upstream.boinc.flops import (
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
 from farm.upstream.boinc.scales import scales
 
-from .known_keys import refuse_unknown
+from .conftest import refuse_unknown
 
 Given = Mapping[str, Any]
 

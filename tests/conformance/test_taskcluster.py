@@ -20,8 +20,7 @@ from farm.sim.simulation import simulate
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
-from .conftest import IN_TREE, cases_folder
-from .known_keys import refuse_unknown
+from .conftest import IN_TREE, cases_folder, refuse_unknown
 
 ENGINES = ("reference", pytest.param("fast", marks=pytest.mark.slow))
 HOUR = 3600.0
