@@ -25,7 +25,7 @@ HAND_OUTS = 10
 
 #: expectations that are not about dispatch
 PROSE = {
-    "next_sync_at", "worker_next_sync_at", "first_update_to_client", "why", "note", "operation_name",
+    "next_sync_at", "worker_next_sync_at", "first_update_to_client", "operation_name", "why", "note"
 }  # fmt: skip
 #: expectations that are names of operations, which may be numbers
 NAMES = {"starts", "completed", "order"}
