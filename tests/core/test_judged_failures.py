@@ -40,7 +40,7 @@ def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on c.0"]
     assert farm.scheduler.builders["b"].failures == 1
     assert farm.finish("a", "failed", "exit 1") == ["end a failed"]
-    assert farm.orders[0].reason == "exit 1 (failures: job 2, builder 1)"
+    assert farm.commands[0].reason == "exit 1 (failures: job 2, builder 1)"
     assert farm.scheduler.builders["c"].failures == 0  # it is not to blame
 
 

@@ -30,7 +30,7 @@ def test_a_job_waits_for_the_grace_and_then_fails(graced):
     since = farm.at - 1.0
     farm.submit("late", platform=ARM)
     assert farm.ring(since + 100.0) == ["end a failed", "end b failed", "end late failed"]
-    end = farm.orders[0]
+    end = farm.commands[0]
     assert isinstance(end, EndJob)
     assert (end.cause, end.reason) == (
         Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100s",
@@ -71,7 +71,7 @@ def test_followers_fail_with_the_cause_and_reason_of_their_leader(graced):
     for name in ("a", "b"):
         farm.submit(name, action="A", attributes={"user": name})
     assert sorted(farm.ring(100.0)) == ["end a failed", "end b failed"]
-    ends = {end.job.id: end for end in farm.orders}
+    ends = {end.job.id: end for end in farm.commands}
     assert {(end.cause, end.reason) for end in ends.values()} == {
         (Cause.UNRUNNABLE, "no builder for any/virtual was there for 100s")
     }
@@ -102,7 +102,7 @@ def test_a_builder_that_accepts_no_jobs_does_not_keep_its_platform(graced, gone)
     else:
         farm.join("x", takes_jobs=False)
     farm.submit("a")
-    asked_at = float(farm.orders[-1].rings_at)
+    asked_at = float(farm.commands[-1].rings_at)
     assert "end a failed" in farm.ring(asked_at)
 
 

@@ -23,7 +23,7 @@ def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
     assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].builders_lost == ("y",)
     farm.join("z")
     assert farm.lose("z", "its host is silent") == ["end a failed"]
-    (end,) = farm.orders
+    (end,) = farm.commands
     assert (end.cause, end.attempts) == (Cause.POISONOUS, 4)
     assert end.reason == "its host is silent (builders lost under it: y, z)"
 
@@ -55,4 +55,4 @@ def test_no_job_takes_more_builders_with_it_than_the_bound(ledger, retries, boun
             lost += how == "lost"
     assert lost <= bound
     if lost == bound:
-        assert farm.orders[-1].cause is Cause.POISONOUS
+        assert farm.commands[-1].cause is Cause.POISONOUS

@@ -33,7 +33,7 @@ def test_an_open_farm_requests_what_its_pools_lack(ledger):
     """Once: builders that exist, or are booting, are not requested again."""
     farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
     assert farm.open() == ["request p-1", "request p-2", "request q-1"]
-    assert [request.builder.index for request in farm.orders] == [1, 2, 3]
+    assert [request.builder.index for request in farm.commands] == [1, 2, 3]
     farm.boot("p-1")
     assert farm.open() == []
     assert farm.lose("q-1") == []
@@ -86,7 +86,7 @@ def test_names_that_are_taken_are_skipped(ledger):
     """A builder may have a name that the pool would give."""
     farm = ledger("p-1", "p-3", pools=[planned()])
     assert farm.plan(start=2) == ["request p-2", "request p-4"]
-    assert [request.builder.index for request in farm.orders] == [3, 4]
+    assert [request.builder.index for request in farm.commands] == [3, 4]
 
 
 def test_a_restored_scheduler_continues_the_numbering(ledger):
@@ -102,7 +102,7 @@ def test_a_restored_scheduler_continues_the_numbering(ledger):
         pools=[planned()],
     )
     assert farm.plan(start=1) == ["request p-3"]
-    assert farm.orders[0].builder.index == 3
+    assert farm.commands[0].builder.index == 3
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ def test_a_plan_says_which_hosts_play_the_builders(ledger):
     """On hosts of their own, or on existing ones."""
     farm = ledger(pools=[planned()])
     farm.plan(start=1, outside=True)
-    assert farm.orders == [RequestBuilder(farm.orders[0].builder, outside=True)]
+    assert farm.commands == [RequestBuilder(farm.commands[0].builder, outside=True)]
     farm.plan(start=1)
-    assert farm.orders[0].outside is False
+    assert farm.commands[0].outside is False
 
 
 def test_a_plan_for_an_unknown_pool_is_a_record(ledger):
@@ -243,7 +243,7 @@ def test_a_builder_carries_its_lifetime(ledger):
     """Drawn by its number; the world that plays it applies it."""
     farm = ledger(pools=[planned(lifetime=lambda number: 10.0 * number)])
     farm.plan(start=2)
-    assert [request.builder.lifetime for request in farm.orders] == [10.0, 20.0]
+    assert [request.builder.lifetime for request in farm.commands] == [10.0, 20.0]
 
 
 # --- jobs without hope --------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_job_that_no_builder_can_run_is_failed_at_the_end(ledger):
     assert farm.boot("p-1") == ["start a/1 on p-1.0"]
     assert farm.boot("p-2") == []
     assert farm.finish("a") == ["end a succeeded", "end odd cancelled"]
-    assert farm.orders[-1].reason == "no builder will ever be able to run it"
+    assert farm.commands[-1].reason == "no builder will ever be able to run it"
     assert farm.arrivals_end() == "ignored"
 
 

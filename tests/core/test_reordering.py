@@ -15,7 +15,7 @@ from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.scenario import parse_scenario
-from tests.core.conftest import Ledger
+from tests.worlds.virtual import Ledger
 
 
 def farm(*builders: str, **scheduling: Any) -> Ledger:

@@ -14,7 +14,7 @@ from farm.core.model import Job
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
-from tests.core.conftest import Ledger
+from tests.worlds.virtual import Ledger
 
 SCENARIO: dict[str, Any] = {
     "version": 1,

@@ -72,7 +72,7 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
     late = pool(name="late", builders=1, boot_time=10.0)
     made = jobs((0, 10), (0, 10), (0, 10), (10, 1))
     story.play([pool(builders=2, slots=2), late], made)
-    at_ten = [event for event, _ in story.told if event.at == 10.0]
+    at_ten = [event for event, _ in story.events if event.at == 10.0]
     assert [type(event) for event in at_ten[:5]] == [
         JobFinished,
         JobFinished,
@@ -87,7 +87,7 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
 def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
     """A job without length still starts, then ends, at the instant of its dispatch."""
     story.play([pool(builders=1)], jobs((3, 0), (3, 0)))
-    kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.told[2:]]
+    kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.events[2:]]
     assert kinds == [
         ("job-submitted", ""),
         ("arrivals-ended", ""),
@@ -96,7 +96,7 @@ def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
         ("job-started", "b"),
         ("job-finished", "b"),
     ]
-    assert {event.at for event, _ in story.told[2:]} == {3.0}
+    assert {event.at for event, _ in story.events[2:]} == {3.0}
 
 
 def test_jobs_of_one_instant_are_submitted_together(story, pool, jobs):
