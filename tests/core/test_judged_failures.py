@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.jobs.failure_judgement import judge_failure
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import condition_of, snapshot_of
-from farm.forecasts.runtime import make_estimator
+from farm.core.state.snapshot import condition_of
 
 MAX_RESETS = 3
 
@@ -138,8 +136,8 @@ def test_counts_outlive_a_restart(ledger):
     farm.finish("a", "failed")
     farm.scheduler.builders["b"].failed = True
     farm.scheduler.builders["b"].accepts = False
-    image = snapshot_of(farm.scheduler, farm.at)
-    again = restored(image, farm.rules, make_estimator("oracle"))
-    assert (again.jobs["a"].failures, again.jobs["a"].resets) == (1, 1)
-    assert condition_of(again.builders["b"]) == "failed"
-    assert again.builders["b"].failures == 1
+    farm.restart()
+    job = farm.scheduler.jobs["a"]
+    assert (job.failures, job.resets) == (1, 1)
+    assert condition(farm, "b") == "failed"
+    assert farm.scheduler.builders["b"].failures == 1

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import EndJob, RequeueJob, StartJob
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime import make_estimator
 
 
 def test_the_life_of_a_job(ledger):
@@ -42,12 +39,8 @@ def test_a_finish_without_a_start_counts_from_the_dispatch(ledger):
     farm.submit("a")
     farm.finish("a", "failed", "exit 1")
     (end,) = farm.commands
-    assert (end.outcome, end.reason, end.started_at, end.dispatched_at) == (
-        "failed",
-        "exit 1",
-        1,
-        1,
-    )
+    assert (end.outcome, end.reason) == ("failed", "exit 1")
+    assert (end.started_at, end.dispatched_at) == (1, 1)
 
 
 def test_jobs_wait_for_a_builder_and_go_in_order(ledger):
@@ -137,8 +130,8 @@ def test_stopping_a_builder_on_purpose_costs_no_retry(ledger):
     for number in range(5):
         farm.join(f"b{number}")
         assert farm.lose(f"b{number}", "its host left", excused=True) == [f"requeue a/{number + 1}"]
-    image = snapshot_of(farm.scheduler, farm.at)
-    assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].losses == 0
+    farm.restart()
+    assert farm.scheduler.jobs["a"].losses == 0
     for number in range(2):
         farm.join(f"c{number}")
         orders = farm.lose(f"c{number}")
@@ -202,11 +195,11 @@ def test_reports_about_what_is_over_are_ignored(ledger):
     assert farm.attempt_lost("a", attempt=1, builder="x") == "ignored"
     assert farm.finish("a", builder="x") == "ignored", "another builder's name"
     assert farm.finish("a", attempt=3) == "ignored", "an attempt that never was"
-    assert farm.finish("stranger", builder="y") == "ignored"
+    assert farm.finish("unknown", builder="y") == "ignored"
     assert farm.started("a") == []
-    assert farm.started("a") == "ignored", "told twice"
+    assert farm.started("a") == "ignored", "repeated"
     assert farm.finish("a") == ["end a succeeded"]
-    assert farm.finish("a", attempt=2, builder="y") == "ignored", "told twice"
+    assert farm.finish("a", attempt=2, builder="y") == "ignored", "repeated"
     assert farm.lose("x") == "ignored"
     assert farm.retired("x") == "ignored"
     assert farm.cleaned("y") == "ignored"
@@ -229,12 +222,8 @@ def test_cancelling_a_waiting_job_ends_it_at_once(ledger):
     farm.submit("b")
     assert farm.cancel("b", reason="not needed") == ["end b cancelled"]
     (end,) = farm.commands
-    assert (end.reason, end.dispatched_at, end.builder, end.attempts) == (
-        "not needed",
-        None,
-        None,
-        0,
-    )
+    assert (end.reason, end.attempts) == ("not needed", 0)
+    assert (end.dispatched_at, end.builder) == (None, None)
 
 
 def test_cancelling_a_running_job_waits_for_its_builder(ledger):

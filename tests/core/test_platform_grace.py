@@ -61,8 +61,7 @@ def test_jobs_that_share_an_execution_fail_with_it(graced):
     for name in ("a", "b", "c"):
         farm.submit(name, action="A", attributes={"user": name})
     farm.cancel("a")
-    told = farm.ring(100.0)
-    assert sorted(told) == ["end b failed", "end c failed"]
+    assert sorted(farm.ring(100.0)) == ["end b failed", "end c failed"]
 
 
 def test_followers_fail_with_the_cause_and_reason_of_their_leader(graced):

@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 
 import farm
-from farm.core.commands import SetAlarm
 from farm.core.errors import ScenarioError
 from farm.core.events import FarmOpened
 from farm.core.model import Job
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime import make_estimator
 from tests.worlds.virtual import Ledger
 
 SCENARIO: dict[str, Any] = {
@@ -70,5 +66,5 @@ def test_a_restored_scheduler_sorts_at_the_same_multiple(ledger: type[Ledger]) -
     """Alarms do not outlive a scheduler: the next one sets them again when it opens."""
     one = ledger("b", estimates="last-3", sort_every=10.0)
     assert "alarm 10" in one.submit("runs", "waits")
-    again = restored(snapshot_of(one.scheduler, 5.0), one.rules, make_estimator("last-3"))
-    assert SetAlarm(10.0) in again.handle(FarmOpened(5.0))
+    one.restart(at=5.0)
+    assert "alarm 10" in one.tell(FarmOpened(5.0))
