@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
 from farm.core.queues.fair_share import future_order
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.look_ahead import LookAheadQueue
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
@@ -49,6 +50,11 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
         player.play(after)
         looks = (chain(head, rest) for head, rest in zip(seen, kept, strict=True))
         assert [[state for _, state in chain.from_iterable(look)] for look in looks] == was
+    for queue in queues:
+        next(queue.order_kept(), None)  # and is given up
+        assert not (isinstance(queue, FairShareQueue) and queue._tree.onlookers), (
+            "no reader is kept"
+        )
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)

@@ -111,6 +111,9 @@ def test_a_follower_may_come_before_its_leader(yard):
     yard.share(x="u", y="v")
     assert (len(yard.queue), yard.node("v").waiting) == (1, 1)
     assert yard.take("s", 1) == "x"
+    yard.wait("b", "v")
+    yard.wait("a", "u")
+    assert yard.take("t", 2) == "a", "its node is the older one"
 
 
 def test_placing_a_leader_starts_its_followers_too(yard):
