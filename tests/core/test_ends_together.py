@@ -12,6 +12,7 @@ from farm.core.model import Job
 from farm.core.policies import fifo, ljf
 from farm.core.pools.spec import PoolSpec
 from farm.scenario import load_scenario
+from farm.testing import small_scenario
 from tests.worlds.virtual import Story
 
 #: four jobs of a second, then two heavy ones of ten
@@ -46,12 +47,8 @@ def test_without_ties_there_is_no_difference() -> None:
 
 def test_a_scenario_names_the_rule() -> None:
     """Balancers with rules of their own refuse it."""
-    scenario = {
-        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-        "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],
-        "scheduling": {"simultaneous_ends": "together"},
-    }
+    scenario = small_scenario(scheduling={"simultaneous_ends": "together"})
     assert load_scenario(scenario).scheduling.simultaneous_ends == "together"
-    scenario["scheduling"] |= {"balancer": "fastest"}  # type: ignore[operator]
+    scenario["scheduling"] |= {"balancer": "fastest"}
     with pytest.raises(ScenarioError, match="simultaneous_ends together with balancer fastest"):
         load_scenario(scenario)

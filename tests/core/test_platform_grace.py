@@ -10,6 +10,7 @@ from farm.core.model import Cause, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.testing import small_scenario
 
 ARM = Platform("arm64")
 
@@ -129,28 +130,15 @@ def test_a_job_that_fails_this_way_cancels_its_matrix(graced):
 
 def test_a_scenario_sets_it():
     """Simulated: jobs for a platform whose pool is lost fail, and the run ends."""
+    none = {"algorithm": "fixed", "builders": 0, "max": 1}
+    load = {"every": "1m", "count": 2, "service_time": "10s"}
     found = farm.simulate(
-        {
-            "pools": [
-                {"name": "p", "platform": {"processor": "amd64"}, "builders": 1},
-                {
-                    "name": "q",
-                    "platform": {"processor": "arm64"},
-                    "provisioner": {"algorithm": "fixed", "builders": 0, "max": 1},
-                },
-            ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "every": "1m", "count": 2, "service_time": "10s",
-                        "platform": {"processor": processor},
-                    }
-                }
-                for processor in ("amd64", "arm64")
-            ],
-            "scheduling": {"platform_grace": "15m"},
-        }
-    )  # fmt: skip
+        small_scenario(
+            [{}, {"name": "q", "platform": {"processor": "arm64"}, "provisioner": none}],
+            [load | {"platform": {"processor": processor}} for processor in ("amd64", "arm64")],
+            scheduling={"platform_grace": "15m"},
+        )
+    )
     jobs = [job for job in found.jobs if job["platform"] == "arm64/virtual"]
     assert jobs
     assert {job["outcome"] for job in jobs} == {"failed"}

@@ -15,15 +15,13 @@ from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.scenario import parse_scenario
+from farm.testing import small_scenario
 from tests.worlds.virtual import Ledger
 
 
 def farm(*builders: str, **scheduling: Any) -> Ledger:
     """A ledger whose rules are those of a scenario's ``scheduling``."""
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
-    load = {"arrivals": {"every": 1, "count": 1, "service_time": 1}}
-    document = {"pools": [pool], "workload": [load], "scheduling": scheduling}
-    rules = make_rules(parse_scenario(document))
+    rules = make_rules(parse_scenario(small_scenario(scheduling=scheduling)))
     return Ledger(*builders, **{name: getattr(rules, name) for name in rules.__struct_fields__})
 
 

@@ -10,15 +10,10 @@ import farm
 from farm.core.errors import ScenarioError
 from farm.core.events import FarmOpened
 from farm.core.model import Job
+from farm.testing import small_scenario
 from tests.worlds.virtual import Ledger
 
-SCENARIO: dict[str, Any] = {
-    "version": 1,
-    "name": "sorted",
-    "pools": [{"name": "node", "builders": 1, "slots": 2}],
-    "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-    "scheduling": {"policy": "sjf", "runtime_estimates": "last-3"},
-}
+RULES = {"policy": "sjf", "runtime_estimates": "last-3"}
 TEAM = {"team": "one"}
 #: no kind is known at first: the order of submission; at 7 s the length of kind a is
 JOBS = [
@@ -31,8 +26,8 @@ JOBS = [
 
 def started(engine: str = "auto", **scheduling: Any) -> dict[str, float]:
     """Return when each job starts."""
-    said = {**SCENARIO, "scheduling": {**SCENARIO["scheduling"], **scheduling}}
-    jobs = farm.simulate(said, jobs=JOBS, engine=engine).jobs
+    given = small_scenario({"slots": 2}, scheduling=RULES | scheduling)
+    jobs = farm.simulate(given, jobs=JOBS, engine=engine).jobs
     return dict(zip(jobs["job_id"], jobs["started_at_s"], strict=True))
 
 
@@ -51,8 +46,8 @@ def test_a_sorting_happens_at_its_multiples_only() -> None:
 
 def test_without_learning_nothing_is_sorted() -> None:
     """Keys could not change: no alarm rings, and the compiled loop may be used."""
-    said = {**SCENARIO, "scheduling": {"policy": "sjf", "sort_every": "5s"}}
-    events = list(farm.simulate(said, jobs=JOBS, keep_events=True).events)
+    given = small_scenario({"slots": 2}, scheduling={"policy": "sjf", "sort_every": "5s"})
+    events = list(farm.simulate(given, jobs=JOBS, keep_events=True).events)
     assert not [event for event in events if "alarm" in str(event)]
 
 
