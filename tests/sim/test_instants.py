@@ -20,51 +20,33 @@ from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import load_scenario, parse_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 
-BUSY = {
-    "name": "busy",
-    "pools": [
-        {
-            "name": "linux",
-            "platform": {"processor": "amd64"},
-            "builders": 3,
-            "slots": 2,
-            "boot_time": "20s",
-            "idle_timeout": "2m",
-            "inter_job_time": "5s",
-            "failure_rate": 0.2,
-            "contention": {"slowdown": [1, 1, 1.4]},
-        },
-        {"name": "mac", "platform": {"processor": "arm64", "virtualized": False}, "builders": 2},
-    ],
-    "workload": [
-        {
-            "matrices": {
-                "count": 12,
-                "size": 9,
-                "every": "30s",
-                "service_time": {"pareto": {"alpha": 1.161, "scale": "2s"}, "max": "1h"},
-                "heavy": {"longest": 0.3},
-                "fails": 0.1,
-                "platform": {"processor": "amd64"},
-                "attributes": {"team": {"a": 1, "b": 2}},
-            }
-        },
-        {
-            "arrivals": {
-                "poisson": {"rate": "0.2/s"},
-                "count": 60,
-                "service_time": {"exponential": {"mean": "10s"}},
-                "platform": [
-                    {"processor": "arm64", "virtualized": False},
-                    {"processor": "amd64"},
-                ],
-                "attributes": {"team": {"a": 1, "c": 1}},
-            }
-        },
-    ],
-    "scheduling": {"policy": "ljf-aging", "fair_share": ["team"], "fail_fast": True},
+MAC = {"processor": "arm64", "virtualized": False}
+MATRICES = {
+    "count": 12,
+    "size": 9,
+    "every": "30s",
+    "service_time": {"pareto": {"alpha": 1.161, "scale": "2s"}, "max": "1h"},
+    "heavy": {"longest": 0.3},
+    "fails": 0.1,
+    "platform": {"processor": "amd64"},
+    "attributes": {"team": {"a": 1, "b": 2}},
 }
+OTHERS = {
+    "poisson": {"rate": "0.2/s"},
+    "count": 60,
+    "service_time": {"exponential": {"mean": "10s"}},
+    "platform": [MAC, {"processor": "amd64"}],
+    "attributes": {"team": {"a": 1, "c": 1}},
+}
+LINUX = {"builders": 3, "slots": 2, "contention": {"slowdown": [1, 1, 1.4]}, "failure_rate": 0.2}
+TIMES = {"boot_time": "20s", "idle_timeout": "2m", "inter_job_time": "5s"}
+BUSY = small_scenario(
+    [LINUX | TIMES, {"name": "mac", "platform": MAC, "builders": 2}],
+    [{"matrices": MATRICES}, OTHERS],
+    scheduling={"policy": "ljf-aging", "fair_share": ["team"], "fail_fast": True},
+)
 
 
 def test_finishes_before_lives_before_arrivals(story, pool, jobs):
