@@ -74,7 +74,7 @@ def test_file(name: str, document: Case, message: str | None) -> None:
 
 # --- BOINC --------------------------------------------------------------------------------------
 
-AVERAGE = {
+AVERAGE: Case = {
     "group": "average",
     "inputs": {
         "params": {"threshold": 20, "weight": 0.01, "limit": 10},
@@ -117,7 +117,7 @@ def ladder(flops: float, **more: Any) -> Case:
         (AVERAGE | {"expect": {}}, "nothing is expected"),
         (AVERAGE | {"expect": {"avg": 6.0}}, "avg: 5.0, not 6.0"),
         (AVERAGE | {"weight": 2}, "case: unknown key weight"),
-        (AVERAGE | {"inputs": {"wieght": 2}}, "inputs: unknown key wieght"),
+        (AVERAGE | {"inputs": AVERAGE["inputs"] | {"wieght": 2}}, "inputs: unknown key wieght"),
         (ladder(2.5e9), None),
         (ladder(5e9), None),
         (ladder(4e9), "projected_flops"),

@@ -48,12 +48,12 @@ def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
     for number in range(5):
         name = f"a{number}"
         assert farm.submit(name) == [f"start {name}/1 on b.0"]
-        orders = farm.finish(name, "failed")
+        commands = farm.finish(name, "failed")
         if number < 4:  # it gets the job again: there is no other builder
-            assert orders == [f"requeue {name}/1", f"start {name}/2 on b.0"]
+            assert commands == [f"requeue {name}/1", f"start {name}/2 on b.0"]
             assert farm.cancel(name) == [f"stop {name}/2 on b"]
             farm.finish(name, "cancelled")
-    assert orders == ["requeue a4/1"]
+    assert commands == ["requeue a4/1"]
     assert condition(farm, "b") == "failed"
     assert farm.submit("later") == []  # it gets no more jobs
 

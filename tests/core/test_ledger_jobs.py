@@ -134,8 +134,8 @@ def test_stopping_a_builder_on_purpose_costs_no_retry(ledger):
     assert farm.scheduler.jobs["a"].losses == 0
     for number in range(2):
         farm.join(f"c{number}")
-        orders = farm.lose(f"c{number}")
-    assert orders == ["end a failed"]
+        commands = farm.lose(f"c{number}")
+    assert commands == ["end a failed"]
     assert farm.commands[0].reason == "its builder was lost (attempt 2 of 2)"
 
 

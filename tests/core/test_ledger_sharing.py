@@ -124,7 +124,7 @@ def test_cancelling_a_waiting_leader_hands_over(shared):
     assert farm.waiting == ["b"]
     farm.join("x")
     assert farm.finish("b") == ["end b succeeded", "end c succeeded", "end d succeeded"]
-    assert {order.served_by for order in farm.commands} == {None, "b"}
+    assert {end.served_by for end in farm.commands} == {None, "b"}
 
 
 @pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 8.0)])

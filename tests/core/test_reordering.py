@@ -169,8 +169,8 @@ def test_very_many_jobs_are_sorted_in_steps(
         pass
     assert one.waiting == wanted
     again = farm(fair_share=share).scheduler
-    for event, orders in one.story:
-        assert list(again.handle(event)) == orders
+    for event, commands in one.story:
+        assert list(again.handle(event)) == commands
 
 
 def test_dispatch_continues_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
