@@ -18,6 +18,8 @@ COPY README.md LICENSE ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner
+COPY studies ./studies
+COPY chaos ./chaos
 COPY examples ./examples
 RUN /opt/farm/bin/pip install --no-deps . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \

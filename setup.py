@@ -3,6 +3,12 @@
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=["farm*", "workers*", "provisioner*"]), "farm.examples"],
+    packages=[
+        *find_packages(
+            include=["farm*", "workers*", "provisioner*", "studies*", "chaos*"],
+            exclude=["*.tests*"],
+        ),
+        "farm.examples",
+    ],
     package_dir={"farm.examples": "examples"},
 )

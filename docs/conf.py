@@ -1,5 +1,6 @@
 """The documentation as a site (`make site`): the pages as they are, and the Python reference."""
 
+import posixpath
 import re
 import shutil
 from importlib import metadata
@@ -13,7 +14,7 @@ version = release = metadata.version("build-farm-emulator")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # the pages link to files all over the clone: they are read from its root
 root_doc = "README"
-include_patterns = ["*.md", "docs/**", "examples/README.md", "benchmarks/README.md"]
+include_patterns = ["*.md", "docs/**", "studies/docs/**", "[a-z]*/README.md"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
@@ -38,7 +39,9 @@ def with_contents(_app: Any, page: str, source: list[str]) -> None:
         index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
         for room in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
             pages = re.findall(r"^\| \[[^]]*\]\(([^)]+)\.md\)", room, re.MULTILINE)
-            source[0] += contents(room.partition("\n")[0], [f"docs/{page}" for page in pages])
+            source[0] += contents(
+                room.partition("\n")[0], [posixpath.normpath(f"docs/{page}") for page in pages]
+            )
         others = [path.stem for path in ROOT.glob("*.md") if path.stem != root_doc]
         more = ["docs/README", "examples/README", "benchmarks/README", *sorted(others)]
         source[0] += contents("The project", more)

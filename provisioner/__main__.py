@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer.main
 
+from farm.terminal.command_help import with_docstring
 from farm.terminal.error_messages import with_error_messages
-from farm.terminal.options import with_docstring
 from provisioner.command import app, provision
 
 if __name__ == "__main__":

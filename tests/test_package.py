@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("farm", "workers", "provisioner", "examples")
+PACKAGES = ("farm", "workers", "provisioner", "studies", "chaos")
+SOURCES = (*PACKAGES, "examples")
 FILES = ("pyproject.toml", "setup.py", "README.md", "constraints.txt", "LICENSE", "MANIFEST.in")
 SCRIPT = """
 import farm
@@ -77,22 +78,22 @@ def test_the_sdist_contains_no_tests(built: Path):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "LICENSE", "examples/quickstart.yaml"} <= names
-    assert not [name for name in names if name.startswith("tests")]
+    assert not [name for name in names if "tests" in Path(name).parts]
 
 
 def test_the_wheel_contains_what_is_needed(wheel: Path):
     """All packages with their typing markers, the examples; and no tests."""
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == set(SOURCES) - {"examples"}
-    for package in SOURCES[:3]:
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    for package in PACKAGES:
         assert f"{package}/py.typed" in names
     examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
     assert examples == {n.removeprefix("farm/examples/") for n in names if "/examples/" in n}
-    modules = {
-        p.relative_to(ROOT).as_posix() for s in SOURCES[:3] for p in (ROOT / s).rglob("*.py")
+    modules = {p.relative_to(ROOT).as_posix() for s in PACKAGES for p in (ROOT / s).rglob("*.py")}
+    assert {one for one in modules if "/tests/" not in one} == {
+        one for one in names if one.endswith(".py")
     }
-    assert modules <= set(names)
 
 
 @pytest.mark.live
@@ -110,6 +111,7 @@ def test_an_installed_farm_works_anywhere(python: str, wheel: Path, tmp_path: Pa
     version = run(bin_ / "python", "-m", "farm", "--version", cwd=elsewhere)
     assert version.startswith("farm ")
     assert "quickstart" in run(bin_ / "farm", "examples", cwd=elsewhere)
+    assert {"study", "chaos"} <= set(run(bin_ / "farm", "--help", cwd=elsewhere).split())
     (elsewhere / "mine.py").write_text(SCRIPT)
     assert run(bin_ / "python", "mine.py", cwd=elsewhere) == "655 float64 True\n"
     options = ("--duration", "30m", "--quiet", "--out", "kept")

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
-from importlib import import_module
-from pathlib import Path
+from functools import cached_property
 from typing import Annotated, Any
 
 import typer
-import typer.main
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 import farm
+from farm.cli.lazy_command import InstalledCommand, LazyCommand, installed_commands, warn
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
-from farm.terminal.options import with_docstring
 
 #: the commands of each folder, and their heading in the help
 COMMANDS = {
     "scenarios": "init examples schema import calibrate",
     "own_farm": "doctor",
-    "runs": "run simulate sweep compare report audit export score study chaos",
+    "runs": "run simulate sweep compare report audit export score",
     "live_farm": "up down status builders drain undrain pools snapshot scheduler acl join load",
     "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
     "forecasts": "estimate runtime-estimate whatif plan risk",
@@ -44,71 +41,54 @@ HEADINGS = {
 FUNCTIONS, MODULES = {"import": "import_trace"}, {"undrain": "drain"}
 
 
-class LazyCommand(TyperCommand):
-    """A command that is imported on first use: the function of its name in FOLDER/NAME.py.
-
-    The list of commands shows the first line of each docstring, which is read from the source.
-    """
-
-    def __init__(self, folder: str, name: str) -> None:
-        super().__init__(name)
-        self._folder = folder
-        self._function = FUNCTIONS.get(name, name.replace("-", "_"))
-        self._module = MODULES.get(name, self._function)
-
-    def said(self) -> str:
-        """Return the command's summary."""
-        path = Path(__file__).parent / self._folder / f"{self._module}.py"
-        source = path.read_text(encoding="utf-8")
-        start = rf'def {self._function}\(.*?\) -> None:\n    """([^"\n]+)'
-        found = re.search(start, source, re.DOTALL)
-        return found[1] if found else ""
-
-    def load(self) -> Any:
-        """Return the command itself."""
-        only = typer.Typer(add_completion=False, rich_markup_mode=None)
-        module = import_module(f"farm.cli.{self._folder}.{self._module}")
-        gc.freeze()  # imports are cached
-        gc.enable()
-        function = getattr(module, self._function)
-        only.command(name=self.name)(function)
-        return with_docstring(typer.main.get_command(only), function.__doc__)
-
-    def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Return a context of the imported command, which runs and shows its help."""
-        return self.load().make_context(*args, **extra)
-
-
 class Commands(TyperGroup):
     """The commands; a closed output pipe is not an error."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for folder, names in COMMANDS.items():
-            self.commands.update({name: LazyCommand(folder, name) for name in names.split()})
+            for name in names.split():
+                function = FUNCTIONS.get(name, name.replace("-", "_"))
+                module = f"farm.cli.{folder}.{MODULES.get(name, function)}"
+                self.commands[name] = LazyCommand(name, module, function)
+
+    @cached_property
+    def installed(self) -> dict[str, InstalledCommand]:
+        """The commands that installed packages add; only who asks for these looks for them."""
+        return installed_commands(self.commands)
 
     def list_commands(self, _: Any) -> list[str]:
         """Return the commands' names, in the order of the table."""
-        return list(self.commands)
+        return [*self.commands, *self.installed]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, with what each does, under a heading for each folder."""
         for folder, names in COMMANDS.items():
-            with formatter.section(HEADINGS[folder]):
-                formatter.write_dl(
-                    [(name, self.get_command(ctx, name).help) for name in names.split()]
-                )
+            self._write(ctx, formatter, HEADINGS[folder], names.split())
+        self._write(ctx, formatter, "Of installed packages", list(self.installed))
+
+    def _write(self, ctx: Any, formatter: Any, heading: str, names: list[str]) -> None:
+        rows = []
+        for name in names:
+            try:
+                rows.append((name, self.get_command(ctx, name).help))
+            except InputError as error:
+                warn(str(error))
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return a command."""
-        found = super().get_command(ctx, name)
+        found = super().get_command(ctx, name) or self.installed.get(name)
         if isinstance(found, LazyCommand):
             found.help = found.said()
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is named; raises InputError with the nearest name."""
-        if args[0] not in self.commands and (near := nearest(args[0], self.commands)):
+        known = args[0] in self.commands or args[0] in self.installed
+        if not known and (near := nearest(args[0], self.list_commands(ctx))):
             raise InputError(f"found no command {args[0]!r}; did you mean {near}?")
         return super().resolve_command(ctx, args)
 

@@ -7,7 +7,6 @@ need the file.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,9 +90,6 @@ class Calibration(Mapped):
         return round(statistics.median(shares), 2) if shares else None
 
 
-Read = Callable[[Path], Calibration]
-
-
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration file, YAML or JSON; raises ScenarioError that names file, line and key."""
     try:
@@ -113,18 +109,18 @@ def read_calibration(path: Path) -> Calibration:
         raise ScenarioError(describe(error, document, str(path))) from None
 
 
-def with_calibrations_read(scenario: Scenario, read: Read) -> Scenario:
+def with_calibrations_read(scenario: Scenario) -> Scenario:
     """Return the scenario with tables instead of files; raises ScenarioError naming the key."""
-    pools = tuple(_with_table(pool, k, read) for k, pool in enumerate(scenario.pools))
+    pools = tuple(_with_table(pool, k) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 
 
-def _with_table(pool: Pool, index: int, read: Read) -> Pool:
+def _with_table(pool: Pool, index: int) -> Pool:
     law = pool.contention
     if law is None or law.calibration is None:
         return pool
     try:
-        table = read(Path(law.calibration)).slowdown
+        table = read_calibration(Path(law.calibration)).slowdown
     except ScenarioError as error:
         raise ScenarioError.of(f"pools.{index}.contention.calibration", str(error)) from None
     measured = law.model_copy(update={"slowdown": table, "calibration": None})

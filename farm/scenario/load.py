@@ -9,11 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.core.errors import ScenarioError
-from farm.scenario.calibration import (
-    Read,
-    read_calibration,
-    with_calibrations_read,
-)
+from farm.scenario.calibration import with_calibrations_read
 from farm.scenario.checks import check_workload
 from farm.scenario.examples import find_scenario
 from farm.scenario.file.document import (
@@ -34,7 +30,6 @@ def load_scenario(
     sets: Iterable[str] = (),
     *,
     changes: Mapping[str, Any] | None = None,
-    calibration: Read = read_calibration,
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
 
@@ -47,7 +42,6 @@ def load_scenario(
                 or a scenario, to be changed.
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
-        calibration: reads the calibration files that it names.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -61,14 +55,13 @@ def load_scenario(
         apply_override(document, text)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
-    return parse_scenario(document, source=name, calibration=calibration)
+    return parse_scenario(document, source=name)
 
 
 def parse_scenario(
     data: Mapping[str, Any],
     base_dir: str | Path = ".",
     source: str = "scenario",
-    calibration: Read = read_calibration,
 ) -> Scenario:
     """Return the scenario described by plain data; trace paths are relative to ``base_dir``.
 
@@ -85,7 +78,7 @@ def parse_scenario(
     except RecursionError:
         raise ScenarioError(f"{source}: values are nested too deeply") from None
     try:
-        scenario = with_calibrations_read(scenario, calibration)
+        scenario = with_calibrations_read(scenario)
         check_workload(scenario)
     except ScenarioError as error:
         path = [int(step) if step.isdigit() else step for step in error.key.split(".")]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Any
@@ -138,16 +136,6 @@ MetricsTargets = Annotated[
         "files in DIR, for Prometheus's file_sd_configs.",
     ),
 ]
-
-
-def with_docstring(command: Any, docstring: str | None) -> Any:
-    """Return the command with the help of its options, from ``Args:`` in its docstring."""
-    command.help, _, arguments = inspect.cleandoc(docstring or "").partition("\n\nArgs:\n")
-    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE))
-    for parameter in command.params:
-        if parameter.name in texts:
-            parameter.help = " ".join(texts[parameter.name].split())
-    return command
 
 
 def learning(source: Path | None) -> list[str]:

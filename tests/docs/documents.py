@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("[a-z]*/README.md")])
+PLACES = ("*.md", "docs/**/*.md", "studies/docs/*.md", "[a-z]*/README.md")
+DOCUMENTS = sorted({path for place in PLACES for path in ROOT.glob(place)})
 #: pages that are followed from the first line to the last, each in one folder
 TUTORIALS = [path for path in ROOT.glob("docs/tutorials/*.md") if path.stem != "python"]
 

@@ -16,6 +16,7 @@ from farm.cli.main import app
 from .documents import DOCUMENTS, ROOT
 
 COMMANDS: Any = typer.main.get_command(app)
+NAMES = set(COMMANDS.list_commands(None))
 
 
 def command_lines(text: str) -> Iterator[str]:
@@ -29,10 +30,12 @@ def problem(line: str) -> str | None:
     """Return what is wrong with a command line, if anything."""
     words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     command = COMMANDS
-    while words and hasattr(command, "commands"):
-        if words[0] not in command.commands:
-            return f"no command {words[0]!r}" if not words[0].startswith("-") else None
-        command = command.commands[words.pop(0)].load()
+    if words and words[0].startswith("-"):
+        return None
+    if words:
+        if words[0] not in NAMES:
+            return f"no command {words[0]!r}"
+        command = COMMANDS.get_command(None, words.pop(0)).load()
     options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
     unknown = [w for w in words if re.match(r"--?[a-z]", w) and w.split("=")[0] not in options]
     return f"no option {', '.join(unknown)}" if unknown else None
@@ -49,14 +52,14 @@ def test_the_page_on_commands_lists_all_of_them():
     """Its tables list all existing commands, and only those."""
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", page))
-    assert sorted(named ^ set(COMMANDS.commands)) == []
+    assert sorted(named ^ NAMES) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_commands_named_in_the_text_exist(document: Path):
     """No page mentions a command that does not exist."""
     named = set(re.findall(r"`farm ([a-z][a-z-]*)\b", document.read_text(encoding="utf-8")))
-    assert sorted(named - set(COMMANDS.commands)) == []
+    assert sorted(named - NAMES) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -74,6 +77,8 @@ def test_the_index_names_every_page():
     pages = {page.relative_to(home).as_posix() for page in home.rglob("*.md")} - {"README.md"}
     rooms = {page.rpartition("/")[0] for page in pages}
     assert rooms == {"tutorials", "how-to", "explanation", "reference"}
+    beside = [*ROOT.glob("studies/docs/*.md"), ROOT / "chaos/README.md"]
+    pages |= {f"../{page.relative_to(ROOT).as_posix()}" for page in beside}
     assert sorted(page for page in pages if f"({page})" not in index) == []
 
 
@@ -81,7 +86,9 @@ def test_files_named_in_the_architecture_exist():
     """ARCHITECTURE.md names no file or function that does not exist."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(
-        re.findall(r"`((?:farm|workers|provisioner|tests)/[\w/]+\.py)(?::([\w.]+))?`", text)
+        re.findall(
+            r"`((?:farm|workers|provisioner|studies|chaos|tests)/[\w/]+\.py)(?::([\w.]+))?`", text
+        )
     )
     assert named
     missing = [path for path, _ in named if not (ROOT / path).exists()]

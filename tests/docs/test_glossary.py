@@ -104,7 +104,7 @@ def modules(room: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    "room", ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests"]
+    "room", ["farm", "workers", "provisioner", "studies", "chaos", "grafana", "benchmarks", "tests"]
 )
 def test_names_in_the_code(room: str):
     """A function, class, argument or value is named by the glossary's word."""
@@ -159,7 +159,19 @@ def test_words_of_the_pages(page: Path):
 
 @pytest.mark.parametrize(
     "place",
-    ["farm", "workers", "provisioner", "grafana", "benchmarks", "tests", "deploy", "examples", "."],
+    [
+        "farm",
+        "workers",
+        "provisioner",
+        "studies",
+        "chaos",
+        "grafana",
+        "benchmarks",
+        "tests",
+        "deploy",
+        "examples",
+        ".",
+    ],
 )
 def test_plain_english(place: str):
     """Names, docstrings, comments, messages and pages contain none of the phrases."""

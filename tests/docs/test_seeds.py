@@ -31,7 +31,7 @@ class Row(NamedTuple):
     @property
     def tests(self) -> list[str]:
         """Return the tests among the evidence."""
-        return re.findall(r"\btests/[\w/]+(?:\.py)?", self.shown)
+        return re.findall(r"\b(?:studies/|chaos/)?tests/[\w/]+(?:\.py)?", self.shown)
 
 
 ROWS = [

@@ -2,7 +2,7 @@
 
 import typer.main
 
-from farm.terminal.options import with_docstring
+from farm.terminal.command_help import with_docstring
 from provisioner.command import app, provision
 
 

@@ -1,1 +1,1 @@
-"""Contention on this machine: measured, saved, compared with simulations."""
+"""Contention on this machine: measured and saved."""

@@ -118,6 +118,13 @@ def processor_name() -> str:
     return names[0] if names else platform.machine()
 
 
+def disturbed(others: float, what: str) -> str:
+    """Return a warning if others kept too many processors busy for this to be trusted."""
+    if others <= QUIET:
+        return ""
+    return f"Others kept {others:g} processors busy during it: do not trust {what}."
+
+
 def measure(plan: Plan, report: Callable[[Timing], None] = lambda _: None) -> list[Timing]:
     """Return the timings of all rounds that the limit left time for; at least one whole round.
 

@@ -74,56 +74,6 @@ def test_no_heavy_jobs_at_all() -> None:
     assert json.loads(result.stdout)["slowdown"] == [1.0]
 
 
-@pytest.mark.live
-@pytest.mark.slow
-def test_one_command_measures_draws_saves_and_compares(tmp_path: Path) -> None:
-    """The scenario names a file that does not exist yet; all runs take the file's rates."""
-    out, plot = tmp_path / "here.yaml", tmp_path / "here.html"
-    (tmp_path / "farm.yaml").write_text(SCENARIO)
-    files = ["-o", str(out), "--plot", str(plot), "--compare", str(tmp_path / "farm.yaml")]
-    result = CliRunner().invoke(app, [*TINY, *files, "--runs", "2", "--json"])
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    check = told["compare"]
-    assert len(check["runs_s"]) == len(check["burnt_s"]) == 2
-    assert check["rates"].items() <= told["rates"].items()
-    assert "as the scenario says" not in {law["law"] for law in check["laws"]}
-    assert "<svg" in plot.read_text()
-
-
-@pytest.mark.live
-def test_another_law_of_the_scenario_is_tried_as_well(tmp_path: Path, monkeypatch) -> None:
-    """--table is one law, the scenario's own is another: both are compared with the machine."""
-    monkeypatch.setenv("FARM_WORK_RATES", "cpu=90,stress_ng=180")
-    monkeypatch.setenv("COLUMNS", "200")  # no cell of the table is folded, however long its numbers
-    (tmp_path / "here.yaml").write_text("slowdown: [1, 7]\n")
-    (tmp_path / "table.yaml").write_text("slowdown: [1, 1, 1.5]\n")
-    (tmp_path / "farm.yaml").write_text(SCENARIO)
-    arguments = ["--table", str(tmp_path / "table.yaml"), "--compare", str(tmp_path / "farm.yaml")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    assert "simulated, as the scenario says" in result.output
-    assert "simulated, measured table" in result.output
-    assert "a second of work cost" in result.output
-
-
-@pytest.mark.live
-@pytest.mark.slow
-@pytest.mark.usefixtures("rates_said")
-def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
-    """A live run, simulations of the same jobs, and how far apart they are."""
-    (tmp_path / "here.yaml").write_text("slowdown: [1, 1, 1.5]\n")
-    (tmp_path / "farm.yaml").write_text(SCENARIO)
-    arguments = ["--table", str(tmp_path / "here.yaml"), "--compare", str(tmp_path / "farm.yaml")]
-    result = CliRunner().invoke(app, [*arguments, "--json"])
-    assert result.exit_code == 0, result.output
-    check = json.loads(result.stdout)["compare"]
-    assert check["jobs"] == 4
-    assert check["live_mean_response_time_s"] > 0
-    laws = {law["law"]: law["mean_response_time_s"] for law in check["laws"]}
-    assert laws["no contention"] <= laws["measured table"]
-
-
 @pytest.mark.usefixtures("rates_said")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
@@ -140,7 +90,11 @@ def test_a_table_against_jobs_that_really_burn(tmp_path: Path) -> None:
         (["--limit", "soon"], InputError, "--limit: found 'soon'"),
         (["--alone", "0"], InputError, "--alone: found 0; allowed: 0.001s or more"),
         (["--table", "/no/such.yaml"], ScenarioError, "/no/such.yaml: no such file"),
-        (["--compare", "/no/such.yaml"], ScenarioError, "/no/such.yaml"),
+        (
+            ["--compare", "farm.yaml", "--runs", "3"],
+            InputError,
+            "farm study calibration --table FILE --scenario farm.yaml --runs 3",
+        ),
         (["--limit", "1ms"], RunError, "took longer than the limit"),
     ],
 )
@@ -187,13 +141,3 @@ def test_rates_that_are_given_are_not_measured(tmp_path: Path) -> None:
     out = tmp_path / "here.yaml"
     assert CliRunner().invoke(app, [*TINY, "--quiet", "-o", str(out)]).exit_code == 0
     assert read_calibration(out).rates == {"cpu": 900, "memory": 5000, "stress_ng": 1800}
-
-
-def test_only_burning_jobs_can_be_compared(tmp_path: Path) -> None:
-    """A job that passes time follows the law by definition, so comparing it shows nothing."""
-    (tmp_path / "here.yaml").write_text("slowdown: [1]\n")
-    (tmp_path / "farm.yaml").write_text(SCENARIO.replace("mode: stress, ", ""))
-    arguments = ["--table", str(tmp_path / "here.yaml"), "--compare", str(tmp_path / "farm.yaml")]
-    result = CliRunner().invoke(app, arguments)
-    assert isinstance(result.exception, InputError)
-    assert "found jobs of mode timed" in str(result.exception)

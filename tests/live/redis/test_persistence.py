@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.app.chaos.machine import Machine, can_be_faked
+from chaos.machine import Machine, can_be_faked
 from farm.core.errors import ServerError
 from farm.core.model import Job, Platform
 from farm.live.operating.client import FarmClient

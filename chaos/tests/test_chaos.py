@@ -1,0 +1,186 @@
+"""Fault injection: the plan, the records that are compared, a farm that keeps its promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.append_only_reader import commands_of
+from chaos.machine import Machine, can_be_faked, kinds_here
+from chaos.plan import FAKED, FaultKind, plan
+from chaos.verdict import begun_twice, ended_twice, without_builder
+from farm.core.commands import EndJob
+from farm.core.errors import InputError
+from farm.core.model import Cause, Job
+from farm.live.redis.connection import connect
+from farm.live.redis.server import EmbeddedServer
+from workers.journal import AttemptJournal, Entry, read_journals
+
+
+@given(faults=st.integers(0, 200), seed=st.integers())
+def test_a_plan_is_its_seed_and_leaves_no_kind_out(faults: int, seed: int):
+    """The same seed gives the same faults; every kind comes before any comes again."""
+    planned = plan(faults, seed)
+    assert planned == plan(faults, seed)
+    assert [fault.number for fault in planned] == [*range(1, faults + 1)]
+    counts = Counter(fault.kind for fault in planned)
+    assert max(counts.values(), default=0) <= 1 + min(counts[kind] for kind in FaultKind)
+
+
+def test_another_seed_is_another_plan():
+    """Another seed gives another plan, and a longer plan begins like a shorter one of its seed."""
+    assert plan(60, 1) != plan(60, 2)
+    assert plan(60, 1)[:20] == plan(20, 1)
+
+
+SEES = """
+import errno, os, sys, time
+disk, elsewhere = sys.argv[1:]
+def written(path):
+    try:
+        with open(path, "wb", buffering=0) as file:
+            return file.write(b"x")
+    except OSError as error:
+        return errno.errorcode[error.errno]
+began = time.monotonic()
+with open(elsewhere) as file:
+    os.fsync(file.fileno())
+synced = time.monotonic() - began
+print(written(disk + "/a"), written(elsewhere), round(time.time()), round(synced, 1))
+"""
+
+
+@pytest.mark.skipif(not can_be_faked(), reason="needs Linux and a C compiler")
+def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
+    """A slow sync, a full disk (only that one), another time of day; and their end."""
+    disk, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    disk.mkdir()
+    elsewhere.touch()
+    machine = Machine(tmp_path, disk)
+    environment = os.environ | machine.environment()
+
+    def sees() -> tuple[str, str, float, float]:
+        words = [sys.executable, "-c", SEES, str(disk), str(elsewhere)]
+        said = subprocess.check_output(words, env=environment, text=True, timeout=30).split()
+        return said[0], said[1], float(said[2]) - time.time(), float(said[3])
+
+    assert sees() == ("1", "1", pytest.approx(0, abs=60), pytest.approx(0, abs=0.2))
+    machine.set(sync_time=0.3, disk_is_full=1, clock_ahead=-86_400)
+    where, other, ahead, synced = sees()
+    assert (where, other) == ("ENOSPC", "1")
+    assert ahead == pytest.approx(-86_400, abs=60)
+    assert synced >= 0.3
+    machine.set(sync_time=0, disk_is_full=0, clock_ahead=3_600)
+    assert sees()[:3] == ("1", "1", pytest.approx(3_600, abs=60))
+
+
+def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
+    """Unless they were asked for explicitly, and nothing else was."""
+    monkeypatch.setattr("chaos.machine.can_be_faked", lambda: False)
+    assert set(kinds_here(())) == set(FaultKind) - set(FAKED)
+    with pytest.raises(InputError, match="--only clock-step: needs"):
+        kinds_here([FaultKind.CLOCK_STEP])
+
+
+@pytest.mark.live
+def test_what_a_server_wrote_is_read_back(server: EmbeddedServer, tmp_path: Path):
+    """Bytes of any kind, over a kill and a restart; a truncated command is left out."""
+    data = tmp_path / "data"
+    odd = b"line\r\n*3\r\n$5\r\n\x00\xff"
+    with EmbeddedServer(server.binary, data=data) as ours:
+        with connect(ours.url, "test") as client:
+            client.hset("chaos:results", mapping={"a": odd, "b": "1"})
+            client.hset("chaos:results", "a", odd)
+            client.hset("other", "a", "2")
+        for value in ("1", "2"):
+            with connect(ours.url, "test") as client:
+                client.hset("chaos:results", "b", value)
+    (part,) = (data / "appendonlydir").glob("*.incr.aof")
+    assert ended_twice(data) == {"b"}
+    whole = list(commands_of(data))
+    assert (b"HSET", b"chaos:results", b"a", odd, b"b", b"1") in whole
+    part.write_bytes(part.read_bytes()[:-3])
+    assert list(commands_of(data)) == whole[:-1]
+
+
+def test_a_host_keeps_a_record_of_its_attempts(tmp_path: Path):
+    """A line truncated by a kill is left out."""
+    journal = AttemptJournal(str(tmp_path), "host")
+    journal.began("a", 1, "x")
+    journal.ended("a", 1, "x", "succeeded")
+    (path,) = tmp_path.glob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"at":1,"wha')
+    AttemptJournal("", "host").began("b", 1, "x")
+    notes = [(note.what, note.job, note.outcome) for note in read_journals(tmp_path)]
+    assert notes == [("began", "a", ""), ("ended", "a", "succeeded")]
+
+
+def began(job: str, attempt: int, builder: str) -> Entry:
+    """Return a record of a start."""
+    return Entry(0.0, "began", job, attempt, builder)
+
+
+def test_an_attempt_that_began_twice_is_found():
+    """On two builders, or on one twice; two attempts of one job are no duplicate."""
+    notes = [began("a", 1, "x"), began("a", 2, "y"), began("b", 1, "x"), began("c", 1, "x")]
+    assert begun_twice(notes) == set()
+    assert begun_twice([*notes, began("b", 1, "y"), began("c", 1, "x")]) == {"b", "c"}
+
+
+def test_an_end_that_no_builder_made_is_found():
+    """Neither another outcome nor another attempt will do; ends decided by the farm need none."""
+
+    def end(name: str, outcome: str = "succeeded", attempts: int = 1, **more) -> EndJob:
+        job = Job(id=name, service_time=1.0)
+        return EndJob(job, outcome, attempts, 0.0, 1.0, builder="x", **more)
+
+    notes = [Entry(0.0, "ended", name, 1, "x", "succeeded") for name in ("a", "b", "c")]
+    ends = {
+        "a": end("a"),
+        "b": end("b", outcome="failed", cause=Cause.FAILED),
+        "c": end("c", attempts=2),
+        "d": end("d"),
+        "e": end("e", outcome="failed", cause=Cause.LOST),
+        "f": end("f", served_by="a"),
+    }
+    assert without_builder(ends, notes) == {"b", "c", "d"}
+
+
+SCENARIO = """
+name: chaos
+pools: [{name: linux, platform: {processor: amd64}, builders: 10, slots: 4}]
+workload: [{arrivals: {every: 1s, count: 1000, service_time: {uniform: {min: 0.5s, max: 3s}}}}]
+scheduling: {retries: 9, max_builders_lost: 9}
+"""
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sixty_faults_break_no_promise(tmp_path: Path):
+    """Every kind at least twice, 2,000 jobs: none lost, stuck, run twice or misreported."""
+    (tmp_path / "chaos.yaml").write_text(SCENARIO)
+    words = ["chaos", "chaos.yaml", "--faults", "60", "--jobs", "2000", "--seed", "7", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "farm", *words, "--keep", "kept"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=840,
+    )
+    assert done.stdout, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["flaws"] == dict.fromkeys(verdict["flaws"], 0), verdict["log"]
+    assert verdict["submitted"] == verdict["ended"] == 2000
+    assert sum(times["faults"] for times in verdict["recoveries"].values()) == 60
+    assert done.returncode == 0

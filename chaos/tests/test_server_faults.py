@@ -1,0 +1,33 @@
+"""What ``farm chaos`` writes to the scheduler's streams: refused, for many reasons."""
+
+from __future__ import annotations
+
+import random
+
+import fakeredis
+
+from chaos.server_faults import garbage
+from farm.live.redis.keys import STREAMS, Keys
+from farm.live.wire.inbox import Inbox
+from tests.fixtures.door import Door
+
+DRAWS = 1000
+REASONS = {"unreadable", "version", "out-of-bounds"}
+
+
+def test_the_garbage_reaches_every_check():
+    """Each message is refused; some of them only where numbers and texts are checked."""
+    rng, door = random.Random(1), Door()
+    redis, keys = fakeredis.FakeRedis(protocol=2), Keys("garbage:")
+    messages = {garbage(rng) for _ in range(DRAWS)}
+    for message in messages:
+        for stream in STREAMS:
+            redis.xadd(keys.stream(stream), {"m": message})
+            inbox = Inbox(redis, keys)
+            inbox.refusals = door.refusals
+            for entry in inbox.read(0.0):
+                door.intake.take_in(entry, 0.0, 0.0)
+            redis.delete(keys.stream(stream))
+    assert not door.intake.events
+    assert door.refusals.total.total() == len(messages) * len(STREAMS)
+    assert set(door.refusals.total) == REASONS

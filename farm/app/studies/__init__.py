@@ -1,1 +1,0 @@
-"""Published experiments, repeated with this farm's scheduler."""

@@ -1,0 +1,86 @@
+"""Simulates many job sets, of which only the ends of the jobs are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.model import Job
+from farm.core.policies import KeyFunction
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime.oracle import Oracle
+from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
+from farm.sim.simulation import play
+from farm.sim.world import SimulatedWorld
+from farm.workload import batches
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Case(NamedTuple):
+    """Job sets with the same number of jobs, arrivals and matrices; and a farm."""
+
+    sets: Sequence[Sequence[Job]]
+    pools: Sequence[PoolSpec]
+    rules: SchedulingRules
+
+
+def ends_of(jobs: Sequence[Job], pools: Sequence[PoolSpec], rules: SchedulingRules) -> list[float]:
+    """Simulate one job set by the scheduler itself; return when each job ended (s), in order."""
+    ended: dict[str, float] = {}
+
+    def observe(_: Event, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if type(command) is EndJob:
+                ended[command.job.id] = command.finished_at
+
+    world = SimulatedWorld(pools, batches(iter(jobs)))
+    play(Scheduler(rules, Oracle(), pools), world, [observe])
+    return [ended[job.id] for job in jobs]
+
+
+def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
+    """Simulate all sets of all cases; return when each job ended (s), by set and job.
+
+    By the compiled loop where that is possible in all cases and worthwhile, else by the scheduler
+    itself. Run times are known beforehand.
+    """
+    jobs = sum(len(one.sets) * len(one.sets[0]) for one in cases.values())
+    if is_worth_it(jobs) and not any(map(_why_not, cases.values())):
+        return _compiled(cases)
+    return {
+        name: np.array([ends_of(jobs, one.pools, one.rules) for jobs in one.sets])
+        for name, one in cases.items()
+    }
+
+
+def _why_not(case: Case) -> str:
+    if any(pool.loses for pool in case.pools):
+        return "builders that retire or are lost"
+    return why_not(case.rules, Oracle(), case.pools, {}) or why_not_these(
+        case.rules, case.sets[0], case.pools
+    )
+
+
+def _compiled(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
+    """Simulate in threads: compiled code holds no lock."""
+    from farm.sim.fast.job_arrays import Load, load_of  # noqa: PLC0415 - Numba, where installed
+    from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
+
+    loads: dict[tuple[int, KeyFunction], list[Load]] = {}
+    played = {}
+    with ThreadPoolExecutor() as threads:
+        for name, (sets, pools, rules) in cases.items():
+            key = (id(sets), rules.policy)
+            if key not in loads:
+                loads[key] = [load_of(rules.policy, Oracle(), jobs) for jobs in sets]
+            played[name] = threads.submit(ends_of_each, loads[key], pools, rules)
+        return {name: play.result() for name, play in played.items()}

@@ -1,0 +1,1 @@
+"""Experiments: published ones repeated, autoscalers compared, calibrations checked."""

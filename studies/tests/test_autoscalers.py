@@ -1,0 +1,53 @@
+"""The study of autoscalers: all algorithms take part, failures cost something, one page."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provisioner.algorithms.registry import ALGORITHMS
+from studies import autoscalers
+
+
+def test_every_algorithm_is_on_the_bench() -> None:
+    """A new algorithm has to take part in the study."""
+    assert list(autoscalers.OPTIONS) == sorted(ALGORITHMS, key=list(autoscalers.OPTIONS).index)
+    for name in ALGORITHMS:
+        assert autoscalers._scenario(name, True, None).pools[0].signals is not None
+
+
+def test_an_extra_that_is_not_installed(
+    farm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says at once what to install."""
+    monkeypatch.setattr("studies.command.find_spec", lambda _: None)
+    found = farm("study", "thesis")
+    assert (found.code, found.out) == (2, "")
+    assert "pip install 'build-farm-emulator[studies]'" in found.err
+
+
+def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
+    """One command runs each twice on the same jobs; table, picture and JSON agree."""
+    records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]
+    (tmp_path / "jobs.dat").write_bytes(b"".join(records))
+    said = ("study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")
+    found = farm(*said, "-o", tmp_path / "a.html", "--json")
+    assert found.code == 0, found.err
+    outcomes = json.loads(found.out)["outcomes"]
+    assert len(outcomes) == 2 * len(ALGORITHMS)
+    assert {one["submitted"] for one in outcomes} == {40}
+    assert all(one["succeeded"] == 40 for one in outcomes if not one["troubles"])
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert text.count("<svg ") == 1
+    assert all(name in text for name in ALGORITHMS)
+    wrong = farm("study", "autoscalers", "--trace", "none.csv")
+    assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)
+    wrong = farm("study", "autoscalers", "--runs", "5")
+    assert (wrong.code, "--runs" in wrong.err) == (2, True)
+    wrong = farm("study", "autoscalers", "--trace", "none.csv", "-o", tmp_path / "no" / "a.html")
+    assert (wrong.code, "cannot be written" in wrong.err) == (2, True)
