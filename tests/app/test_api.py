@@ -17,27 +17,11 @@ import pytest
 import farm
 from farm.results.table.job_table import COLUMNS
 from farm.results.table.jobs_csv import read_jobs
+from farm.testing import small_scenario
 
-LITTLE: dict[str, Any] = {
-    "name": "little",
-    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
-    "workload": [
-        {
-            "arrivals": {
-                "every": "10s",
-                "count": 30,
-                "service_time": {"exponential": {"mean": "25s"}},
-            }
-        }
-    ],
-}
-ELASTIC = [
-    {
-        "name": "p",
-        "platform": {"processor": "amd64"},
-        "provisioner": {"algorithm": "manual", "min": 0, "max": 9},
-    }
-]
+LOAD = {"every": "10s", "count": 30, "service_time": {"exponential": {"mean": "25s"}}}
+LITTLE = small_scenario({"builders": 2}, LOAD, name="little")
+ELASTIC = small_scenario({"provisioner": {"algorithm": "manual", "min": 0, "max": 9}})["pools"]
 
 
 def plain(result: farm.Result) -> dict[str, Any]:

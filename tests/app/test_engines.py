@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import farm
@@ -12,65 +10,43 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
 from farm.sim import play
 from farm.sim.fast import engine_choice
+from farm.testing import small_scenario
 
-BUSY: dict[str, Any] = {
-    "name": "busy",
-    "phases": {"ramp_up": "1m", "run": "10m"},
-    "pools": [
-        {
-            "name": "linux",
-            "platform": {"processor": "amd64"},
-            "builders": 3,
-            "slots": 2,
-            "inter_job_time": "2s",
-            "contention": {"slowdown": [1, 1, 1.4]},
-        }
-    ],
-    "workload": [
-        {
-            "matrices": {
-                "size": 4,
-                "every": "20s",
-                "service_time": {"exponential": {"mean": "15s"}},
-                "heavy": {"longest": 0.3},
-                "fails": 0.1,
-                "attributes": {"team": {"a": 1, "b": 2}},
-            }
-        }
-    ],
-    "scheduling": {"policy": "sjf-aging"},
+LINUX = {"builders": 3, "slots": 2, "inter_job_time": "2s", "contention": {"slowdown": [1, 1, 1.4]}}
+MATRICES = {
+    "size": 4,
+    "every": "20s",
+    "service_time": {"exponential": {"mean": "15s"}},
+    "heavy": {"longest": 0.3},
+    "fails": 0.1,
+    "attributes": {"team": {"a": 1, "b": 2}},
 }
+BUSY = small_scenario(
+    {"name": "linux", **LINUX},
+    {"matrices": MATRICES},
+    name="busy",
+    phases={"ramp_up": "1m", "run": "10m"},
+    scheduling={"policy": "sjf-aging"},
+)
 
 
+TIMES = [
+    {"when": "mon 23:00 - tue 00:05", "min": 2},
+    {"when": "* * * * tue", "start": "12m", "max": 5, "instance_buffer": 3},
+]
 #: builders are requested, time out and are lost; arrivals of identical jobs
-GROWING: dict[str, Any] = {
-    "name": "growing",
-    "starts": "mon 23:58",
-    "phases": {"ramp_up": "1m", "run": "20m"},
-    "pools": [
+GROWING = small_scenario(
+    [
         {
             "name": "linux",
-            "platform": {"processor": "amd64"},
             "boot_time": "20s",
             "idle_timeout": "1m",
             "losses": {"rate": "12/h", "at": ["4m"]},
             "provisioner": {"algorithm": "taskcluster", "max": 6},
         },
-        {
-            "name": "more",
-            "platform": {"processor": "amd64"},
-            "provisioner": {
-                "algorithm": "buildkite",
-                "max": 2,
-                "by_time": [
-                    {"when": "mon 23:00 - tue 00:05", "min": 2},
-                    {"when": "* * * * tue", "start": "12m", "max": 5, "instance_buffer": 3},
-                ],
-            },
-        },
+        {"name": "more", "provisioner": {"algorithm": "buildkite", "max": 2, "by_time": TIMES}},
         {
             "name": "runners",
-            "platform": {"processor": "amd64"},
             "slots": 3,
             "uses": 2,
             "boot_time": "40s",
@@ -83,16 +59,15 @@ GROWING: dict[str, Any] = {
             "provisioner": {"algorithm": "fixed", "builders": 1100, "max": 1200},
         },
     ],
-    "workload": [
-        {
-            "arrivals": {
-                "platform": {"processor": "amd64"},
-                "poisson": {"rate": 0.1},
-                "service_time": {"exponential": {"mean": "40s"}},
-            }
-        }
-    ],
-}
+    {
+        "platform": {"processor": "amd64"},
+        "poisson": {"rate": 0.1},
+        "service_time": {"exponential": {"mean": "40s"}},
+    },
+    name="growing",
+    starts="mon 23:58",
+    phases={"ramp_up": "1m", "run": "20m"},
+)
 
 
 CLOSELY = {

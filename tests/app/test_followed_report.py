@@ -17,6 +17,7 @@ from farm.app.followed_report import follow_run
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.run_directory import EVENTS, JOBS, META, SCENARIO, SUMMARY
+from farm.testing import small_scenario
 
 RELOADS = '<meta http-equiv="refresh" content="7">'
 
@@ -27,9 +28,8 @@ class Growing:
     def __init__(self, folder: Path) -> None:
         self.whole, self.path = folder / "whole", folder / "growing"
         self.out = folder / "page.html"
-        load = {"arrivals": {"every": "10s", "count": 12, "service_time": "30s"}}
-        pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 2}
-        farm.simulate({"pools": [pool], "workload": [load]}, out=self.whole)
+        load = {"every": "10s", "count": 12, "service_time": "30s"}
+        farm.simulate(small_scenario({"builders": 2}, load), out=self.whole)
         self.log = (self.whole / EVENTS).read_bytes()
         self.path.mkdir()
         shutil.copy(self.whole / SCENARIO, self.path)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import farm
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer
+from farm.testing import small_scenario
 
 pytestmark = pytest.mark.live
 
-AMD64 = {"processor": "amd64"}
-LITTLE: dict[str, Any] = {
-    "name": "little",
-    "pools": [{"name": "p", "platform": AMD64, "builders": 2}],
-    "workload": [{"arrivals": {"every": "10s", "count": 30, "service_time": {"constant": "25s"}}}],
-}
+LITTLE = small_scenario({"builders": 2}, {"every": "10s", "count": 30, "service_time": "25s"})
 
 
 def test_a_live_run(tmp_path: Path):
@@ -51,9 +46,7 @@ def test_a_live_run_lasts_until_its_phases_end():
     """As a simulated one does: idle builders leave after the last job, while the run continues."""
     mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
     sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
-    leaving = LITTLE | {
-        "pools": [{"name": "p", "platform": AMD64, "idle_timeout": "5s", "provisioner": sized}]
-    }
+    leaving = small_scenario({"idle_timeout": "5s", "provisioner": sized})
     phases = {"run": "10s", "ramp_down": "60s"}
     for play in (farm.simulate, farm.run):
         ended = play(leaving, live={"speed": 20}, jobs=mine, phases=phases)
@@ -66,7 +59,7 @@ def test_a_ramp_down_that_leaves_builders_is_a_warning_in_both_worlds():
     """They stay when idle, so they cannot be gone when the run ends."""
     mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
     sized = {"algorithm": "target-wait", "objective": "1s", "max": 1}
-    staying = LITTLE | {"pools": [{"name": "p", "platform": AMD64, "provisioner": sized}]}
+    staying = small_scenario({"provisioner": sized})
     for play in (farm.simulate, farm.run):
         phases = {"run": "10s", "ramp_down": "10s"}
         ended = play(staying, live={"speed": 20}, jobs=mine, phases=phases)

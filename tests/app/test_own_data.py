@@ -14,6 +14,7 @@ from farm.cli.main import app
 from farm.core.errors import FarmError
 from farm.records.traces import read_records
 from farm.scenario import TraceOptions
+from farm.testing import small_scenario
 from farm.workload import read_trace
 
 TABLE = """job,created_at,started_at,finished_at,tags,owner,colour
@@ -216,8 +217,7 @@ def test_a_run_reports_which_parts_of_its_traces_it_left_out(
     """Beside its results, with the file, whatever the format."""
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
-    scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}]}
+    scenario = small_scenario(load={"trace": {"path": str(path)}})
     found = farm.simulate(scenario).summary["remarks"]
     assert [*found] == [f"{path}: {one}" for one in told]
 
@@ -227,8 +227,7 @@ def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
     """The same remark, before those about the run itself."""
     path = tmp_path / "t.csv"
     path.write_text(NEVER_RAN, encoding="utf-8")
-    pools = [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}]
-    scenario = {"pools": pools, "workload": [{"trace": {"path": str(path)}}], "live": {"speed": 20}}
+    scenario = small_scenario(load={"trace": {"path": str(path)}}, live={"speed": 20})
     remarks = farm.run(scenario).summary["remarks"]
     assert remarks[0] == f"{path}: left out: 3 rows of jobs that never ran"
 

@@ -23,26 +23,16 @@ from farm.results.run_directory import Run, load_run
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.capacity_planning import PlanOptions
-from farm.testing import VirtualFarm
+from farm.testing import VirtualFarm, small_scenario
 from tests.metrics.test_openmetrics import samples
 
 
 def scenario(slow: str, quick: str, **estimates: Any) -> Scenario:
     """Jobs of two kinds, one of each a second, on one builder; the shorter estimate goes first."""
     kinds = {"slow": slow, "quick": quick}
-    return parse_scenario({
-        "name": "learned",
-        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-        "scheduling": {"policy": "sjf", "runtime_estimates": "last-3"},
-        "estimates": estimates,
-        "workload": [
-            {"arrivals": {
-                "platform": {"processor": "amd64"}, "kind": kind,
-                "count": 15, "every": "1s", "service_time": time,
-            }}
-            for kind, time in kinds.items()
-        ],
-    })  # fmt: skip
+    loads = [{"kind": kind, "count": 15, "service_time": time} for kind, time in kinds.items()]
+    rules = {"policy": "sjf", "runtime_estimates": "last-3"}
+    return parse_scenario(small_scenario({}, loads, scheduling=rules, estimates=estimates))
 
 
 @pytest.fixture(scope="module")

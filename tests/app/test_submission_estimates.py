@@ -13,21 +13,11 @@ from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.farm_image import FarmImage
 
-ELASTIC: dict[str, Any] = {
-    "name": "elastic",
-    "pools": [
-        {
-            "name": "linux",
-            "platform": {"processor": "amd64"},
-            "boot_time": "90s",
-            "idle_timeout": "10m",
-            "provisioner": {"algorithm": "taskcluster", "max": 3},
-        }
-    ],
-    "workload": [{"arrivals": {"every": "1m", "count": 1, "service_time": "5m"}}],
-    "scheduling": {"runtime_estimates": "oracle"},
-}
-
+SIZES = {"algorithm": "taskcluster", "max": 3}
+ELASTIC = farm.testing.small_scenario(
+    {"boot_time": "90s", "idle_timeout": "10m", "provisioner": SIZES},
+    scheduling={"runtime_estimates": "oracle"},
+)
 
 ALGORITHMS = ["taskcluster", "keda", "gitlab", "arc"]
 

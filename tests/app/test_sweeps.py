@@ -25,6 +25,7 @@ from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.sim.fast import engine_choice
+from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
 SMALL = {"workload__0__count": 60}
@@ -38,17 +39,13 @@ def rows(found: farm.SweepResult, metric: str = "waiting_time mean") -> list[dic
 def provisioned(**more: Any) -> dict[str, Any]:
     """Return a scenario of one fixed and one provisioned pool."""
     sizes = {"algorithm": "taskcluster", "min": 0, "max": 4, "scaling_ratio": 0.5, **more}
-    return {
-        "pools": [
-            {"name": "fixed", "platform": {"processor": "arm64"}, "builders": 1},
-            {"name": "cloud", "platform": {"processor": "amd64"}, "provisioner": sizes,
-             "idle_timeout": "5m"},
+    return small_scenario(
+        [
+            {"name": "fixed", "platform": {"processor": "arm64"}},
+            {"name": "cloud", "provisioner": sizes, "idle_timeout": "5m"},
         ],
-        "workload": [
-            {"arrivals": {"every": "10s", "count": 9, "service_time": "25s",
-                          "platform": {"processor": "amd64"}}}
-        ],
-    }  # fmt: skip
+        {"every": "10s", "count": 9, "service_time": "25s", "platform": {"processor": "amd64"}},
+    )
 
 
 def test_every_setting_gets_the_same_seeds_and_its_own_numbers() -> None:

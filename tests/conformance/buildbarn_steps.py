@@ -8,6 +8,7 @@ and then fails, naming it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, Literal, get_args
@@ -15,8 +16,7 @@ from typing import Any, Literal, get_args
 from farm.core.queues.fair_share.listing import Filter
 from farm.core.queues.fair_share.queue import FairShareQueue
 
-from .expressions import filled, number, turns
-from .known_keys import refuse_unknown
+from .conftest import refuse_unknown
 
 Compatibility = Literal["buildbarn"] | None
 NO_WAITERS = NO_SYNCHRONIZATION = 60.0
@@ -25,13 +25,8 @@ HAND_OUTS = 10
 
 #: expectations that are not about dispatch
 PROSE = {
-    "next_sync_at",
-    "worker_next_sync_at",
-    "first_update_to_client",
-    "why",
-    "note",
-    "operation_name",
-}
+    "next_sync_at", "worker_next_sync_at", "first_update_to_client", "operation_name", "why", "note"
+}  # fmt: skip
 #: expectations that are names of operations, which may be numbers
 NAMES = {"starts", "completed", "order"}
 #: how children are sorted
@@ -250,18 +245,12 @@ class Steps:
 
 
 ALIASES = {
-    "cancel": "kill",
-    "fail": "kill",
-    "abort": "kill",
-    "kill_operation": "kill",
-    "kill_task": "kill",
-    "killed": "kill",
+    **dict.fromkeys(("cancel", "fail", "abort", "kill_operation", "kill_task", "killed"), "kill"),
+    **dict.fromkeys(
+        ("worker_disappears", "worker_lost", "worker_vanishes", "worker_gone", "lose_worker"),
+        "lose",
+    ),
     "client_cancels": "client_leaves",
-    "worker_disappears": "lose",
-    "worker_lost": "lose",
-    "worker_vanishes": "lose",
-    "worker_gone": "lose",
-    "lose_worker": "lose",
     "list_queued_operations": "list_queued",
 }
 
@@ -356,3 +345,51 @@ def has_mended_stickiness(scenario: dict[str, Any]) -> bool:
 def limits_of(scenario: dict[str, Any]) -> list[float]:
     """Return the limits of stickiness by level; none if it names none."""
     return scenario.get("stickiness_limits_s") or []
+
+
+# --- numbers and names that contain ``i``, the turn of a repeat ---
+
+#: a term of a sum, such as ``+2*i`` or ``-3ns``
+TERM = re.compile(r"([+-]?)\s*(?:(\d+(?:\.\d+)?)(?:\s*\*?\s*(i))?|(i))\s*(ns)?")
+IN_BRACES = re.compile(r"\{([\d\s.*+-]*i[^{}a-z]*)\}")
+
+
+def filled(value: Any, index: int | None) -> Any:
+    """Replace ``{i}``, ``{i+1}`` and the like in all texts."""
+    if isinstance(value, str) and index is not None:
+        return IN_BRACES.sub(lambda found: f"{number(found[1], index):.15g}", value)
+    if isinstance(value, list):
+        return [filled(item, index) for item in value]
+    if isinstance(value, dict):
+        return {key: filled(item, index) for key, item in value.items()}
+    return value
+
+
+def number(value: Any, index: int | None) -> float:
+    """Evaluate ``1010+2*i +2ns`` and the like: a sum of numbers and multiples of ``i``."""
+    if not isinstance(value, str):
+        return float(value)
+    terms = [term.strip() for term in re.split(r"(?=[+-])", value)]
+    if len(terms) > 1 and not terms[0]:
+        del terms[0]  # before the first sign
+    return sum(_term(term, value, index) for term in terms)
+
+
+def _term(term: str, whole: str, index: int | None) -> float:
+    found = TERM.fullmatch(term)
+    assert found, f"{whole!r}: not a sum of numbers and multiples of i"
+    sign, number, times_i, i, ns = found.groups()
+    value = float(number or 1) * (-1 if sign == "-" else 1) * (1e-9 if ns else 1)
+    if times_i or i:
+        assert index is not None, f"{whole!r}: i outside of a repeat"
+        value *= index
+    return value
+
+
+def turns(count: int | str) -> range:
+    """Return the values of ``i``, at least one, for a number of turns or ``i=0..9``."""
+    said = re.fullmatch(r"(?:(?:i\s*=\s*)?(\d+)\s*\.\.\s*)?(\d+)", str(count))
+    assert said, f"repeat: n is {count!r}; allowed: 10, 0..9, i=0..9"
+    found = range(int(said[2])) if said[1] is None else range(int(said[1]), int(said[2]) + 1)
+    assert found, f"repeat: n is {count!r}, so nothing is played"
+    return found

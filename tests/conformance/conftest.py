@@ -30,13 +30,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+Case = dict[str, Any]
 IN_TREE = Path(__file__).parent / "cases"
 
 
@@ -132,3 +134,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for label, values in parameters
         ],
     )
+
+
+#: explain a case, or name its source
+EXPLAINING = {
+    "about", "asserted", "comment", "description", "explanation", "id", "name", "note", "origin",
+    "remark", "source", "tags", "title", "upstream_test_state", "why",
+}  # fmt: skip
+
+
+def refuse_unknown(what: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise AssertionError if a key is neither known nor one of those that explain."""
+    unknown = given.keys() - known - EXPLAINING
+    assert not unknown, (
+        f"{what}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
+    )
+
+
+def judge(test: Callable[..., Any], message: str | None, *given: Any) -> None:
+    """Test a case, which passes, or fails with this message."""
+    with nullcontext() if message is None else pytest.raises(AssertionError) as caught:
+        test(*given)
+    assert message is None or message in str(caught.value)

@@ -44,7 +44,7 @@ from farm.upstream.boinc.ladder import (
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
 from farm.upstream.boinc.scales import scales
 
-from .known_keys import refuse_unknown
+from .conftest import refuse_unknown
 
 Given = Mapping[str, Any]
 
@@ -104,15 +104,19 @@ class Either(tuple[Any, ...]):
 def flops(given: Given) -> dict[str, Any]:
     """The ladder, then the duration; a case with the host's peak counts may mean either rule."""
     if "hav_pfc" in given and "from_hav_pfc" not in given:
-        plain, peak = (flops({**given, "from_hav_pfc": rule}) for rule in (False, True))
+        plain, peak = (flops_by(given, from_peak_counts=rule) for rule in (False, True))
         return {key: Either((plain[key], peak[key])) for key in plain}
-    no_stats, peak_counts = given.get("no_stats", False), given.get("from_hav_pfc", False)
+    return flops_by(given, from_peak_counts=given.get("from_hav_pfc", False))
+
+
+def flops_by(given: Given, *, from_peak_counts: bool) -> dict[str, Any]:
+    """The ladder by one of the rules."""
     speed = estimate_flops(
         _usage(given, "proj"),
         given["p_fpops"],
         _host(given),
         _version(given, "avpfc"),
-        LadderRules(no_stats=no_stats, from_host_pfc=peak_counts),
+        LadderRules(no_stats=given.get("no_stats", False), from_host_pfc=from_peak_counts),
     )
     size = given["rsc_fpops_est"]
     return {
@@ -290,37 +294,24 @@ GROUPS: dict[str, Callable[[Given], dict[str, Any]]] = {
 }
 
 
-#: what the functions read, by group
-INPUTS: dict[str, set[str]] = {
-    "average": {"params", "start", "samples_run_length"},
-    "estimate_flops": {
-        "peak", "proj", "ncpus", "gpu", "p_fpops", "et", "hav_pfc", "avpfc", "no_stats",
-        "from_hav_pfc", "rsc_fpops_est", "available_frac_raw",
-    },
-    "estimate_flops_2010": {"peak_flops", "pfc_scale", "host_history"},
-    "version_selection": {
-        "peak", "plan", "ncpus", "gpu", "p_fpops", "et", "pfc_n", "pfc_avg", "avpfc", "uniform",
-        "normal", "random_factor", "max_jobs_per_day", "consecutive_valid",
-    },
-    "anonymous_platform": {
-        "app_id", "resource", "app_info_flops", "p_fpops", "et", "rsc_fpops_est",
-        "rsc_fpops_bound",
-    },
-    "pfc_scale": {"versions"},
-    "get_pfc": {
-        "elapsed", "cpu", "flops", "est", "bound", "rsc_fpops_bound", "outlier",
-        "runtime_outlier", "anonymous", "anon", "cons", "et", "hav_pfc", "av_pfc", "av_scale",
-        "min_avg_pfc", "scale_check", "max_granted_credit",
-    },
-    "deadline": {
-        "queue_delay_s", "unscaled_s", "available_frac", "delay_bound_s", "hard_app",
-        "ignore_delay_bound", "reliable_reduced_delay_bound", "est_duration_s",
-    },
-    "client_running_estimate": {
-        "elapsed_s", "static_estimate_s", "fraction_done", "elapsed_at_fraction_s",
-        "fraction_done_exact",
-    },
-}  # fmt: skip
+class Inputs(dict[str, Any]):
+    """A case's inputs, which know what of them has been read."""
+
+    def __init__(self, given: Given) -> None:
+        super().__init__(given)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(str(key))
+        return super().__contains__(key)
 
 
 def _agrees(found: Any, expected: Any) -> bool:
@@ -343,8 +334,9 @@ def test_case(case: dict[str, Any]) -> None:
     assert case["group"] in GROUPS, f"unknown group {case['group']}: known are {sorted(GROUPS)}"
     assert case["expect"], "nothing is expected"
     refuse_unknown("case", case, {"group", "inputs", "expect"})
-    refuse_unknown("inputs", case["inputs"], INPUTS[case["group"]])
-    found = GROUPS[case["group"]](case["inputs"])
+    inputs = Inputs(case["inputs"])
+    found = GROUPS[case["group"]](inputs)
+    refuse_unknown("inputs", inputs, inputs.read)
     for key, expected in case["expect"].items():
         assert key in found, f"{key} is expected, and we give {sorted(found)}"
         if key == "reason":  # prose: there is one, or there is none

@@ -1,7 +1,7 @@
-"""Buildbarn's dispatch scenarios, step by step, against the fair-share queue.
+"""Buildbarn's dispatch scenarios through the whole scheduler: events in, commands out.
 
-A small yard plays the scheduler: it shares executions by action, asks the queue where an
-arriving job goes and what a free slot gets, and plays upstream's time-outs.
+A worker is a builder that cleans: after an end its slot waits until the worker asks for more. A
+worker that stops waiting is drained until it asks again.
 """
 
 from __future__ import annotations
@@ -9,63 +9,124 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from farm.core.model import Builder, Job
-from farm.core.state.working_state import BuilderState, JobState, PoolCounts, Slot
-
-from .buildbarn_steps import (
-    Compatibility,
-    Steps,
-    check,
-    has_mended_stickiness,
-    play,
-    refuse,
+from farm.core.commands import CancelJob, EndJob, StartJob
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    CancelRequested,
+    DrainRequested,
+    Event,
+    JobFinished,
+    JobsSubmitted,
+    SlotCleaned,
+    UndrainRequested,
 )
+from farm.core.model import Builder, Job
+from farm.core.policies import buildbarn
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.oracle import Oracle
+
+from .buildbarn_steps import Compatibility, Steps, check, has_mended_stickiness, play, refuse
 from .conftest import IN_TREE
 
 
-class Worker(msgspec.Struct, eq=False):
-    slot: Slot
-    running: JobState | None = None
-    blocks: bool = False
-
-
-class Yard(Steps):
-    """Play the steps on a queue."""
+class Farm(Steps):
+    """Play the steps on a scheduler."""
 
     def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
         super().__init__(scenario, compatibility)
-        self.workers: dict[str, Worker] = {}
-        self.jobs: dict[str, JobState] = {}
-        self.leaders: dict[str, JobState] = {}
-        self.serial = 0
+        queue = self.queue
+        self.paths: dict[str, tuple[str, ...]] = {}
+        #: by operation: since when its task is queued
+        self.stamps: dict[str, float] = {}
+        self.made = 0
+        self.scheduler = Scheduler(
+            SchedulingRules(
+                policy=self.key,
+                path=lambda job: self.paths[job.id],
+                make_queue=lambda: queue,
+                dedup=True,
+                retries=0,
+            ),
+            Oracle(),
+        )
 
-    # --- the scheduler's part -----------------------------------------------------------------
+    def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
+        return buildbarn.key(job, estimate, self.stamps[job.id], serial)
 
-    def dispatch(self, state: JobState, name: str) -> None:
-        worker = self.workers[name]
-        self.queue.dispatched(state, worker.slot, self.now)
-        state.slot, worker.running, worker.blocks = worker.slot, state, False
-        self.started(self.task(served_by(state)), name)
+    # --- events --------------------------------------------------------------------------------
 
-    def running(self, name: str) -> str | None:
-        state = self.workers[name].running if name in self.workers else None
-        return None if state is None else self.task(served_by(state))
+    def tell(self, event: Event) -> list[Any]:
+        """Send an event; builders that have to stop a job stop it at once."""
+        commands = list(self.scheduler.handle(event))
+        for command in commands:
+            if isinstance(command, StartJob):
+                self.started(str(self.running(command.builder)), command.builder)
+        for command in list(commands):
+            if isinstance(command, CancelJob):
+                commands += self.tell(
+                    JobFinished(
+                        self.now, command.job, command.attempt, command.builder, "cancelled"
+                    )
+                )
+        return commands
+
+    def forget(self, name: str) -> None:
+        assert name in self.scheduler.builders, f"{name} is not there"
+        self.tell(BuilderLost(self.now, name))
+
+    def withdraw(self, name: str) -> None:
+        if name in self.scheduler.jobs:
+            self.tell(CancelRequested(self.now, (name,)))
+
+    # --- the steps ----------------------------------------------------------------------------
+
+    def do_arrive(self, step: dict[str, Any]) -> dict[str, Any]:
+        name, keys = str(step["op"]), tuple(step["keys"])
+        action = None if step.get("do_not_cache") else step.get("action")
+        priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
+        self.paths[name] = keys
+        mates = self.mates(action)
+        self.stamps[name] = step.get("queued_timestamp", self.now)
+        if mates:
+            self.stamps[name] = self.stamps[mates[0].job.id]
+        same = next((mate.job.id for mate in mates if mate.path == keys), None)
+        self.requested(name, same)
+        job = Job(id=name, service_time=expected, priority=priority, action=action)
+        commands = self.tell(JobsSubmitted(self.now, (job,)))
+        state = self.scheduler.jobs[name]
+        starts = [command.builder for command in commands if isinstance(command, StartJob)]
+        if state.leader is not None:
+            kind = "OtherInvocation" if same is None else "SameInvocation"
+            return {"dedup": kind, "queued": state.leader.slot is None}
+        placed = starts[0] if starts else None
+        return {"dedup": "New", "queued": not starts, "assigned_directly_to_worker": placed}
+
+    def mates(self, action: str | None) -> list[JobState]:
+        """Return the jobs that share the execution of an action in flight."""
+        live = self.scheduler.jobs.values()
+        return [s for s in live if action and s.job.action == action and not s.abandoned]
 
     def next_job(self, name: str) -> dict[str, Any]:
-        worker = self.worker(name)
-        if worker.blocks:
-            self.do_idle_timer_fires({"worker": name})
+        """The worker wants a job: it joins, its slot is clean, or it accepts jobs again."""
         before = dict(self.queue.retained)
-        state = self.queue.choose(worker.slot, self.now)
+        state = self.scheduler.builders.get(name)
         if state is None:
-            self.queue.slot_free(worker.slot, self.now)
-            worker.blocks = True
+            self.made += 1
+            builder = Builder(id=name, pool="p", index=self.made, cleans=True)
+            commands = self.tell(BuilderJoined(self.now, builder))
+        elif state.slots[0].cleaning:
+            commands = self.tell(SlotCleaned(self.now, name, 0))
+        else:
+            self.tell(DrainRequested(self.now, name))
+            commands = self.tell(UndrainRequested(self.now, name))
+        if not any(isinstance(command, StartJob) for command in commands):
             del self.expires_at[name]
             return {"starts": None, "worker_blocks": True}
-        self.dispatch(state, name)
         after = self.queue.retained
         retained = [level for level in after if after[level] != before.get(level, 0)]
         return {
@@ -74,165 +135,59 @@ class Yard(Steps):
             "worker_blocks": False,
         }
 
-    def end(self, name: str, *, completed: bool) -> JobState:
-        worker = self.workers[name]
-        state, worker.running = worker.running, None
-        assert state is not None, f"{name} runs nothing"
-        self.queue.ended(state, worker.slot, self.now, completed=completed)
-        for member in (state, *state.followers):
-            member.slot = None
-            self.jobs.pop(member.job.id)
-        if state.job.action:
-            self.leaders.pop(state.job.action)
-        return state
-
-    def withdraw(self, name: str) -> None:
-        """No client waits for this operation any more; the last one takes the task with it."""
-        state = self.jobs.get(name)
-        if state is None:
-            return
-        leader = state.leader or state
-        if leader.slot is not None and not leader.followers:
-            self.end(self.running_on(leader), completed=False)
-            return
-        leave = self.queue.remove if leader.slot is None else self.queue.left
-        leave(state, self.now)
-        del self.jobs[name]
-        if state is not leader:
-            leader.followers = tuple(f for f in leader.followers if f is not state)
-        elif leader.followers:
-            self.promote(leader)
-        elif leader.job.action:
-            del self.leaders[leader.job.action]
-
-    def promote(self, old: JobState) -> None:
-        new, *others = old.followers
-        new.leader, new.followers, new.slot = None, tuple(others), old.slot
-        for other in others:
-            other.leader = new
-        if old.slot is not None:
-            self.workers[self.running_on(old)].running = new
-        assert new.job.action is not None
-        self.leaders[new.job.action] = new
-
-    def running_on(self, leader: JobState) -> str:
-        return next(name for name, worker in self.workers.items() if worker.running is leader)
-
-    def forget(self, name: str) -> None:
-        worker = self.workers.pop(name)
-        if worker.running is not None:
-            self.workers[name] = worker
-            self.end(name, completed=False)
-            del self.workers[name]
-        self.queue.slot_unavailable(worker.slot, self.now, gone=True)
-
-    def worker(self, name: str) -> Worker:
-        if name not in self.workers:
-            number = len(self.workers)
-            builder = BuilderState(
-                Builder(id=name, pool="p", index=number),
-                self.now,
-                self.now,
-                group=None,
-                pool=PoolCounts("p"),
-            )
-            self.workers[name] = Worker(builder.slots[0])
-        return self.workers[name]
-
-    # --- the steps ----------------------------------------------------------------------------
-
-    def do_arrive(self, step: dict[str, Any]) -> dict[str, Any]:
-        action = None if step.get("do_not_cache") else step.get("action")
-        leader = self.leaders.get(action) if action else None
-        keys = tuple(step["keys"])
-        self.serial += 1
-        priority, expected = step.get("priority", 0), float(step.get("expected_s", 0))
-        # the priority is the operation's, expected duration and age are the task's
-        place = (-expected, step.get("queued_timestamp", self.now))
-        place = place if leader is None else leader.key[1][1:]
-        state = JobState(
-            Job(id=str(step["op"]), service_time=expected, priority=priority, action=action),
-            serial=self.serial,
-            key=(0, (priority, *place), self.serial),
-            submitted_at=self.now,
-            estimated_time=expected,
-            path=keys,
-            lane=None,
-        )
-        self.jobs[state.job.id] = state
-        if leader is not None:
-            others = (leader, *leader.followers)
-            same = next((other.job.id for other in others if other.path == keys), None)
-            self.requested(state.job.id, same)
-            state.leader = leader
-            leader.followers = (*leader.followers, state)
-            self.queue.joined(state, self.now)
-            kind = "OtherInvocation" if same is None else "SameInvocation"
-            return {"dedup": kind, "queued": leader.slot is None}
-        self.requested(state.job.id)
-        if action:
-            self.leaders[action] = state
-        slot = self.queue.place(state, self.now)
-        if slot is None:
-            self.queue.add(state, self.now)
-            return {"queued": True, "dedup": "New", "assigned_directly_to_worker": None}
-        self.dispatch(state, slot.builder.builder.id)
-        return {
-            "queued": False,
-            "dedup": "New",
-            "assigned_directly_to_worker": slot.builder.builder.id,
-        }
-
     def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
-        worker = self.workers[step["worker"]]
-        self.queue.slot_unavailable(worker.slot, self.now, gone=False)
-        worker.blocks = False
+        self.tell(DrainRequested(self.now, step["worker"]))
         self.synchronised(step["worker"])
         return {}
 
+    def running(self, name: str) -> str | None:
+        builder = self.scheduler.builders.get(name)
+        state = None if builder is None else builder.slots[0].running
+        if state is None:
+            return None
+        members = (state, *state.followers)
+        return self.task(member.job.id for member in members if not member.abandoned)
+
+    def execution(self, name: str) -> JobState:
+        state = self.scheduler.builders[name].slots[0].running
+        assert state is not None, f"{name} runs nothing"
+        return state
+
+    def last(self, name: str) -> list[str]:
+        rows = self.queue.memory().slots
+        return list(next(row.last for row in rows if row.builder == name) or ())
+
     def do_complete(self, step: dict[str, Any]) -> dict[str, Any]:
         name = step["worker"]
-        state = self.end(name, completed=True)
+        state, completed = self.execution(name), self.running(name)
+        commands = self.tell(JobFinished(self.now, state.job.id, state.attempts, name, "succeeded"))
+        assert any(isinstance(command, EndJob) for command in commands)
         self.synchronised(name)
-        last = next(row.last for row in self.queue.memory().slots if row.builder == name)
-        completed = self.task(served_by(state))
-        happened = {"completed": completed, "worker_last_invocation": list(last or ())}
+        happened = {"completed": completed, "worker_last_invocation": self.last(name)}
         if step.get("then_request_more", True):
             happened |= self.next_job(name)
         return happened
 
     def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        if "op" not in step:
-            return self.killed(step["worker"])
-        state = self.jobs[str(step["op"])]
+        state = self.scheduler.jobs[str(step["op"])] if "op" in step else None
+        state = state or self.execution(step["worker"])
         leader = state.leader or state
-        if leader.slot is not None:
-            return self.killed(self.running_on(leader))
-        for member in (*leader.followers[::-1], leader):
-            self.withdraw(member.job.id)
-        return {}
-
-    def killed(self, name: str) -> dict[str, Any]:
-        self.end(name, completed=False)
-        last = next(row.last for row in self.queue.memory().slots if row.builder == name)
-        return {"worker_last_invocation": list(last or ())}
-
-
-def served_by(state: JobState) -> list[str]:
-    """Return the requests that an execution serves."""
-    return [member.job.id for member in (state, *state.followers)]
+        name = None if leader.slot is None else leader.slot.builder.builder.id
+        members = (*(follower.job.id for follower in leader.followers[::-1]), leader.job.id)
+        self.tell(CancelRequested(self.now, members))
+        return {} if name is None else {"worker_last_invocation": self.last(name)}
 
 
 @pytest.mark.conformance("buildbarn", "upstream")
 def test_upstream(case: dict[str, Any], path: Path) -> None:
-    """What upstream's tests require of dispatch holds here, step by step."""
-    check(case, Yard, exact=path.parent == IN_TREE)
+    """Upstream's own tests of dispatch, through scheduler and tree together."""
+    check(case, Farm, exact=path.parent == IN_TREE)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
 def test_derived(case: dict[str, Any], path: Path) -> None:
-    """What follows from upstream's algorithm holds here, step by step."""
-    check(case, Yard, exact=path.parent == IN_TREE)
+    """What follows from upstream's algorithm, through scheduler and tree together."""
+    check(case, Farm, exact=path.parent == IN_TREE)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
@@ -241,4 +196,4 @@ def test_upstream_habits_change_nothing_else(case: dict[str, Any]) -> None:
     if has_mended_stickiness(case):
         pytest.skip("says nothing of which of the two rules its levels follow")
     refuse(case)
-    play(Yard(case, "buildbarn"), case)
+    play(Farm(case, "buildbarn"), case)

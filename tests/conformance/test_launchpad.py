@@ -19,7 +19,7 @@ from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch
 
-from .known_keys import refuse_unknown
+from .conftest import refuse_unknown
 
 RULES_OF_ERA = {"2010": "launchpad-2010", "now": "launchpad", "page": "page"}
 FREE = re.compile(r"free_(?!for_head)(.+)_(native|virtual)")

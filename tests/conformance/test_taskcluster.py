@@ -16,64 +16,53 @@ from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.play import Engine
 from farm.sim.play import play as simulated
+from farm.testing import small_scenario
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
-from .conftest import IN_TREE, cases_folder
-from .known_keys import refuse_unknown
+from .conftest import IN_TREE, cases_folder, refuse_unknown
 
 ENGINES = ("reference", pytest.param("fast", marks=pytest.mark.slow))
 HOUR = 3600.0
 HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
 
 
+def taskcluster(
+    load: dict[str, Any], phases: dict[str, str], provisioner: dict[str, Any], **pool: Any
+) -> Scenario:
+    """One pool of workers with a slot each, counted as the original does."""
+    provisioner = {"max": 1000, "compatibility": "taskcluster", **provisioner}
+    return parse_scenario(
+        small_scenario(
+            {"provisioner": provisioner, **pool},
+            load,
+            phases=phases,
+            scheduling={"compatibility": "taskcluster"},
+        )
+    )
+
+
 def firefox(trace: Path, provisioner: dict[str, Any]) -> Scenario:
     """Return the original's sims ``firefox`` and ``firefox-manual`` as a scenario."""
-    return parse_scenario(
-        {
-            "phases": {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"},
-            "pools": [pool("20s", "15m", provisioner)],
-            "workload": [{"trace": {"path": str(trace)}}],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
-    )
+    phases = {"ramp_up": "1d", "run": "5d", "ramp_down": "1d"}
+    load = {"trace": {"path": str(trace)}}
+    return taskcluster(load, phases, provisioner, boot_time="20s", idle_timeout="15m")
 
 
 def manual(workers: int, load: float) -> Scenario:
     """The original's sim ``manual``: a task of 60·√load seconds every 60 ÷ √load seconds."""
     every, time = 60 / math.sqrt(load), 60 * math.sqrt(load)
-    return parse_scenario(
-        {
-            "phases": {"ramp_up": "1h", "run": "24h", "ramp_down": "1h"},
-            "pools": [pool("10s", "1m", {"algorithm": "manual", "capacity": workers})],
-            "workload": [{"arrivals": {"every": every, "start": every, "service_time": time}}],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
-    )
+    tasks = {"every": every, "start": every, "service_time": time}
+    phases = {"ramp_up": "1h", "run": "24h", "ramp_down": "1h"}
+    provisioner = {"algorithm": "manual", "capacity": workers}
+    return taskcluster(tasks, phases, provisioner, boot_time="10s", idle_timeout="1m")
 
 
 def simple() -> Scenario:
     """The original's sim ``simple``: a task of 5 s every 900 ms, an estimate each second."""
-    sized = pool("2s", "10s", {**ESTIMATE, "max": 10})
-    return parse_scenario(
-        {
-            "phases": {"ramp_up": "10s", "run": "10000s", "ramp_down": "20s"},
-            "pools": [sized],
-            "workload": [{"arrivals": {"every": 0.9, "start": 0.9, "service_time": "5s"}}],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
-    )
-
-
-def pool(boot_time: str, idle_timeout: str, provisioner: dict[str, Any]) -> dict[str, Any]:
-    """One pool of builders with a slot each."""
-    return {
-        "name": "firefox",
-        "platform": {"processor": "amd64"},
-        "boot_time": boot_time,
-        "idle_timeout": idle_timeout,
-        "provisioner": {"max": 1000, "compatibility": "taskcluster", **provisioner},
-    }
+    tasks = {"every": 0.9, "start": 0.9, "service_time": "5s"}
+    phases = {"ramp_up": "10s", "run": "10000s", "ramp_down": "20s"}
+    return taskcluster(tasks, phases, {**ESTIMATE, "max": 10}, boot_time="2s", idle_timeout="10s")
 
 
 ESTIMATE = {"algorithm": "taskcluster"}
@@ -164,14 +153,8 @@ def test_a_worker_between_two_tasks_counts_as_idle(engine: str, compatibility: s
     """
     estimate = {**ESTIMATE, "compatibility": compatibility}
     tasks = {"every": "30s", "count": 2, "service_time": "20s"}
-    scenario = parse_scenario(
-        {
-            "phases": {"run": "5m"},
-            "pools": [{**pool("2.3s", "15m", estimate), "inter_job_time": "30s"}],
-            "workload": [{"arrivals": tasks}],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
-    )
+    times = {"boot_time": "2.3s", "idle_timeout": "15m", "inter_job_time": "30s"}
+    scenario = taskcluster(tasks, {"run": "5m"}, estimate, **times)
     summary, _ = play(scenario, engine)
     assert summary.builders.requested == 1
     assert summary.waiting_time.max == pytest.approx(3.3 + 20 + 30 - 30)

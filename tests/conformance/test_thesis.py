@@ -29,7 +29,7 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.world import SimulatedWorld
 
-from .known_keys import refuse_unknown
+from .conftest import refuse_unknown
 
 #: rules for what is heavy, of job times by matrix
 HEAVY: dict[str, Callable[[Any], Any]] = {

@@ -11,29 +11,21 @@ from farm.core.errors import ScenarioError
 from farm.core.model import Job
 from farm.core.policies import fifo, ljf
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.oracle import Oracle
 from farm.scenario import load_scenario
-from farm.sim.simulation import play
-from farm.sim.world import SimulatedWorld
+from farm.testing import small_scenario
+from tests.worlds.virtual import Story
 
 #: four jobs of a second, then two heavy ones of ten
 SIX = [
-    *(Job(id=f"light-{n}", service_time=1.0) for n in range(4)),
-    *(Job(id=f"heavy-{n}", service_time=10.0, heavy=True) for n in range(2)),
+    *(Job(id=f"light-{n}", service_time=1.0, arrived_at=0.0) for n in range(4)),
+    *(Job(id=f"heavy-{n}", service_time=10.0, heavy=True, arrived_at=0.0) for n in range(2)),
 ]
 
 
 def makespan(jobs: list[Job], **rules: Any) -> float:
     """Play jobs that all come at 0 on two builders of two slots; return when the last ends."""
     pool = PoolSpec(name="node", slots=2, builders=2, law=ContentionLaw(THESIS_TABLE))
-    world = SimulatedWorld([pool], iter([(0.0, tuple(jobs))]))
-    ends: list[float] = []
-    scheduler = Scheduler(SchedulingRules(**rules), Oracle(), [pool])  # type: ignore[arg-type]
-    play(scheduler, world, [lambda event, _: ends.append(event.at)])
-    assert not scheduler.jobs
-    return max(ends)
+    return max(end for _, end in Story().play([pool], jobs, **rules).times().values())
 
 
 @pytest.mark.parametrize(("together", "found"), [(True, 11.0), (False, 15.0)])
@@ -55,12 +47,8 @@ def test_without_ties_there_is_no_difference() -> None:
 
 def test_a_scenario_names_the_rule() -> None:
     """Balancers with rules of their own refuse it."""
-    scenario = {
-        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-        "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],
-        "scheduling": {"simultaneous_ends": "together"},
-    }
+    scenario = small_scenario(scheduling={"simultaneous_ends": "together"})
     assert load_scenario(scenario).scheduling.simultaneous_ends == "together"
-    scenario["scheduling"] |= {"balancer": "fastest"}  # type: ignore[operator]
+    scenario["scheduling"] |= {"balancer": "fastest"}
     with pytest.raises(ScenarioError, match="simultaneous_ends together with balancer fastest"):
         load_scenario(scenario)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.jobs.failure_judgement import judge_failure
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import condition_of, snapshot_of
-from farm.forecasts.runtime import make_estimator
+from farm.core.state.snapshot import condition_of
 
 MAX_RESETS = 3
 
@@ -40,7 +38,7 @@ def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):
     assert farm.finish("a", "failed") == ["requeue a/1", "start a/2 on c.0"]
     assert farm.scheduler.builders["b"].failures == 1
     assert farm.finish("a", "failed", "exit 1") == ["end a failed"]
-    assert farm.orders[0].reason == "exit 1 (failures: job 2, builder 1)"
+    assert farm.commands[0].reason == "exit 1 (failures: job 2, builder 1)"
     assert farm.scheduler.builders["c"].failures == 0  # it is not to blame
 
 
@@ -50,12 +48,12 @@ def test_a_builder_that_always_fails_is_taken_out_at_the_fifth_failure(ledger):
     for number in range(5):
         name = f"a{number}"
         assert farm.submit(name) == [f"start {name}/1 on b.0"]
-        orders = farm.finish(name, "failed")
+        commands = farm.finish(name, "failed")
         if number < 4:  # it gets the job again: there is no other builder
-            assert orders == [f"requeue {name}/1", f"start {name}/2 on b.0"]
+            assert commands == [f"requeue {name}/1", f"start {name}/2 on b.0"]
             assert farm.cancel(name) == [f"stop {name}/2 on b"]
             farm.finish(name, "cancelled")
-    assert orders == ["requeue a4/1"]
+    assert commands == ["requeue a4/1"]
     assert condition(farm, "b") == "failed"
     assert farm.submit("later") == []  # it gets no more jobs
 
@@ -138,8 +136,8 @@ def test_counts_outlive_a_restart(ledger):
     farm.finish("a", "failed")
     farm.scheduler.builders["b"].failed = True
     farm.scheduler.builders["b"].accepts = False
-    image = snapshot_of(farm.scheduler, farm.at)
-    again = restored(image, farm.rules, make_estimator("oracle"))
-    assert (again.jobs["a"].failures, again.jobs["a"].resets) == (1, 1)
-    assert condition_of(again.builders["b"]) == "failed"
-    assert again.builders["b"].failures == 1
+    farm.restart()
+    job = farm.scheduler.jobs["a"]
+    assert (job.failures, job.resets) == (1, 1)
+    assert condition(farm, "b") == "failed"
+    assert farm.scheduler.builders["b"].failures == 1

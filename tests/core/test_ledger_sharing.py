@@ -34,7 +34,7 @@ def test_joining_a_running_execution(shared):
     want(farm, "a")
     assert want(farm, "b") == []
     assert farm.finish("a") == ["end a succeeded", "end b succeeded"]
-    first, second = farm.orders
+    first, second = farm.commands
     assert (first.served_by, second.served_by) == (None, "a")
     assert (second.builder, second.dispatched_at, second.submitted_at) == ("x", 2.0, 3.0)
     want(farm, "c")
@@ -124,7 +124,7 @@ def test_cancelling_a_waiting_leader_hands_over(shared):
     assert farm.waiting == ["b"]
     farm.join("x")
     assert farm.finish("b") == ["end b succeeded", "end c succeeded", "end d succeeded"]
-    assert {order.served_by for order in farm.orders} == {None, "b"}
+    assert {end.served_by for end in farm.commands} == {None, "b"}
 
 
 @pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 8.0)])

@@ -10,6 +10,7 @@ from farm.core.model import Cause, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.testing import small_scenario
 
 ARM = Platform("arm64")
 
@@ -30,7 +31,7 @@ def test_a_job_waits_for_the_grace_and_then_fails(graced):
     since = farm.at - 1.0
     farm.submit("late", platform=ARM)
     assert farm.ring(since + 100.0) == ["end a failed", "end b failed", "end late failed"]
-    end = farm.orders[0]
+    end = farm.commands[0]
     assert isinstance(end, EndJob)
     assert (end.cause, end.reason) == (
         Cause.UNRUNNABLE, "no builder for arm64/virtual was there for 100s",
@@ -61,8 +62,7 @@ def test_jobs_that_share_an_execution_fail_with_it(graced):
     for name in ("a", "b", "c"):
         farm.submit(name, action="A", attributes={"user": name})
     farm.cancel("a")
-    told = farm.ring(100.0)
-    assert sorted(told) == ["end b failed", "end c failed"]
+    assert sorted(farm.ring(100.0)) == ["end b failed", "end c failed"]
 
 
 def test_followers_fail_with_the_cause_and_reason_of_their_leader(graced):
@@ -71,7 +71,7 @@ def test_followers_fail_with_the_cause_and_reason_of_their_leader(graced):
     for name in ("a", "b"):
         farm.submit(name, action="A", attributes={"user": name})
     assert sorted(farm.ring(100.0)) == ["end a failed", "end b failed"]
-    ends = {end.job.id: end for end in farm.orders}
+    ends = {end.job.id: end for end in farm.commands}
     assert {(end.cause, end.reason) for end in ends.values()} == {
         (Cause.UNRUNNABLE, "no builder for any/virtual was there for 100s")
     }
@@ -102,7 +102,7 @@ def test_a_builder_that_accepts_no_jobs_does_not_keep_its_platform(graced, gone)
     else:
         farm.join("x", takes_jobs=False)
     farm.submit("a")
-    asked_at = float(farm.orders[-1].rings_at)
+    asked_at = float(farm.commands[-1].rings_at)
     assert "end a failed" in farm.ring(asked_at)
 
 
@@ -130,28 +130,15 @@ def test_a_job_that_fails_this_way_cancels_its_matrix(graced):
 
 def test_a_scenario_sets_it():
     """Simulated: jobs for a platform whose pool is lost fail, and the run ends."""
+    none = {"algorithm": "fixed", "builders": 0, "max": 1}
+    load = {"every": "1m", "count": 2, "service_time": "10s"}
     found = farm.simulate(
-        {
-            "pools": [
-                {"name": "p", "platform": {"processor": "amd64"}, "builders": 1},
-                {
-                    "name": "q",
-                    "platform": {"processor": "arm64"},
-                    "provisioner": {"algorithm": "fixed", "builders": 0, "max": 1},
-                },
-            ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "every": "1m", "count": 2, "service_time": "10s",
-                        "platform": {"processor": processor},
-                    }
-                }
-                for processor in ("amd64", "arm64")
-            ],
-            "scheduling": {"platform_grace": "15m"},
-        }
-    )  # fmt: skip
+        small_scenario(
+            [{}, {"name": "q", "platform": {"processor": "arm64"}, "provisioner": none}],
+            [load | {"platform": {"processor": processor}} for processor in ("amd64", "arm64")],
+            scheduling={"platform_grace": "15m"},
+        )
+    )
     jobs = [job for job in found.jobs if job["platform"] == "arm64/virtual"]
     assert jobs
     assert {job["outcome"] for job in jobs} == {"failed"}

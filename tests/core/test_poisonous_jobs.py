@@ -6,9 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Cause
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime import make_estimator
 
 
 def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
@@ -19,11 +16,11 @@ def test_a_job_that_ends_its_builders_fails_whatever_its_retries(ledger):
     assert farm.lose("x", "its host left", excused=True) == ["requeue a/2"]
     farm.join("y")
     assert farm.lose("y", "its host is silent") == ["requeue a/3"]
-    image = snapshot_of(farm.scheduler, farm.at)
-    assert restored(image, farm.rules, make_estimator("oracle")).jobs["a"].builders_lost == ("y",)
+    farm.restart()
+    assert farm.scheduler.jobs["a"].builders_lost == ("y",)
     farm.join("z")
     assert farm.lose("z", "its host is silent") == ["end a failed"]
-    (end,) = farm.orders
+    (end,) = farm.commands
     assert (end.cause, end.attempts) == (Cause.POISONOUS, 4)
     assert end.reason == "its host is silent (builders lost under it: y, z)"
 
@@ -42,8 +39,7 @@ def test_no_job_takes_more_builders_with_it_than_the_bound(ledger, retries, boun
         if "a" not in farm.scheduler.jobs:
             break
         if how == "restart":
-            image = snapshot_of(farm.scheduler, farm.at)
-            farm.scheduler = restored(image, farm.rules, make_estimator("oracle"))
+            farm.restart()
             continue
         if not farm.running:
             farm.join(f"b{number}")
@@ -55,4 +51,4 @@ def test_no_job_takes_more_builders_with_it_than_the_bound(ledger, retries, boun
             lost += how == "lost"
     assert lost <= bound
     if lost == bound:
-        assert farm.orders[-1].cause is Cause.POISONOUS
+        assert farm.commands[-1].cause is Cause.POISONOUS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from farm.core import policies
 from farm.core.dispatching.balancers import FreeBuilders, jenkins
-from farm.core.model import Builder, Platform
+from farm.core.model import Builder, Job, Platform
 from farm.core.policies.random_order import splitmix64
+from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import BuilderState, PoolCounts
+from tests.worlds.virtual import Story
 
 #: name: (service time, score, priority, matrix), submitted one second after the other
 JOBS = {
@@ -60,6 +62,10 @@ def test_random_is_a_seeded_shuffle(ledger):
     assert order(1, 20) == order(1, 20) != order(2, 20)
     assert [name for name in order(1, 30) if int(name[1:]) < 20] == order(1, 20)
     assert len({splitmix64(n) for n in range(1000)}) == 1000
+    job = Job(id="j", service_time=1.0)
+    keys = [policies.POLICIES["random"](policies.PolicyOptions(seed=seed)) for seed in range(40)]
+    firsts = [sorted(range(500), key=lambda n: key(job, 1.0, 0.0, n)).index(0) for key in keys]
+    assert 150 < sum(firsts) / 40 < 350, "no order of arrival"
 
 
 @pytest.mark.parametrize("name", sorted(policies.POLICIES))
@@ -73,25 +79,43 @@ def test_levels_stand_above_every_policy(ledger, name):
     assert set(farm.waiting[:2]) == {"short", "long2"}
 
 
-@given(
-    jobs=st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e4)), min_size=2, max_size=8),
-    factor=st.floats(0, 100),
-    later=st.floats(0, 1e4),
-)
-def test_linear_ageing_needs_no_resorting(jobs, factor, later):
-    """The constant key orders any two jobs as the ageing weight does at every later instant."""
-    options = policies.PolicyOptions(aging_factor=factor)
-    now = max(at for at, _ in jobs) + later
-    from farm.core.model import Job
+# whole numbers below 2**20, so that both sides are computed without rounding
+whole = st.integers(0, 10_000)
 
-    job = Job(id="x", service_time=1.0)
-    for name, sign in (("ljf-aging", -1.0), ("sjf-aging", 1.0)):
-        key = policies.POLICIES[name](options)
-        for (at1, one), (at2, two) in itertools.combinations(jobs, 2):
-            weight1 = sign * one - (now - at1) * factor
-            weight2 = sign * two - (now - at2) * factor
-            if abs(weight1 - weight2) > 1e-6 * (1 + abs(weight1) + abs(weight2) + now * factor):
-                assert (weight1 < weight2) == (key(job, one, at1, 1) < key(job, two, at2, 2))
+
+@pytest.mark.parametrize(("policy", "sign"), [("ljf-aging", -1), ("sjf-aging", 1)])
+@given(jobs=st.lists(st.tuples(whole, whole), max_size=30), factor=st.integers(0, 50), later=whole)
+def test_a_constant_key_is_sorting_anew_at_every_instant(policy, sign, jobs, factor, later):
+    """Jenkins: weight - time in queue x factor, smallest first, at any instant."""
+    key: Any = policies.POLICIES[policy](policies.PolicyOptions(aging_factor=float(factor)))
+    numbered = list(enumerate(jobs))
+
+    def constant(row):
+        serial, (at, estimate) = row
+        job = Job(id=str(serial), service_time=float(estimate))
+        return (key(job, float(estimate), float(at), serial), serial)
+
+    def anew(row):
+        serial, (at, estimate) = row
+        now = 10_000 + later
+        return (sign * estimate - (now - at) * factor, serial)
+
+    assert sorted(numbered, key=constant) == sorted(numbered, key=anew)
+
+
+def test_no_job_starves_under_ageing():
+    """A job of estimate E overtakes all that came more than E ÷ factor after it."""
+    jobs = [("long", 0.0, 100.0), ("first", 0.0, 1.0)]
+    jobs += [(f"s{n}", 0.9 * n, 1.0) for n in range(1, 1000)]
+
+    def started_at(policy: str) -> float:
+        key = policies.POLICIES[policy](policies.PolicyOptions(aging_factor=2.0))
+        made = [Job(id=name, service_time=time, arrived_at=at) for name, at, time in jobs]
+        return Story().play([PoolSpec(name="p", builders=1)], made, policy=key).times()["long"][0]
+
+    assert started_at("sjf") >= 999  # last of all
+    # those that came in the first 49.5 s go before it: fifty-five, a second each
+    assert started_at("sjf-aging") == pytest.approx(56.0, abs=1.0)
 
 
 # --- free builders ------------------------------------------------------------------------------

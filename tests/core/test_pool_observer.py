@@ -8,8 +8,6 @@ from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
 
 
 def pool(**more) -> PoolSpec:
@@ -57,8 +55,7 @@ def test_a_slot_that_is_cleaned_runs_no_job_and_takes_none(ledger):
 
     for _ in "ab":
         assert seen() == (1, 1, 1, 0)
-        was = farm.scheduler
-        farm.scheduler = restored(snapshot_of(was, 9.0), was.rules, was.estimator, pools=[spec])
+        farm.restart()
     farm.cleaned("stays")
     farm.finish("drains 2")
     assert seen() == (1, 0, 0, 1)

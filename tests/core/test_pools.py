@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from farm.core.commands import RequestBuilder
 from farm.core.model import Platform
-from farm.core.pools.spec import PoolSpec
+from farm.core.pools.spec import MAX_STARTS, PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime import make_estimator
 
 WEEK = f"{PATIENCE:g}"
 
@@ -33,7 +29,7 @@ def test_an_open_farm_requests_what_its_pools_lack(ledger):
     """Once: builders that exist, or are booting, are not requested again."""
     farm = ledger(pools=[fixed(), planned(name="q", builders=1)])
     assert farm.open() == ["request p-1", "request p-2", "request q-1"]
-    assert [request.builder.index for request in farm.orders] == [1, 2, 3]
+    assert [request.builder.index for request in farm.commands] == [1, 2, 3]
     farm.boot("p-1")
     assert farm.open() == []
     assert farm.lose("q-1") == []
@@ -86,7 +82,7 @@ def test_names_that_are_taken_are_skipped(ledger):
     """A builder may have a name that the pool would give."""
     farm = ledger("p-1", "p-3", pools=[planned()])
     assert farm.plan(start=2) == ["request p-2", "request p-4"]
-    assert [request.builder.index for request in farm.orders] == [3, 4]
+    assert [request.builder.index for request in farm.commands] == [3, 4]
 
 
 def test_a_restored_scheduler_continues_the_numbering(ledger):
@@ -94,15 +90,9 @@ def test_a_restored_scheduler_continues_the_numbering(ledger):
     farm = ledger(pools=[planned()])
     farm.plan(start=2)
     farm.lose("p-2")
-    image = msgspec.json.encode(snapshot_of(farm.scheduler, farm.at))
-    farm.scheduler = restored(
-        msgspec.json.decode(image, type=FarmSnapshot),
-        farm.rules,
-        make_estimator("oracle"),
-        pools=[planned()],
-    )
+    farm.restart()
     assert farm.plan(start=1) == ["request p-3"]
-    assert farm.orders[0].builder.index == 3
+    assert farm.commands[0].builder.index == 3
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -126,14 +116,70 @@ def test_a_plan_says_which_hosts_play_the_builders(ledger):
     """On hosts of their own, or on existing ones."""
     farm = ledger(pools=[planned()])
     farm.plan(start=1, outside=True)
-    assert farm.orders == [RequestBuilder(farm.orders[0].builder, outside=True)]
+    assert farm.commands == [RequestBuilder(farm.commands[0].builder, outside=True)]
     farm.plan(start=1)
-    assert farm.orders[0].outside is False
+    assert farm.commands[0].outside is False
 
 
 def test_a_plan_for_an_unknown_pool_is_a_record(ledger):
     """The properties of its builders are unknown."""
     assert ledger().plan(start=1, stop=1) == []
+
+
+# --- sizes --------------------------------------------------------------------------------------
+
+
+def test_a_smaller_fixed_pool_gives_its_surplus_up(ledger):
+    """Those that boot go first, the last one before the others; then the idle; then the busy.
+
+    Other pools, and builders that leave already, do not matter; a pool that was not resized keeps
+    a builder that came by itself.
+    """
+    farm = ledger(pools=[fixed(builders=4), planned(name="q")])
+    farm.open()
+    farm.plan("q", start=1)
+    for name in ("p-1", "p-2", "p-3"):
+        farm.boot(name)
+    farm.submit("a")
+    farm.drain("p-3", retire=True)
+    farm.open()
+    assert list(farm.scheduler.pool("p").requested) == ["p-4"]
+    farm.restart(fixed(builders=0), planned(name="q"))
+    assert farm.open() == []
+    assert farm.open(resized=True) == ["retire p-2", "drain p-1"]
+    assert farm.scheduler.pool("p").requested == {}
+    assert list(farm.scheduler.pool("q").requested) == ["q-1"]
+
+
+def test_a_smaller_fixed_pool_keeps_the_builders_that_boot_first(ledger):
+    """As many as its size leaves room for."""
+    farm = ledger(pools=[fixed(builders=4)])
+    farm.open()
+    farm.boot("p-2")
+    farm.restart(fixed(builders=2))
+    assert farm.open(resized=True) == []
+    assert list(farm.scheduler.pool("p").requested) == ["p-1"]
+
+
+def test_a_plan_requests_no_more_than_the_pool_may_have(ledger):
+    """Whatever its provisioner believes: booting, draining and leaving builders count, too."""
+    farm = ledger(pools=[planned(max=3), fixed(name="q")])
+    assert farm.plan(start=2) == ["request p-1", "request p-2"]
+    farm.boot("p-1")
+    farm.drain("p-1")
+    assert farm.plan(start=2) == ["request p-3"]
+    farm.drain("p-1", retire=True)
+    assert farm.plan(start=2) == []
+    farm.retired("p-1")
+    assert farm.plan(start=2) == ["request p-4"]
+    assert farm.plan("q", start=5) == ["request q-1", "request q-2"]
+
+
+def test_a_plan_starts_a_limited_number_of_builders_together(ledger):
+    """Its provisioner sees what is missing, and plans it again."""
+    farm = ledger(pools=[planned()])
+    assert len(farm.plan(start=10 * MAX_STARTS)) == MAX_STARTS
+    assert len(farm.plan(start=9 * MAX_STARTS)) == MAX_STARTS
 
 
 # --- idle time-outs -----------------------------------------------------------------------------
@@ -189,14 +235,11 @@ def test_a_broken_builder_is_idle_too(ledger):
 
 def test_a_restored_scheduler_has_its_alarms_set_anew(ledger):
     """When the farm opens again: for idle builders, and for losses that are still to come."""
-    pools = [fixed(idle_timeout=10.0, lost_at=(2.0, 30.0))]
-    farm = ledger(pools=pools)
+    farm = ledger(pools=[fixed(idle_timeout=10.0, lost_at=(2.0, 30.0))])
     assert farm.open() == ["request p-1", "request p-2", "alarm 2"]
     farm.boot("p-1")
     farm.boot("p-2")
-    farm.scheduler = restored(
-        snapshot_of(farm.scheduler, farm.at), farm.rules, make_estimator("oracle"), pools=pools
-    )
+    farm.restart()
     assert farm.open() == ["alarm 11"]
     assert farm.ring(12.0) == ["retire p-1", "retire p-2", "alarm 30"]
 
@@ -219,15 +262,12 @@ def test_a_pool_loses_the_builder_that_has_been_there_longest(ledger):
 
 def test_a_restored_scheduler_does_not_lose_a_builder_twice(ledger):
     """A builder whose loss was sent before the snapshot is skipped without effect."""
-    pools = [fixed(lost_at=(20.0, 30.0))]
-    farm = ledger(pools=pools)
+    farm = ledger(pools=[fixed(lost_at=(20.0, 30.0))])
     farm.open()
     farm.boot("p-1")
     farm.boot("p-2")
     assert farm.ring(20.0) == ["lose p-1", "alarm 30"]
-    farm.scheduler = restored(
-        snapshot_of(farm.scheduler, farm.at), farm.rules, make_estimator("oracle"), pools=pools
-    )
+    farm.restart()
     assert farm.open() == ["alarm 30"]
     assert farm.ring(30.0) == ["lose p-2"]
 
@@ -243,7 +283,7 @@ def test_a_builder_carries_its_lifetime(ledger):
     """Drawn by its number; the world that plays it applies it."""
     farm = ledger(pools=[planned(lifetime=lambda number: 10.0 * number)])
     farm.plan(start=2)
-    assert [request.builder.lifetime for request in farm.orders] == [10.0, 20.0]
+    assert [request.builder.lifetime for request in farm.commands] == [10.0, 20.0]
 
 
 # --- jobs without hope --------------------------------------------------------------------------
@@ -261,7 +301,7 @@ def test_a_job_that_no_builder_can_run_is_failed_at_the_end(ledger):
     assert farm.boot("p-1") == ["start a/1 on p-1.0"]
     assert farm.boot("p-2") == []
     assert farm.finish("a") == ["end a succeeded", "end odd cancelled"]
-    assert farm.orders[-1].reason == "no builder will ever be able to run it"
+    assert farm.commands[-1].reason == "no builder will ever be able to run it"
     assert farm.arrivals_end() == "ignored"
 
 

@@ -15,15 +15,13 @@ from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.scenario import parse_scenario
-from tests.core.conftest import Ledger
+from farm.testing import small_scenario
+from tests.worlds.virtual import Ledger
 
 
 def farm(*builders: str, **scheduling: Any) -> Ledger:
     """A ledger whose rules are those of a scenario's ``scheduling``."""
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
-    load = {"arrivals": {"every": 1, "count": 1, "service_time": 1}}
-    document = {"pools": [pool], "workload": [load], "scheduling": scheduling}
-    rules = make_rules(parse_scenario(document))
+    rules = make_rules(parse_scenario(small_scenario(scheduling=scheduling)))
     return Ledger(*builders, **{name: getattr(rules, name) for name in rules.__struct_fields__})
 
 
@@ -171,8 +169,8 @@ def test_very_many_jobs_are_sorted_in_steps(
         pass
     assert one.waiting == wanted
     again = farm(fair_share=share).scheduler
-    for event, orders in one.story:
-        assert list(again.handle(event)) == orders
+    for event, commands in one.story:
+        assert list(again.handle(event)) == commands
 
 
 def test_dispatch_continues_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,22 +7,13 @@ from typing import Any
 import pytest
 
 import farm
-from farm.core.commands import SetAlarm
 from farm.core.errors import ScenarioError
 from farm.core.events import FarmOpened
 from farm.core.model import Job
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime import make_estimator
-from tests.core.conftest import Ledger
+from farm.testing import small_scenario
+from tests.worlds.virtual import Ledger
 
-SCENARIO: dict[str, Any] = {
-    "version": 1,
-    "name": "sorted",
-    "pools": [{"name": "node", "builders": 1, "slots": 2}],
-    "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-    "scheduling": {"policy": "sjf", "runtime_estimates": "last-3"},
-}
+RULES = {"policy": "sjf", "runtime_estimates": "last-3"}
 TEAM = {"team": "one"}
 #: no kind is known at first: the order of submission; at 7 s the length of kind a is
 JOBS = [
@@ -35,8 +26,8 @@ JOBS = [
 
 def started(engine: str = "auto", **scheduling: Any) -> dict[str, float]:
     """Return when each job starts."""
-    said = {**SCENARIO, "scheduling": {**SCENARIO["scheduling"], **scheduling}}
-    jobs = farm.simulate(said, jobs=JOBS, engine=engine).jobs
+    given = small_scenario({"slots": 2}, scheduling=RULES | scheduling)
+    jobs = farm.simulate(given, jobs=JOBS, engine=engine).jobs
     return dict(zip(jobs["job_id"], jobs["started_at_s"], strict=True))
 
 
@@ -55,8 +46,8 @@ def test_a_sorting_happens_at_its_multiples_only() -> None:
 
 def test_without_learning_nothing_is_sorted() -> None:
     """Keys could not change: no alarm rings, and the compiled loop may be used."""
-    said = {**SCENARIO, "scheduling": {"policy": "sjf", "sort_every": "5s"}}
-    events = list(farm.simulate(said, jobs=JOBS, keep_events=True).events)
+    given = small_scenario({"slots": 2}, scheduling={"policy": "sjf", "sort_every": "5s"})
+    events = list(farm.simulate(given, jobs=JOBS, keep_events=True).events)
     assert not [event for event in events if "alarm" in str(event)]
 
 
@@ -70,5 +61,5 @@ def test_a_restored_scheduler_sorts_at_the_same_multiple(ledger: type[Ledger]) -
     """Alarms do not outlive a scheduler: the next one sets them again when it opens."""
     one = ledger("b", estimates="last-3", sort_every=10.0)
     assert "alarm 10" in one.submit("runs", "waits")
-    again = restored(snapshot_of(one.scheduler, 5.0), one.rules, make_estimator("last-3"))
-    assert SetAlarm(10.0) in again.handle(FarmOpened(5.0))
+    one.restart(at=5.0)
+    assert "alarm 10" in one.tell(FarmOpened(5.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from farm.core.contention.laws import LoadLimits
@@ -12,9 +11,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import FarmSnapshot, condition_of, snapshot_of
-from farm.forecasts.runtime import make_estimator
+from farm.core.state.snapshot import condition_of
 
 DISPATCHERS = {
     "plain": {},
@@ -101,12 +98,9 @@ def test_a_used_builder_cannot_be_undrained(opened):
 
 def test_the_count_survives_a_restart(opened):
     """The uses taken are part of a builder's life, in every snapshot."""
-    spec = ephemeral(uses=2)
-    farm = opened(spec)
+    farm = opened(ephemeral(uses=2))
     farm.submit("a", "b", "c")
-    written = msgspec.json.encode(snapshot_of(farm.scheduler, farm.at))
-    snapshot = msgspec.json.decode(written, type=FarmSnapshot)
-    farm.scheduler = restored(snapshot, farm.rules, make_estimator("oracle"), pools=[spec])
+    farm.restart()
     assert farm.finish("a") == ["end a succeeded", "start b/1 on p-1.0"]
     assert farm.finish("b") == ["end b succeeded", "retire p-1"]
 

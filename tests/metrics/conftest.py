@@ -31,13 +31,9 @@ class Play:
         self.scheduler = Scheduler(rules, make_estimator("oracle"), specs)
         self.metrics = FarmMetrics(self.scheduler, **more)
 
-    def tell(self, *events: Event) -> list[object]:
-        orders: list[object] = []
+    def tell(self, *events: Event) -> None:
         for event in events:
-            commands = self.scheduler.handle(event)
-            self.metrics.observe(event, commands)
-            orders.extend(commands)
-        return orders
+            self.metrics.observe(event, self.scheduler.handle(event))
 
     def request(self, at: float, name: str, pool: str = "linux") -> None:
         builder = Builder(id=name, pool=pool, index=0)

@@ -13,25 +13,22 @@ from farm.core.events import BuilderJoined
 from farm.core.model import Builder
 from farm.results.summary.costs import Bill
 from farm.scenario import parse_scenario
+from farm.testing import small_scenario
 from farm.workload import Workload
 
 
 def two_platforms(**pool: Any) -> dict[str, Any]:
     """Return a scenario: one builder boots for 60 s, team a runs 300 s on it, team b 100 s."""
     sizes = {"algorithm": "taskcluster", "min": 0, "max": 1, "scaling_ratio": 1.0}
-    source = {"every": "1s", "count": 1, "start": "1s"}
-    return {
-        "pools": [
-            {"name": "cloud", "platform": {"processors": ["amd64", "i386"]}, "provisioner": sizes,
-             "boot_time": "60s", "idle_timeout": "200s", **pool}
+    made = {"platform": {"processors": ["amd64", "i386"]}, "provisioner": sizes}
+    return small_scenario(
+        {"name": "cloud", **made, "boot_time": "60s", "idle_timeout": "200s", **pool},
+        [
+            {"start": "1s", "service_time": time, "platform": {"processor": processor},
+             "attributes": {"team": {team: 1}}}
+            for time, processor, team in (("300s", "amd64", "a"), ("100s", "i386", "b"))
         ],
-        "workload": [
-            {"arrivals": {**source, "service_time": "300s", "platform": {"processor": "amd64"},
-                          "attributes": {"team": {"a": 1}}}},
-            {"arrivals": {**source, "service_time": "100s", "platform": {"processor": "i386"},
-                          "attributes": {"team": {"b": 1}}}},
-        ],
-    }  # fmt: skip
+    )  # fmt: skip
 
 
 def test_a_boot_is_billed_and_idle_time_too() -> None:
@@ -47,11 +44,9 @@ def test_a_boot_is_billed_and_idle_time_too() -> None:
 @pytest.mark.parametrize("engine", ["fast", "reference"])
 def test_a_builder_that_never_joins_is_paid_with_all_its_slots(engine: Any) -> None:
     """One slot works for 100 s, while a builder of four slots is still booting."""
-    work = {"name": "work", "platform": {"processor": "amd64"}, "builders": 1}
-    boots = {"name": "boots", "platform": {"processor": "arm64"}, "builders": 1, "slots": 4}
-    source = {"every": "1s", "count": 1, "service_time": "100s", "platform": work["platform"]}
-    document = {"pools": [work, boots | {"boot_time": "1h"}], "workload": [{"arrivals": source}]}
-    summary = farm.simulate(document, engine=engine).summary
+    boots = {"name": "boots", "platform": {"processor": "arm64"}, "slots": 4, "boot_time": "1h"}
+    source = {"service_time": "100s", "platform": {"processor": "amd64"}}
+    summary = farm.simulate(small_scenario([{}, boots], source), engine=engine).summary
     assert summary["idle_share"] == pytest.approx(1 - 100 / (100 + 4 * 100))
 
 
@@ -63,9 +58,8 @@ def test_a_billing_unit_is_billed_whole() -> None:
 
 def test_a_builder_of_no_time_pays_a_unit() -> None:
     """Requested, and at once the run is over: at least one unit is billed."""
-    load = {"every": "1s", "count": 1, "service_time": "0s"}
-    pool = {"name": "p", "platform": {"processor": "a"}, "builders": 1, "billing_unit": "1h"}
-    summary = farm.simulate({"pools": [pool], "workload": [{"arrivals": load}]}).summary
+    given = small_scenario({"billing_unit": "1h"}, {"service_time": "0s"})
+    summary = farm.simulate(given).summary
     assert (summary["builder_time_s"], summary["cost"]) == (0.0, 1.0)
 
 
@@ -104,11 +98,11 @@ def test_parts_add_up_in_the_run_phase() -> None:
 
 
 #: the last job ends in the second minute of an hour
-SHORT_LOAD: dict[str, Any] = {
-    "phases": {"ramp_up": "10m", "run": "1h"},
-    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 2}],
-    "workload": [{"arrivals": {"start": "10m", "every": "10s", "count": 5, "service_time": "20s"}}],
-}
+SHORT_LOAD = small_scenario(
+    {"builders": 2},
+    {"start": "10m", "every": "10s", "count": 5, "service_time": "20s"},
+    phases={"ramp_up": "10m", "run": "1h"},
+)
 
 
 @pytest.mark.parametrize("engine", ["reference", "fast"])

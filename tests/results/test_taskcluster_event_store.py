@@ -17,6 +17,7 @@ from farm.core.errors import InputError
 from farm.core.events import BuilderLost
 from farm.results.exports.taskcluster import METRICS, EventStore, event_store, within_phase
 from farm.results.log.reader import Entry
+from farm.testing import small_scenario
 
 #: requested, started, shut down, in ms; a phase from 500 to 800
 WORKERS = {
@@ -113,28 +114,14 @@ def test_a_contradiction_is_reported():
 @pytest.fixture(scope="module")
 def result() -> farm.Result:
     """A run with builders that come and go, and phases."""
+    sized = {"algorithm": "taskcluster", "max": 5}
     return farm.simulate(
-        {
-            "phases": {"ramp_up": "1m", "run": "1h", "ramp_down": "5m"},
-            "pools": [
-                {
-                    "name": "p",
-                    "platform": {"processor": "amd64"},
-                    "boot_time": "20s",
-                    "idle_timeout": "1m",
-                    "provisioner": {"algorithm": "taskcluster", "max": 5},
-                }
-            ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "poisson": {"rate": "1/m"},
-                        "service_time": {"uniform": {"min": 10, "max": 90}},
-                    }
-                }
-            ],
-            "scheduling": {"compatibility": "taskcluster"},
-        }
+        small_scenario(
+            {"boot_time": "20s", "idle_timeout": "1m", "provisioner": sized},
+            {"poisson": {"rate": "1/m"}, "service_time": {"uniform": {"min": 10, "max": 90}}},
+            phases={"ramp_up": "1m", "run": "1h", "ramp_down": "5m"},
+            scheduling={"compatibility": "taskcluster"},
+        )
     )
 
 
@@ -151,11 +138,10 @@ def test_a_run_has_its_store(result: farm.Result):
 
 
 #: two jobs of 10 s in the run phase; nothing happens after the first 70 s of it
-QUIET = {
-    "phases": {"ramp_up": "1m", "run": "20m", "ramp_down": "1m"},
-    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-    "workload": [{"arrivals": {"every": "1m", "start": "1m", "count": 2, "service_time": "10s"}}],
-}
+QUIET = small_scenario(
+    load={"every": "1m", "start": "1m", "count": 2, "service_time": "10s"},
+    phases={"ramp_up": "1m", "run": "20m", "ramp_down": "1m"},
+)
 
 
 def test_the_phase_lasts_though_nothing_happens_at_its_end(tmp_path: Path):

@@ -13,36 +13,25 @@ import pytest
 
 import farm
 from farm.results.exports.taskcluster import METRICS
+from farm.testing import small_scenario
 
 SOURCE = "https://github.com/taskcluster/taskcluster-provisioning-simulator"
 #: read here, because the fixture `farm` hides such names
 CHECKOUT = Path(os.environ.get("FARM_TASKCLUSTER", ""))
 #: builders that come, go and are lost; jobs that are repeated, and some that fail permanently
-SCENARIO = {
-    "seed": 1,
-    "phases": {"ramp_up": "10m", "run": "1h", "ramp_down": "20m"},
-    "pools": [
-        {
-            "name": "p",
-            "platform": {"processor": "amd64"},
-            "boot_time": "20s",
-            "idle_timeout": "3m",
-            "slots": 3,
-            "speed": 1.5,
-            "losses": {"rate": "4/h"},
-            "provisioner": {"algorithm": "taskcluster", "max": 6},
-        }
-    ],
-    "workload": [
-        {
-            "arrivals": {
-                "poisson": {"rate": "6/m"},
-                "service_time": {"uniform": {"min": 10, "max": 300}},
-            }
-        }
-    ],
-    "scheduling": {"retries": 1},
-}
+SCENARIO = small_scenario(
+    {
+        "boot_time": "20s",
+        "idle_timeout": "3m",
+        "slots": 3,
+        "speed": 1.5,
+        "losses": {"rate": "4/h"},
+        "provisioner": {"algorithm": "taskcluster", "max": 6},
+    },
+    {"poisson": {"rate": "6/m"}, "service_time": {"uniform": {"min": 10, "max": 300}}},
+    phases={"ramp_up": "10m", "run": "1h", "ramp_down": "20m"},
+    scheduling={"retries": 1},
+)
 #: what follows the time and the name of each event
 FORMS: dict[str, list[type]] = {
     "task-created": [str],

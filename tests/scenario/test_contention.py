@@ -10,13 +10,13 @@ from farm.core.contention.laws import LinearSlowdown, SlowdownTable
 from farm.core.contention.progress import ContentionLaw, Load
 from farm.core.errors import ScenarioError
 from farm.scenario import parse_scenario
+from farm.testing import small_scenario
 
 
 def law_of(options: Any) -> ContentionLaw:
     """Return the law of a scenario whose only pool has this contention."""
-    pool = {"name": "linux", "builders": 1, "contention": options}
-    job = {"arrivals": {"every": 1, "count": 1, "service_time": 1}}
-    contention = parse_scenario({"pools": [pool], "workload": [job]}).pools[0].contention
+    pool = {"name": "linux", "contention": options}
+    contention = parse_scenario(small_scenario(pool)).pools[0].contention
     assert contention is not None
     return contention.law
 

@@ -10,6 +10,7 @@ import farm
 from farm.core.errors import FarmError
 from farm.scenario.provisioning.presets import PRESETS
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.testing import small_scenario
 from provisioner.algorithms.buildkite import Buildkite
 from provisioner.from_scenario import algorithms_of
 
@@ -17,12 +18,8 @@ from provisioner.from_scenario import algorithms_of
 def with_preset(pool: dict[str, Any], **provisioner: Any) -> farm.Scenario:
     """Return a scenario whose only pool has a preset."""
     settings = {"preset": "elastic-ci-stack", **provisioner}
-    return farm.load_scenario(
-        {
-            "pools": [{"name": "p", "provisioner": settings, **pool}],
-            "workload": [{"arrivals": {"every": "1m", "count": 3, "service_time": "5m"}}],
-        }
-    )
+    load = {"every": "1m", "count": 3, "service_time": "5m"}
+    return farm.load_scenario(small_scenario({"provisioner": settings, **pool}, load))
 
 
 def test_the_stack_as_it_ships() -> None:

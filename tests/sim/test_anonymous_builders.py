@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,40 +12,23 @@ from farm.core.commands import StartJob
 from farm.core.errors import FarmError
 from farm.core.events import JobStarted
 from farm.results.run_directory import load_run
+from farm.testing import small_scenario
 
-SCENARIO: dict[str, Any] = {
-    "name": "anonymous",
-    "pools": [
-        {
-            "name": "mine",
-            "platform": {"processor": "amd64"},
-            "builders": 1,
-            "speed": 2,
-            "labels": {"anonymous": "true"},
-        }
-    ],
-    "workload": [
-        {
-            "arrivals": {
-                "name": "x",
-                "every": "1m",
-                "count": 13,
-                "service_time": "20s",
-                "declared": {"factor": 3},
-                "platform": {"processor": "amd64"},
-                "kind": "unit",
-            }
-        }
-    ],
-    "scheduling": {"runtime_estimates": "boinc"},
+POOL = {"name": "mine", "speed": 2, "labels": {"anonymous": "true"}}
+LOAD = {
+    "every": "1m",
+    "count": 13,
+    "service_time": "20s",
+    "declared": {"factor": 3},
+    "kind": "unit",
 }
 
 
 def told(tmp_path: Path, **labels: str) -> list[tuple[float | None, float | None]]:
     """Return what size the builder was sent with each job, and what it then expected."""
-    pool = SCENARIO["pools"][0]
-    pool = pool | {"labels": {**pool["labels"], **labels}}
-    run = farm.simulate(SCENARIO | {"pools": [pool]}).save(tmp_path / "run")
+    pool = POOL | {"labels": {"anonymous": "true", **labels}}
+    rules = {"runtime_estimates": "boinc"}
+    run = farm.simulate(small_scenario(pool, LOAD, scheduling=rules)).save(tmp_path / "run")
     audit = audit_run(run)
     assert (audit.wrong, audit.not_replayed) == ("", "")
     entries = list(load_run(run).entries())

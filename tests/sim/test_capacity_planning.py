@@ -10,31 +10,24 @@ from farm.processes.shared_work import SharedWork
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
 from farm.sim.capacity_planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
+from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
 
 def scenario(*rates: str, service: object = None):
     """One pool and one stream of jobs for each rate."""
     names = "abc"
+    load = {"count": 120, "service_time": service or {"exponential": {"mean": "20s"}}}
+    platforms = [{"platform": {"processor": name}} for name in names[: len(rates)]]
     return parse_scenario(
-        {
-            "seed": 5,
-            "pools": [
-                {"name": names[n], "platform": {"processor": names[n]}, "builders": 1}
-                for n in range(len(rates))
+        small_scenario(
+            [{"name": names[n], **platform} for n, platform in enumerate(platforms)],
+            [
+                {**load, **platform, "poisson": {"rate": rate}}
+                for platform, rate in zip(platforms, rates, strict=True)
             ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "platform": {"processor": names[n]},
-                        "count": 120,
-                        "poisson": {"rate": rate},
-                        "service_time": service or {"exponential": {"mean": "20s"}},
-                    }
-                }
-                for n, rate in enumerate(rates)
-            ],
-        }
+            seed=5,
+        )
     )
 
 

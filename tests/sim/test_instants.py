@@ -20,51 +20,33 @@ from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import load_scenario, parse_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 
-BUSY = {
-    "name": "busy",
-    "pools": [
-        {
-            "name": "linux",
-            "platform": {"processor": "amd64"},
-            "builders": 3,
-            "slots": 2,
-            "boot_time": "20s",
-            "idle_timeout": "2m",
-            "inter_job_time": "5s",
-            "failure_rate": 0.2,
-            "contention": {"slowdown": [1, 1, 1.4]},
-        },
-        {"name": "mac", "platform": {"processor": "arm64", "virtualized": False}, "builders": 2},
-    ],
-    "workload": [
-        {
-            "matrices": {
-                "count": 12,
-                "size": 9,
-                "every": "30s",
-                "service_time": {"pareto": {"alpha": 1.161, "scale": "2s"}, "max": "1h"},
-                "heavy": {"longest": 0.3},
-                "fails": 0.1,
-                "platform": {"processor": "amd64"},
-                "attributes": {"team": {"a": 1, "b": 2}},
-            }
-        },
-        {
-            "arrivals": {
-                "poisson": {"rate": "0.2/s"},
-                "count": 60,
-                "service_time": {"exponential": {"mean": "10s"}},
-                "platform": [
-                    {"processor": "arm64", "virtualized": False},
-                    {"processor": "amd64"},
-                ],
-                "attributes": {"team": {"a": 1, "c": 1}},
-            }
-        },
-    ],
-    "scheduling": {"policy": "ljf-aging", "fair_share": ["team"], "fail_fast": True},
+MAC = {"processor": "arm64", "virtualized": False}
+MATRICES = {
+    "count": 12,
+    "size": 9,
+    "every": "30s",
+    "service_time": {"pareto": {"alpha": 1.161, "scale": "2s"}, "max": "1h"},
+    "heavy": {"longest": 0.3},
+    "fails": 0.1,
+    "platform": {"processor": "amd64"},
+    "attributes": {"team": {"a": 1, "b": 2}},
 }
+OTHERS = {
+    "poisson": {"rate": "0.2/s"},
+    "count": 60,
+    "service_time": {"exponential": {"mean": "10s"}},
+    "platform": [MAC, {"processor": "amd64"}],
+    "attributes": {"team": {"a": 1, "c": 1}},
+}
+LINUX = {"builders": 3, "slots": 2, "contention": {"slowdown": [1, 1, 1.4]}, "failure_rate": 0.2}
+TIMES = {"boot_time": "20s", "idle_timeout": "2m", "inter_job_time": "5s"}
+BUSY = small_scenario(
+    [LINUX | TIMES, {"name": "mac", "platform": MAC, "builders": 2}],
+    [{"matrices": MATRICES}, OTHERS],
+    scheduling={"policy": "ljf-aging", "fair_share": ["team"], "fail_fast": True},
+)
 
 
 def test_finishes_before_lives_before_arrivals(story, pool, jobs):
@@ -72,7 +54,7 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
     late = pool(name="late", builders=1, boot_time=10.0)
     made = jobs((0, 10), (0, 10), (0, 10), (10, 1))
     story.play([pool(builders=2, slots=2), late], made)
-    at_ten = [event for event, _ in story.told if event.at == 10.0]
+    at_ten = [event for event, _ in story.events if event.at == 10.0]
     assert [type(event) for event in at_ten[:5]] == [
         JobFinished,
         JobFinished,
@@ -87,7 +69,7 @@ def test_finishes_before_lives_before_arrivals(story, pool, jobs):
 def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
     """A job without length still starts, then ends, at the instant of its dispatch."""
     story.play([pool(builders=1)], jobs((3, 0), (3, 0)))
-    kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.told[2:]]
+    kinds = [(log_name(type(event)), getattr(event, "job", "")) for event, _ in story.events[2:]]
     assert kinds == [
         ("job-submitted", ""),
         ("arrivals-ended", ""),
@@ -96,7 +78,7 @@ def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
         ("job-started", "b"),
         ("job-finished", "b"),
     ]
-    assert {event.at for event, _ in story.told[2:]} == {3.0}
+    assert {event.at for event, _ in story.events[2:]} == {3.0}
 
 
 def test_jobs_of_one_instant_are_submitted_together(story, pool, jobs):

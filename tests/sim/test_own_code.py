@@ -12,6 +12,7 @@ import pytest
 
 import farm
 from farm.core.errors import FarmError
+from farm.testing import small_scenario
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", re.DOTALL)
@@ -47,14 +48,12 @@ def test_the_pages_load_and_provisioner(page: Path) -> None:
 
 def test_the_pages_builders(page: Path) -> None:
     """A class lets its builders warm up and leave; a function makes big jobs longer."""
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
-    load = {"arrivals": {"every": "1m", "count": 6, "service_time": 4, "kind": "big"}}
-    document = {"pools": [pool | {"behaviour": "builders:Warming"}], "workload": [load]}
-    warming = farm.simulate(document)
+    load = {"every": "1m", "count": 6, "service_time": 4, "kind": "big"}
+    warming = farm.simulate(small_scenario({"behaviour": "builders:Warming"}, load))
     assert warming.jobs["service_time_s"].tolist() == [34.0, 4.0, 4.0, 4.0, 4.0, 34.0]
     assert warming.jobs["builder"].tolist() == ["p-1"] * 5 + ["p-2"]
-    document["pools"] = [pool | {"behaviour": "builders:small_cache"}]
-    assert farm.simulate(document).jobs["service_time_s"].tolist() == [8.0] * 6
+    cached = farm.simulate(small_scenario({"behaviour": "builders:small_cache"}, load))
+    assert cached.jobs["service_time_s"].tolist() == [8.0] * 6
 
 
 ESTIMATE = {"algorithm": "taskcluster", "max": 10, "compatibility": "taskcluster"}
@@ -110,9 +109,8 @@ def test_a_broken_loop_is_one_warning(page: Path, code: str, outcomes: str, said
     (page / "mine.py").write_text(
         f"from farm.emulation.own_loop import OwnLoop\n\nclass own(OwnLoop):\n {code}\n"
     )
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "slots": 2}
-    load = {"arrivals": {"every": "5s", "count": 4, "service_time": "4s"}}
-    run = farm.simulate({"pools": [pool | {"behaviour": "mine:own"}], "workload": [load]})
+    load = {"every": "5s", "count": 4, "service_time": "4s"}
+    run = farm.simulate(small_scenario({"slots": 2, "behaviour": "mine:own"}, load))
     assert "".join(word[0] for word in run.jobs["outcome"].tolist()) == outcomes
     assert [said in warning for warning in run.summary["warnings"]] == [True]
 
@@ -129,11 +127,9 @@ def test_a_simulation_ends_where_no_slot_is_claimed(
         "class Long(OwnLoop):\n"
         "    def started(self):\n        self.claim_work(), self.set_interval(int, 1)\n"
     )
-    load = {"arrivals": {"every": "1s", "count": 2, "service_time": "4h"}}
+    load = {"count": 2, "service_time": "4h"}
     for name, outcomes in (("Never", ["lost"] * 2), ("Long", ["succeeded"] * 2)):
-        pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
-        pool["behaviour"] = f"mine:{name}"
-        jobs = farm.simulate({"pools": [pool], "workload": [load]}).jobs
+        jobs = farm.simulate(small_scenario({"behaviour": f"mine:{name}"}, load)).jobs
         assert jobs["outcome"].tolist() == outcomes
 
 
@@ -191,10 +187,9 @@ def test_the_page_on_a_live_farm(
 def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> None:
     """An error before the run, or a warning at its end."""
     (page / "mine.py").write_text(code)
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "behaviour": "mine:own"}
-    load = {"arrivals": {"every": "1m", "count": 2, "service_time": "4s"}}
+    load = {"every": "1m", "count": 2, "service_time": "4s"}
     try:
-        run = farm.simulate({"pools": [pool], "workload": [load]}, out=page / "run")
+        run = farm.simulate(small_scenario({"behaviour": "mine:own"}, load), out=page / "run")
         warnings = run.summary["warnings"]
     except FarmError as refused:
         warnings = [str(refused)]
@@ -209,11 +204,9 @@ def test_a_leaving_builder_gets_no_more_jobs(page: Path) -> None:
         "from farm.emulation.behaviour import BuilderBehaviour\n\n"
         "class own(BuilderBehaviour):\n    def rest_time(self, job):\n        return None\n"
     )
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "slots": 3}
-    leaves = {"shutdown_time": "5s", "behaviour": "mine:own"}
-    load = {"arrivals": {"every": "3s", "count": 8, "service_time": "4s"}}
-    document = {"pools": [pool | leaves], "workload": [load], "scheduling": {"retries": 0}}
-    jobs = farm.simulate(document).jobs
+    pool = {"slots": 3, "shutdown_time": "5s", "behaviour": "mine:own"}
+    load = {"every": "3s", "count": 8, "service_time": "4s"}
+    jobs = farm.simulate(small_scenario(pool, load, scheduling={"retries": 0})).jobs
     assert jobs["attempts"].tolist() == [1] * 8
     assert jobs["outcome"].tolist() == ["succeeded"] * 8
     spans = (jobs[name].tolist() for name in ("builder", "dispatched_at_s", "finished_at_s"))
@@ -229,10 +222,10 @@ def test_an_invalid_time_is_replaced_by_the_pools(page: Path, name: str) -> None
         "from farm.emulation.behaviour import BuilderBehaviour\n\n"
         f"class own(BuilderBehaviour):\n    def {name}(self):\n        return None\n"
     )
-    pool = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1, "idle_timeout": "1s"}
-    times = {"boot_time": "7s", "shutdown_time": "5s", "behaviour": "mine:own"}
-    load = {"arrivals": {"every": "1m", "count": 2, "service_time": "4s"}}
-    result = farm.simulate({"pools": [pool | times], "workload": [load]}, keep_events=True)
+    times = {"boot_time": "7s", "shutdown_time": "5s", "idle_timeout": "1s"}
+    load = {"every": "1m", "count": 2, "service_time": "4s"}
+    given = small_scenario({**times, "behaviour": "mine:own"}, load)
+    result = farm.simulate(given, keep_events=True)
     instants = {line["event"]: line["at_s"] for line in reversed([*result.events])}
     assert instants["builder-joined"] == 7.0
     assert instants["builder-retired"] - instants["builder-drained"] == 5.0
@@ -275,10 +268,7 @@ def test_the_pages_analysis(page: Path) -> None:
 def test_a_broken_generator_is_one_message(page: Path, code: str, said: str) -> None:
     """With the key of the source, and what is allowed."""
     (page / "mine.py").write_text(code)
-    scenario = {
-        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-        "workload": [{"generator": {"function": "mine:load"}}],
-    }
+    scenario = small_scenario(load={"generator": {"function": "mine:load"}})
     with pytest.raises(FarmError, match=r"workload\.0\.generator") as refused:
         farm.simulate(scenario)
     assert said in str(refused.value)
@@ -291,16 +281,12 @@ def test_several_sources_keep_apart(page: Path) -> None:
         '    yield farm.Job(id="a", service_time=1, matrix="m")\n'
         '    yield farm.Job(id="b", service_time=1)\n'
     )
-    document = {
-        "phases": {"run": "1m"},
-        "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 30}],
-        "workload": [
-            {"generator": {"function": "load:bursts", "name": "burst"}},
-            {"generator": {"function": "twins:twins"}},
-            {"arrivals": {"every": "20s", "count": 2, "service_time": "5s"}},
-        ],
-    }
-    jobs = farm.simulate(document).jobs
+    loads = [
+        {"generator": {"function": "load:bursts", "name": "burst"}},
+        {"generator": {"function": "twins:twins"}},
+        {"every": "20s", "count": 2, "service_time": "5s"},
+    ]
+    jobs = farm.simulate(small_scenario({"builders": 30}, loads, phases={"run": "1m"})).jobs
     names = jobs["job_id"].tolist()
     assert {name.partition("-")[0] for name in names} == {"burst", "twins", "amd64"}
     assert set(jobs["matrix"].tolist()) == {"", "twins-m"}

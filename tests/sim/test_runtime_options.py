@@ -7,28 +7,21 @@ import pytest
 from farm.core.model import Job
 from farm.scenario import load_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 
-SCENARIO: dict[str, Any] = {
-    "name": "sized",
-    "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": 1}],
-    "workload": [
-        {
-            "arrivals": {
-                "every": "30s",
-                "service_time": "20s",
-                "declared": {"factor": 3},
-                "work_size": {"per_second": 1e9},
-            }
-        }
-    ],
+LOAD = {
+    "every": "30s",
+    "service_time": "20s",
+    "declared": {"factor": 3},
+    "work_size": {"per_second": 1e9},
 }
 
 
 def estimate_after(count: int, **scheduling: Any) -> float:
     """Return a waiting job's estimate after a number of successes."""
-    source = {"arrivals": SCENARIO["workload"][0]["arrivals"] | {"count": count}}
     given = {"runtime_estimates": "boinc", **scheduling}
-    scheduler = simulate(load_scenario(SCENARIO | {"scheduling": given, "workload": [source]}))
+    wanted = small_scenario(load=LOAD | {"count": count}, scheduling=given)
+    scheduler = simulate(load_scenario(wanted))
     waiting = Job(id="next", service_time=20.0, declared_time=60.0, size=2e10)
     return scheduler.estimator.estimate(waiting)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import farm
 from farm.core.contention.laws import THESIS_TABLE
+from farm.testing import small_scenario
 from tests.fixtures.examples import examples
 
 #: what these words mean on paper: 7/5 is no binary number
@@ -21,7 +22,6 @@ FACTORS = [Fraction(str(factor)) for factor in THESIS_TABLE.factors]
 #: seconds of which all times are multiples, written as a user writes them
 UNITS = [Fraction(text) for text in ("0.1", "1", "1.4", "0.3", "0.01", "0.5")]
 SPEEDS = ["1", "1", "1.5", "0.7"]
-AMD64 = {"processor": "amd64"}
 
 
 class Exact:
@@ -99,22 +99,13 @@ def farms(draw: st.DrawFn) -> tuple[list[Any], list[Any], int]:
 
 def played(jobs: list[Any], pools: list[Any], slots: int, engine: Any, ends: str) -> farm.Result:
     """Play the same farm."""
+    made = [
+        {"name": f"p{number}", "slots": slots, "speed": float(speed)}
+        | ({"contention": {"slowdown": "thesis"}} if contended else {})
+        for number, (speed, contended) in enumerate(pools)
+    ]
     return farm.simulate(
-        {
-            "pools": [
-                {
-                    "name": f"p{number}",
-                    "platform": AMD64,
-                    "builders": 1,
-                    "slots": slots,
-                    "speed": float(speed),
-                    **({"contention": {"slowdown": "thesis"}} if contended else {}),
-                }
-                for number, (speed, contended) in enumerate(pools)
-            ],
-            "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": {"simultaneous_ends": ends},
-        },
+        small_scenario(made, scheduling={"simultaneous_ends": ends}),
         jobs=[
             farm.Job(id=name, arrived_at=float(at), service_time=float(work), heavy=heavy)
             for name, at, work, heavy in jobs

@@ -12,23 +12,22 @@ from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.sim.too_large import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
 from farm.sim.world import SimulatedWorld
+from farm.testing import small_scenario
 
-POOL: dict[str, Any] = {"name": "p", "platform": {"processor": "amd64"}, "builders": 1}
 JOBS: dict[str, Any] = {"every": "1m", "count": 3, "service_time": "20s"}
 PHASES = {"run": "3650d"}
 
 
-def tried(pool: dict[str, Any], jobs: dict[str, Any], phases: dict[str, Any] | None = None) -> str:
+def tried(pool: dict[str, Any], jobs: dict[str, Any], **sections: Any) -> str:
     """Return the message that refuses the simulation."""
-    scenario: dict[str, Any] = {"pools": [pool], "workload": [{"arrivals": jobs}]}
     with pytest.raises(FarmError) as refused:
-        farm.simulate(scenario | ({"phases": phases} if phases else {}))
+        farm.simulate(small_scenario(pool, JOBS | jobs, **sections))
     return str(refused.value)
 
 
 def test_builders_that_come_and_go_at_one_instant() -> None:
     """A fixed pool that replaces idle builders in no time never advances."""
-    assert "pools.p.idle_timeout" in tried({**POOL, "idle_timeout": 0}, JOBS)
+    assert "pools.p.idle_timeout" in tried({"idle_timeout": 0}, {})
 
 
 def test_the_packaged_example_that_never_ends() -> None:
@@ -50,7 +49,7 @@ def test_the_size_of_a_simulation_is_bounded(
     pool: dict[str, Any], jobs: dict[str, Any], key: str
 ) -> None:
     """Builders, slots and jobs have a stated bound, reported with the key and the value."""
-    message = tried(POOL | pool, JOBS | jobs, PHASES)
+    message = tried(pool, jobs, phases=PHASES)
     assert key in message
     assert "100,000,000" in message
 

@@ -3,27 +3,20 @@
 import farm
 from farm.core.model import Job, Platform
 from farm.scenario import load_scenario
+from farm.testing import small_scenario
 from farm.workload import build_jobs
 
-SCENARIO = {
-    "pools": [
-        {"name": "virtual", "platform": {"processor": "amd64"}, "builders": 1},
-        {"name": "native", "platform": {"processor": "amd64", "virtualized": False}, "builders": 1},
+SCENARIO = small_scenario(
+    [
+        {"name": "virtual"},
+        {"name": "native", "platform": {"processor": "amd64", "virtualized": False}},
     ],
-    "workload": [
-        {
-            "arrivals": {
-                "every": "1s",
-                "count": 6,
-                "service_time": "5s",
-                "platform": [
-                    {"processor": "amd64", "virtualized": "any"},
-                    {"processor": "amd64", "virtualized": True},
-                ],
-            }
-        }
-    ],
-}
+    {
+        "count": 6,
+        "service_time": "5s",
+        "platform": [{"processor": "amd64", "virtualized": one} for one in ("any", True)],
+    },
+)
 
 
 def test_a_scenario_can_leave_it_unspecified() -> None:

@@ -7,6 +7,7 @@ import pytest
 import farm
 from farm.core.commands import RetireBuilder
 from farm.core.events import BuilderJoined, BuilderRetired
+from farm.testing import small_scenario
 
 
 def test_every_wait_has_a_boot_in_it(story, pool, jobs):
@@ -47,9 +48,8 @@ def test_thousands_of_builders_may_be_used_up_at_one_instant(story, pool, jobs):
 @pytest.mark.parametrize(("slots", "uses", "most"), [(4, 1, 1), (4, 3, 3), (2, 3, 2)])
 def test_a_builder_has_no_more_slots_than_uses(slots, uses, most):
     """A slot that could never be used would count as free for algorithms and estimates."""
-    pool = {"name": "p", "builders": 1, "slots": slots, "uses": uses}
-    load = [{"arrivals": {"every": "1s", "count": 6, "service_time": "1m"}}]
-    run = farm.simulate({"pools": [pool], "workload": load})
+    load = {"count": 6, "service_time": "1m"}
+    run = farm.simulate(small_scenario({"slots": slots, "uses": uses}, load))
     started = [e for e in run.events if e["event"] == "job-started"]
     first = [e["at_s"] for e in started if e["builder"] == "p-1"]
     assert len(first) == uses

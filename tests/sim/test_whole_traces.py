@@ -13,6 +13,7 @@ from farm.core.commands import EndJob
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,9 @@ class Counter:
         self.ended: dict[str, int] = {}
 
     def __call__(self, _: object, commands: Sequence[object]) -> None:
-        for order in commands:
-            if type(order) is EndJob:
-                self.ended[order.outcome] = self.ended.get(order.outcome, 0) + 1
+        for command in commands:
+            if type(command) is EndJob:
+                self.ended[command.outcome] = self.ended.get(command.outcome, 0) + 1
 
 
 @pytest.mark.skipif(not TRACES, reason="no traces: set FARM_TRACES to a folder that holds some")
@@ -39,12 +40,8 @@ class Counter:
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 def test_every_job_of_a_trace_succeeds_once(path: Path):
     """A fixed pool completes the whole trace; no promise is broken."""
-    scenario = parse_scenario(
-        {
-            "pools": [{"name": "p", "platform": {"processor": "amd64"}, "builders": BUILDERS}],
-            "workload": [{"trace": {"path": str(path), "platform": {"processor": "amd64"}}}],
-        }
-    )
+    trace = {"path": str(path), "platform": {"processor": "amd64"}}
+    scenario = parse_scenario(small_scenario({"builders": BUILDERS}, {"trace": trace}))
     auditor, counter = Auditor(), Counter()
     simulate(scenario, [auditor, counter])
     auditor.close()
@@ -57,20 +54,12 @@ def test_every_job_of_a_trace_succeeds_once(path: Path):
 @pytest.mark.timeout(300)
 def test_a_million_jobs_in_little_memory():
     """Jobs are made as they arrive and forgotten when they end: memory is what waits and runs."""
-    scenario = parse_scenario(
-        {
-            "pools": [{"name": "p", "builders": 20, "slots": 4}],
-            "workload": [
-                {
-                    "arrivals": {
-                        "poisson": {"rate": "70/s"},
-                        "count": 1_000_000,
-                        "service_time": {"exponential": {"mean": "1s"}},
-                    }
-                }
-            ],
-        }
-    )
+    load = {
+        "poisson": {"rate": "70/s"},
+        "count": 1_000_000,
+        "service_time": {"exponential": {"mean": "1s"}},
+    }
+    scenario = parse_scenario(small_scenario({"builders": 20, "slots": 4}, load))
     counter = Counter()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     scheduler = simulate(scenario, [counter])

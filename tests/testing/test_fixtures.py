@@ -11,20 +11,14 @@ from farm.core.errors import InputError
 from farm.core.events import CancelRequested, DrainRequested
 from farm.core.model import Job
 from farm.live.wire.messages import UNSTAMPED
-from farm.testing import VirtualFarm, simulated
+from farm.testing import VirtualFarm, simulated, small_scenario
 
-SCENARIO: dict[str, Any] = {
-    "pools": [
-        {
-            "name": "linux",
-            "platform": {"processor": "amd64"},
-            "boot_time": "30s",
-            "provisioner": {"algorithm": "taskcluster", "min": 1, "max": 2, "interval": "10s"},
-        }
-    ],
-    "workload": [{"arrivals": {"every": "10s", "count": 5, "service_time": "1m"}}],
-    "scheduling": {"policy": "sjf"},
-}
+SIZES = {"algorithm": "taskcluster", "min": 1, "max": 2, "interval": "10s"}
+SCENARIO = small_scenario(
+    {"name": "linux", "boot_time": "30s", "provisioner": SIZES},
+    {"every": "10s", "count": 5, "service_time": "1m"},
+    scheduling={"policy": "sjf"},
+)
 
 
 def job(name: str, time: float = 60.0) -> Job:

@@ -17,6 +17,7 @@ from farm.core.commands import EndJob
 from farm.core.events import JobFinished, JobsSubmitted, JobStarted
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +31,10 @@ EXPONENTIAL = {"exponential": {"mean": "1s"}}
 def farm(seed, rate, service_time=EXPONENTIAL, builders=1, jobs=JOBS, **scheduling):
     """Return a scenario: Poisson arrivals (per second) to one pool; mean service time 1 s."""
     arrivals = {"poisson": {"rate": f"{rate}/s"}, "service_time": service_time, "count": jobs}
-    level = scheduling.pop("level", None)
-    slots = scheduling.pop("slots", 1)
-    return parse_scenario(
-        {
-            "seed": seed,
-            "pools": [{"name": "p", "builders": builders, "slots": slots}],
-            "workload": [{"arrivals": arrivals | ({} if level is None else {"level": level})}],
-            "scheduling": {"runtime_estimates": "oracle", **scheduling},
-        }
-    )
+    arrivals |= {"level": scheduling.pop("level")} if "level" in scheduling else {}
+    pool = {"builders": builders, "slots": scheduling.pop("slots", 1)}
+    rules = {"runtime_estimates": "oracle", **scheduling}
+    return parse_scenario(small_scenario(pool, arrivals, scheduling=rules, seed=seed))
 
 
 def ends_of(scenario) -> list[EndJob]:
@@ -47,7 +42,7 @@ def ends_of(scenario) -> list[EndJob]:
     ends: list[EndJob] = []
 
     def observe(_, commands):
-        ends.extend(order for order in commands if type(order) is EndJob)
+        ends.extend(command for command in commands if type(command) is EndJob)
 
     simulate(scenario, [observe])
     return sorted(ends, key=lambda end: (end.submitted_at, end.job.id))
@@ -133,10 +128,10 @@ def test_littles_law(policy):
             waiting_jobs += len(event.jobs)
         in_farm -= isinstance(event, JobFinished)
         waiting_jobs -= isinstance(event, JobStarted)
-        for order in commands:
-            if isinstance(order, EndJob):
-                responses += order.finished_at - order.submitted_at
-                waited += order.started_at - order.submitted_at
+        for end in commands:
+            if isinstance(end, EndJob):
+                responses += end.finished_at - end.submitted_at
+                waited += end.started_at - end.submitted_at
 
     simulate(farm(3, rate=3.2, builders=4, policy=policy, jobs=5000), [observe])
     assert in_farm == waiting_jobs == 0

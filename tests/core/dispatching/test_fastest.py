@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.core.commands import EndJob, SetAlarm, StartJob
 from farm.core.dispatching.fastest import LOOK_AHEAD
-from farm.core.driver import drive
 from farm.core.events import (
     AlarmRang,
     BuilderJoined,
@@ -18,7 +16,6 @@ from farm.core.events import (
     DrainRequested,
     Event,
     FarmOpened,
-    JobFinished,
     JobsSubmitted,
     PriorityChanged,
 )
@@ -29,40 +26,31 @@ from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.world import SimulatedWorld
+from tests.worlds.virtual import Ledger, Story
 
 
-class Farm:
-    """A scheduler with builders of these speeds, in one pool; the test sets the time."""
+class Farm(Ledger):
+    """Builders of these speeds, in one pool; the test sets the time, and sees what is started."""
 
     def __init__(self, *speeds: float, slots: int = 1, **rules: Any) -> None:
-        self.rules = SchedulingRules(by_speed=True, **rules)
-        self.scheduler = Scheduler(self.rules, Oracle())
-        self.alarms: list[float] = []
+        super().__init__(by_speed=True, **rules)
         for number, speed in enumerate(speeds):
             builder = Builder(id=f"b{number}", pool="p", index=number, speed=speed, slots=slots)
             self.tell(BuilderJoined(0.0, builder))
 
     def tell(self, event: Event) -> list[str]:
-        """Handle an event; return what it starts, as job@builder."""
-        orders = self.scheduler.handle(event)
-        self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
-        starts = [order for order in orders if isinstance(order, StartJob)]
-        return [f"{order.job.id}@{order.builder}" for order in starts]
+        super().tell(event)
+        return self.starts
 
-    def submit(self, at: float, **times: float) -> list[str]:
+    def submit(self, at: float, **times: float) -> list[str]:  # type: ignore[override]
         """Submit jobs together, each with its service time."""
         jobs = tuple(Job(id=name, service_time=time) for name, time in times.items())
         return self.tell(JobsSubmitted(at, jobs))
 
-    def finish(self, at: float, name: str) -> list[str]:
-        state = self.scheduler.jobs[name]
-        assert state.slot is not None
-        where = state.slot.builder.builder.id
-        return self.tell(JobFinished(at, name, state.attempts, where, "succeeded"))
+    def finish(self, at: float, name: str) -> list[str]:  # type: ignore[override]
+        self.at = at
+        super().finish(name)
+        return self.starts
 
 
 def test_the_fastest_free_builder_takes_the_job():
@@ -190,18 +178,17 @@ def test_a_restored_scheduler_expects_the_same_ends():
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
-    again = restored(snapshot_of(farm.scheduler, 1.0), farm.rules, Oracle())
-    later = JobsSubmitted(2.0, (Job(id="c", service_time=40.0),))
-    assert list(again.handle(later)) == [SetAlarm(30.0)]
-    done = JobFinished(10.0, "a", 1, "b1", "succeeded")
-    assert [o.job.id for o in again.handle(done) if isinstance(o, StartJob)] == ["b"]
+    farm.restart(at=1.0)
+    assert farm.submit(2.0, c=40.0) == []
+    assert farm.alarms[1:] == [30.0]
+    assert farm.finish(10.0, "a") == ["b@b1"]
 
 
 def test_a_restored_scheduler_knows_a_job_that_was_dispatched_at_the_beginning():
     """The instant 0 is an instant like any other: the fast builder is free at 10, not at 19."""
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0)
-    farm.scheduler = restored(snapshot_of(farm.scheduler, 9.0), farm.rules, Oracle())
+    farm.restart(at=9.0)
     assert farm.submit(9, b=12.0) == []
 
 
@@ -211,10 +198,10 @@ def test_a_restored_scheduler_stops_waiting_at_the_same_instant():
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
     assert farm.alarms == [456.0]
-    again = restored(snapshot_of(farm.scheduler, 50.0), farm.rules, Oracle())
-    assert list(again.handle(FarmOpened(50.0))) == [SetAlarm(456.0)]
-    starts = again.handle(AlarmRang(456.0))
-    assert [(o.job.id, o.builder) for o in starts if isinstance(o, StartJob)] == [("b", "b0")]
+    farm.restart(at=50.0)
+    assert farm.tell(FarmOpened(50.0)) == []
+    assert farm.alarms == [456.0, 456.0]
+    assert farm.tell(AlarmRang(456.0)) == ["b@b0"]
 
 
 def test_a_scheduler_restored_too_late_dispatches_when_it_opens():
@@ -222,7 +209,7 @@ def test_a_scheduler_restored_too_late_dispatches_when_it_opens():
     farm = Farm(1.0, 10.0)
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
-    farm.scheduler = restored(snapshot_of(farm.scheduler, 50.0), farm.rules, Oracle())
+    farm.restart(at=50.0)
     assert farm.tell(FarmOpened(500.0)) == ["b@b0"]
 
 
@@ -231,8 +218,8 @@ def test_a_fork_that_holds_no_jobs_back_dispatches_when_it_opens():
     farm = Farm(1.0, 10.0)
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
-    taken = snapshot_of(farm.scheduler, 50.0)
-    farm.scheduler = restored(taken, SchedulingRules(), Oracle(), rekey=True)
+    farm.rules = SchedulingRules()
+    farm.restart(at=50.0, rekey=True)
     assert farm.tell(FarmOpened(50.0)) == ["b@b0"]
 
 
@@ -245,23 +232,16 @@ jobs_of = st.lists(
 )
 
 
-def run(pools: list[PoolSpec], drawn: Any, rules: SchedulingRules, check: Any = None) -> list[Any]:
-    """Simulate; return the starts and the ends."""
-    scheduler = Scheduler(rules, Oracle(), pools)
-    arrivals = [
-        (at, (Job(id=f"j{n}", service_time=time, attributes={"user": user}),))
+def run(pools: list[PoolSpec], drawn: Any, check: Any = None, **rules: Any) -> Story:
+    """Simulate, with a check after each event."""
+    story = Story()
+    if check is not None:
+        story.then = lambda *_: check(story.scheduler)
+    jobs = [
+        Job(id=f"j{n}", service_time=time, arrived_at=at, attributes={"user": user})
         for n, (at, time, user) in enumerate(sorted(drawn))
     ]
-    orders: list[Any] = []
-
-    def observe(event: Event, commands: Any) -> None:
-        orders.extend(commands)
-        if check is not None:
-            check(scheduler)
-
-    drive(scheduler, SimulatedWorld(pools, iter(arrivals)), observe)
-    assert not scheduler.jobs
-    return orders
+    return story.play(pools, jobs, **rules)
 
 
 @settings(max_examples=60, deadline=None)
@@ -292,7 +272,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
         groups: Any = scheduler.dispatcher.matching.groups.values()
         assert sum(len(group.ends) for group in groups) == busy
 
-    run(pools, drawn, SchedulingRules(by_speed=True, **rules), check)
+    run(pools, drawn, check, by_speed=True, **rules)
 
 
 @settings(max_examples=40, deadline=None)
@@ -300,7 +280,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
 def test_among_equal_builders_it_is_the_jenkins_balancer(drawn, builders, slots):
     """Where all are equally fast no job waits by choice: the same commands."""
     pools = [PoolSpec(name="p", builders=builders, slots=slots)]
-    assert run(pools, drawn, SchedulingRules(by_speed=True)) == run(pools, drawn, SchedulingRules())
+    assert run(pools, drawn, by_speed=True).events == run(pools, drawn).events
 
 
 def test_waiting_pays():
@@ -311,24 +291,18 @@ def test_waiting_pays():
     ]
     drawn = [(at, 40.0, "a") for at in (0.0, 0.0, 1.0, 1.0, 2.0, 2.0)]
 
-    def last(rules: SchedulingRules) -> float:
-        ends = [order for order in run(pools, drawn, rules) if isinstance(order, EndJob)]
-        return max(end.finished_at for end in ends)
+    def last(**rules: Any) -> float:
+        return max(end for _, end in run(pools, drawn, **rules).times().values())
 
-    assert last(SchedulingRules(by_speed=True)) < last(SchedulingRules()) / 2
+    assert last(by_speed=True) < last() / 2
 
 
 def test_a_job_taken_from_the_middle_comes_back_to_its_place():
     """The slow builder that took a later job is lost: each job waits once, in the old order."""
     farm = Farm(1.0, 4.0)
     farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0)
-    (lane,) = farm.scheduler.dispatcher.matching.lanes
     assert farm.tell(BuilderLost(1.0, "b0")) == []
-    assert [state.job.id for state in lane.queue.in_order()] == ["b", "c", "d", "e"]
-    assert [farm.finish(10.0 * n, name) for n, name in enumerate("abcd", 1)] == [
-        ["b@b1"],
-        ["c@b1"],
-        ["d@b1"],
-        ["e@b1"],
-    ]
-    assert len(lane.queue) == 0
+    assert farm.waiting == ["b", "c", "d", "e"]
+    for n, name in enumerate("abcd", 1):
+        assert farm.finish(10.0 * n, name) == [f"{'abcde'[n]}@b1"]
+    assert farm.waiting == []

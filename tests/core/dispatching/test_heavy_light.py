@@ -2,81 +2,47 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.core.commands import EndJob, SetAlarm, StartJob
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits, ThreadSlowdown
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
-from farm.core.driver import drive
 from farm.core.events import (
-    AlarmRang,
-    BuilderJoined,
     Event,
-    FarmOpened,
-    JobFinished,
-    JobsSubmitted,
-    JobStarted,
     LoadReported,
 )
-from farm.core.model import Builder, Job
+from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import HeavyLight, SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.core.state.restore import restored
-from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.world import SimulatedWorld
+from farm.core.rules import HeavyLight
+from tests.worlds.virtual import Ledger, Story
 
 HALF = LoadLimits(0.5, 0.25)
 
 
-class Farm:
-    """A scheduler with one pool; a second passes between events."""
+class Farm(Ledger):
+    """Builders of these slots in one pool; what is started is seen, as job@builder."""
 
     def __init__(self, *slots: int, rule: HeavyLight | None = None, **rules: Any) -> None:
-        rule = rule or HeavyLight(limits=HALF, measure=heavy_share)
-        self.rules = SchedulingRules(heavy_light=rule, **rules)
-        self.scheduler = Scheduler(self.rules, Oracle())
-        self.at = 0.0
-        self.alarms: list[float] = []
+        super().__init__(heavy_light=rule or HeavyLight(limits=HALF, measure=heavy_share), **rules)
         for number, count in enumerate(slots):
-            builder = Builder(id=f"b{number}", pool="p", index=number, slots=count)
-            self.tell(BuilderJoined(self.at, builder))
+            self.join(f"b{number}", index=number, slots=count, processors=())
 
     def tell(self, event: Event) -> list[str]:
-        """Handle an event; return what it starts, as job@builder."""
-        orders = self.scheduler.handle(event)
-        self.at = event.at + 1.0
-        self.alarms += [order.rings_at for order in orders if isinstance(order, SetAlarm)]
-        starts = [order for order in orders if isinstance(order, StartJob)]
-        return [f"{order.job.id}@{order.builder}" for order in starts]
+        super().tell(event)
+        return self.starts
 
-    def submit(self, names: str, **more: Any) -> list[str]:
+    def submit(self, names: str, **more: Any) -> Any:  # type: ignore[override]
         """Submit jobs together; a name that begins with h is a heavy job's."""
-        jobs = [
-            Job(id=name, service_time=10.0, heavy=name[0] == "h", **more) for name in names.split()
-        ]
-        return self.tell(JobsSubmitted(self.at, tuple(jobs)))
-
-    def finish(self, name: str) -> list[str]:
-        return self.tell(JobFinished(self.at, name, 1, self.where(name), "succeeded"))
-
-    def started(self, name: str) -> list[str]:
-        return self.tell(JobStarted(self.at, name, 1, self.where(name)))
+        return super().submit(*(self.job(n, heavy=n[0] == "h", **more) for n in names.split()))
 
     def report(self, builder: str, *, overloaded: bool) -> list[str]:
         return self.tell(LoadReported(self.at, builder, 2.0 if overloaded else 1.0, overloaded))
-
-    def where(self, name: str) -> str:
-        slot = self.scheduler.jobs[name].slot
-        assert slot is not None
-        return slot.builder.builder.id
 
 
 def reported(**more: Any) -> HeavyLight:
@@ -171,9 +137,9 @@ def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
     held_at = farm.at
     assert farm.submit("h1 h2 h3") == []
     assert farm.alarms == [held_at + 60.0]
-    assert farm.tell(AlarmRang(held_at + 60.0)) == ["h1@b0"]
+    assert farm.ring(held_at + 60.0) == ["h1@b0"]
     assert farm.alarms[1:] == [held_at + 120.0]
-    assert farm.tell(AlarmRang(held_at + 120.0)) == []  # no free slot
+    assert farm.ring(held_at + 120.0) == []  # no free slot
     farm.submit("l1")
     assert farm.finish("l0") == ["h2@b0"]
     assert farm.finish("h1") == ["l1@b0"]
@@ -216,10 +182,12 @@ def test_a_restored_scheduler_knows_the_overloaded_builders():
     """After a restart the same event leads to the same commands."""
     farm = Farm(4)
     farm.submit("h1 h2 h3 l1")
-    again = restored(snapshot_of(farm.scheduler, farm.at), farm.rules, Oracle())
+    before = farm.scheduler
+    farm.restart()
     for name in ("l1", "h1"):
-        event = JobFinished(farm.at, name, 1, "b0", "succeeded")
-        assert list(again.handle(event)) == list(farm.scheduler.handle(event))
+        farm.finish(name)
+        event, commands = farm.story[-1]
+        assert list(before.handle(event)) == commands
 
 
 def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
@@ -227,13 +195,17 @@ def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
     farm = Farm(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
     farm.submit("h1 h2 h3")
     (rings_at,) = farm.alarms
-    taken = snapshot_of(farm.scheduler, farm.at)
-    again = restored(taken, farm.rules, Oracle())
-    assert list(again.handle(FarmOpened(50.0))) == [SetAlarm(rings_at)]
-    farm.scheduler = again
-    assert farm.tell(AlarmRang(rings_at)) == ["h3@b0"]
-    farm.scheduler = restored(taken, farm.rules, Oracle())
-    assert farm.tell(FarmOpened(rings_at + 100.0)) == ["h3@b0"]
+    farm.restart()
+    farm.at = 50.0
+    assert farm.open() == []
+    assert farm.alarms == [rings_at] * 2
+    farm.restart()
+    assert farm.ring(rings_at) == ["h3@b0"]
+    farm = Farm(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm.submit("h1 h2 h3")
+    farm.restart()
+    farm.at = rings_at + 100.0
+    assert farm.open() == ["h3@b0"]
 
 
 # --- whole farms -------------------------------------------------------------------------------
@@ -287,14 +259,14 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
         law=ContentionLaw(THESIS_TABLE),
         load_limits=limits,
     )
-    scheduler = Scheduler(SchedulingRules(**rules), Oracle(), [pool])
-    arrivals = [
-        (at, (Job(id=f"j{n}", service_time=time, heavy=heavy, attributes={"user": user}),))
+    jobs = [
+        Job(id=f"j{n}", service_time=time, arrived_at=at, heavy=heavy, attributes={"user": user})
         for n, (at, time, heavy, user) in enumerate(sorted(drawn))
     ]
+    story = Story()
 
-    def observe(event: Event, orders: Any) -> None:
-        for builder in scheduler.builders.values():
+    def check(*_: Any) -> None:
+        for builder in story.scheduler.builders.values():
             room = builder.busy < len(builder.slots)
             running = any(slot.running for slot in builder.slots)
             assert running or not builder.overloaded
@@ -302,8 +274,8 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
                 assert not lane.waiting or (lane.heavy and builder.overloaded)
             assert (builder in builder.group.calm) == (room and not builder.overloaded)
 
-    drive(scheduler, SimulatedWorld([pool], iter(arrivals)), observe)
-    assert not scheduler.jobs
+    story.then = check
+    story.play([pool], jobs, **rules)
 
 
 def test_heavy_light_spares_the_light_jobs_a_slowdown():
@@ -311,22 +283,17 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
 
     def mean_response(heavy_light: HeavyLight | None) -> float:
         pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
-        scheduler = Scheduler(SchedulingRules(heavy_light=heavy_light), Oracle(), [pool])
-        arrivals = [
-            (n * 2.0, (Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20),))
+        jobs = [
+            Job(
+                id=f"j{n}",
+                service_time=40.0 if n < 20 else 4.0,
+                heavy=n < 20,
+                arrived_at=n * 2.0,
+            )
             for n in range(100)
         ]
-        responses = []
-
-        def observe(event: Event, orders: Any) -> None:
-            responses.extend(
-                order.finished_at - order.submitted_at
-                for order in orders
-                if isinstance(order, EndJob) and not order.job.heavy
-            )
-
-        drive(scheduler, SimulatedWorld([pool], iter(arrivals)), observe)
-        return sum(responses) / len(responses)
+        ends = Story().play([pool], jobs, heavy_light=heavy_light).ends().values()
+        return fmean(end.finished_at - end.submitted_at for end in ends if not end.job.heavy)
 
     rule = HeavyLight(limits=HALF, measure=heavy_share)
     assert mean_response(rule) < 0.5 * mean_response(None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
 from farm.core.queues.fair_share import future_order
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import LookAheadQueue
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
@@ -37,9 +38,8 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
     if look_ahead and stickiness is None:
         rules["make_queue"] = LookAheadQueue
     player = Player(ledger("b0", **rules))
-    for kind, number in before:
-        player.play(kind, number)
-    queues = [lane.queue for lane in player.farm.scheduler.dispatcher.matching.lanes]
+    player.play(before)
+    queues = [lane.queue for lane in player.farm.lanes]
     was = [list(queue.in_order()) for queue in queues]
     kept = [queue.order_kept() for queue in queues]
     with pytest.MonkeyPatch.context() as patch:
@@ -47,10 +47,14 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
         patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(future_order, "AT_ONCE", 2)
         seen = [list(islice(order, steps)) for order in kept]
-        for kind, number in after:
-            player.play(kind, number)
+        player.play(after)
         looks = (chain(head, rest) for head, rest in zip(seen, kept, strict=True))
         assert [[state for _, state in chain.from_iterable(look)] for look in looks] == was
+    for queue in queues:
+        next(queue.order_kept(), None)  # and is given up
+        assert not (isinstance(queue, FairShareQueue) and queue._tree.onlookers), (
+            "no reader is kept"
+        )
 
 
 @settings(max_examples=100, deadline=None, phases=PHASES)
@@ -66,10 +70,9 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
 ):
     """Events between its steps change nothing: the formula on the snapshot, to the last bit."""
     player = Player(ledger("b0", **made(rules, stickiness)))
-    for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
-        player.play(kind, number)
+    player.play([*before, *(("submit", seed) for seed in range(10))])
     scheduler, at = player.farm.scheduler, player.farm.at
-    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    lanes, builders = player.farm.lanes, scheduler.builders.values()
     own = RunTimes(held=scheduler.estimator.estimate)
     sweep = QueueSweep(lanes, builders, at, RULES[name], own)
     jobs, expected = estimate_queue(view_of(snapshot_of(scheduler, at)), RULES[name])
@@ -78,8 +81,8 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
         patch.setattr(platform_queue, "SORTED_AT_ONCE", 3)
         patch.setattr(platform_queue, "SAMPLED", 2)
         patch.setattr(future_order, "AT_ONCE", 2)
-        for kind, number in after:
-            player.play(kind, number)
+        for event in after:
+            player.play([event])
             sweep.step()
         found = sweep.finish()
     assert list(sweep.places) == [job.id for job in jobs]
@@ -93,10 +96,9 @@ def test_a_sweep_for_new_jobs_estimates_them_as_a_whole_one(
 ):
     """Also those that an older job's execution serves."""
     player = Player(ledger("b0", **made(rules, stickiness)))
-    for kind, number in [*before, *(("submit", seed) for seed in range(10))]:
-        player.play(kind, number)
+    player.play([*before, *(("submit", seed) for seed in range(10))])
     scheduler, at = player.farm.scheduler, player.farm.at
-    lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
+    lanes, builders = player.farm.lanes, scheduler.builders.values()
     whole, partial = (QueueSweep(lanes, builders, at, since=least) for least in (0, since))
     whole.finish()
     partial.finish()

@@ -26,7 +26,7 @@ class Parrot:
     """Answer each event with the history's commands."""
 
     def __init__(self, history: Any) -> None:
-        self.answers = iter([orders for _, orders in history])
+        self.answers = iter([commands for _, commands in history])
 
     def handle(self, _: Event) -> Sequence[Command]:
         return next(self.answers)
@@ -48,19 +48,19 @@ def test_same_commands_are_no_difference(log: Path, history: Any) -> None:
 
 def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
     """A changed scheduler is caught at its first different event, with its line."""
-    event, orders = history[3]
-    history[3] = (event, list(reversed(orders)))
+    event, commands = history[3]
+    history[3] = (event, list(reversed(commands)))
     difference = replay(log, Parrot(history))
     assert difference is not None
     assert difference.line == 5
     assert difference.event == event
-    assert difference.recorded == tuple(orders)
+    assert difference.recorded == tuple(commands)
     assert "recorded" in str(difference)
 
 
 def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
     """Handling an event that the recorded run ignored is a difference, with or without commands."""
-    index = next(i for i, (_, orders) in enumerate(history) if orders is IGNORED)
+    index = next(i for i, (_, commands) in enumerate(history) if commands is IGNORED)
     history[index] = (history[index][0], NO_COMMANDS)
     difference = replay(log, Parrot(history))
     assert difference is not None
@@ -71,8 +71,8 @@ def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
 def test_a_truncated_log_is_compared_as_far_as_it_goes(log: Path, history: Any) -> None:
     """Commands lost with a killed writer are no difference."""
     raw = log.read_bytes()
-    last_order = raw.rindex(b'{"at_s":40.0,"event":"builder-drained"')
-    log.write_bytes(raw[: last_order + 30])
+    last_command = raw.rindex(b'{"at_s":40.0,"event":"builder-drained"')
+    log.write_bytes(raw[: last_command + 30])
     assert replay(read_log(log), Parrot(history)) is None
 
 

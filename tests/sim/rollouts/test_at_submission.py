@@ -20,34 +20,26 @@ from farm.forecasts.dispatch.rules import FARM
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
+from farm.testing import small_scenario
 from farm.upstream.launchpad import LAUNCHPAD
 from tests.fixtures.estimates import estimate_dispatch, whole_table
 
 
 def scenario(scheduling=None, **estimates):
     """Two pools that share a platform, some jobs of each platform."""
-    return parse_scenario(
-        {
-            "pools": [
-                {"name": "one", "platform": {"processor": "a"}, "builders": 2, "slots": 2},
-                {"name": "two", "platform": {"processors": ["a", "b"]}, "builders": 1},
-            ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "platform": {"processor": processor},
-                        "count": 60,
-                        "poisson": {"rate": "0.3/s"},
-                        "service_time": {"exponential": {"mean": "10s"}},
-                        "score": [1, 2, 3],
-                    }
-                }
-                for processor in "ab"
-            ],
-            "scheduling": {"policy": "score", "runtime_estimates": "last-3", **(scheduling or {})},
-            "estimates": estimates,
-        }
-    )
+    pools = [
+        {"name": "one", "platform": {"processor": "a"}, "builders": 2, "slots": 2},
+        {"name": "two", "platform": {"processors": ["a", "b"]}},
+    ]
+    load = {
+        "count": 60,
+        "poisson": {"rate": "0.3/s"},
+        "service_time": {"exponential": {"mean": "10s"}},
+        "score": [1, 2, 3],
+    }
+    loads = [load | {"platform": {"processor": processor}} for processor in "ab"]
+    rules = {"policy": "score", "runtime_estimates": "last-3", **(scheduling or {})}
+    return parse_scenario(small_scenario(pools, loads, scheduling=rules, estimates=estimates))
 
 
 def story(wanted) -> list:
@@ -133,23 +125,7 @@ def test_unknown_estimators_are_refused() -> None:
 
 def test_running_jobs_count_with_their_builders_time() -> None:
     """Kind-level while waiting, builder-level on a builder: a slow builder is waited for longer."""
-    wanted = parse_scenario(
-        {
-            "pools": [
-                {"name": "slow", "platform": {"processor": "a"}, "builders": 1, "speed": 0.5}
-            ],
-            "workload": [
-                {
-                    "arrivals": {
-                        "platform": {"processor": "a"},
-                        "count": 2,
-                        "every": "1s",
-                        "service_time": {"constant": "10s"},
-                    }
-                }
-            ],
-        }
-    )
+    wanted = parse_scenario(small_scenario({"speed": 0.5}, {"count": 2, "service_time": "10s"}))
     scheduler = make_scheduler(wanted)
     found = []
 

@@ -8,28 +8,20 @@ import pytest
 
 import farm
 from farm.core.model import Job, Platform
+from farm.testing import small_scenario
 
 
 def estimating(*pools: tuple[list[str], int], **scheduling) -> dict[str, Any]:
     """Return a scenario with pools of one builder that estimates its dispatches by rollouts."""
-    return {
-        "pools": [
-            {"name": "".join(names), "platform": {"processors": names}, "builders": 1, "slots": n}
+    return small_scenario(
+        [
+            {"name": "".join(names), "platform": {"processors": names}, "slots": n}
             for names, n in pools
         ],
-        "workload": [
-            {
-                "arrivals": {
-                    "platform": {"processor": "a"},
-                    "every": 1,
-                    "count": 1,
-                    "service_time": 1,
-                }
-            }
-        ],
-        "scheduling": {"runtime_estimates": "oracle", **scheduling},
-        "estimates": {"rules": ["rollout"]},
-    }
+        {"platform": {"processor": "a"}},
+        scheduling={"runtime_estimates": "oracle", **scheduling},
+        estimates={"rules": ["rollout"]},
+    )
 
 
 def jobs_of(submitted_at: float, processor: str, *names: str, **more: Any) -> list[Job]:

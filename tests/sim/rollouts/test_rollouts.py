@@ -23,20 +23,15 @@ from farm.sim.rollouts.draws import Uniforms
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
 
 def scenario_of(pools, workload, **scheduling) -> Scenario:
     """A scenario with known run times."""
-    return parse_scenario(
-        {
-            "seed": 3,
-            "pools": pools,
-            "workload": workload,
-            "allow_unrunnable": True,
-            "scheduling": {"runtime_estimates": "oracle", **scheduling},
-        }
-    )
+    rules = {"runtime_estimates": "oracle", **scheduling}
+    wanted = {"seed": 3, "pools": pools, "workload": workload, "scheduling": rules}
+    return parse_scenario({**wanted, "allow_unrunnable": True})
 
 
 def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, float]]:
@@ -137,25 +132,15 @@ def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
 
 def busy_farm(**scheduling):
     """A busy farm, and the distribution of its run times."""
-    scenario = parse_scenario(
-        {
-            "seed": 3,
-            "pools": [{"name": "p", "platform": {"processor": "a"}, "builders": 3}],
-            "workload": [
-                {
-                    "arrivals": {
-                        "platform": {"processor": "a"},
-                        "count": 200,
-                        "poisson": {"rate": "0.5/s"},
-                        "service_time": {"exponential": {"mean": "20s"}},
-                        "kind": ["x", "y"],
-                        "attributes": {"user": ["u", "v"]},
-                    }
-                }
-            ],
-            "scheduling": {"runtime_estimates": "last-3", **scheduling},
-        }
-    )
+    load = {
+        "count": 200,
+        "poisson": {"rate": "0.5/s"},
+        "service_time": {"exponential": {"mean": "20s"}},
+        "kind": ["x", "y"],
+        "attributes": {"user": ["u", "v"]},
+    }
+    rules = {"runtime_estimates": "last-3", **scheduling}
+    scenario = parse_scenario(small_scenario({"builders": 3}, load, scheduling=rules, seed=3))
     run_times = RuntimeDistribution(make_estimator("last-3"))
     scheduler = make_scheduler(scenario, estimator=run_times)
     found = []

@@ -1,201 +1,138 @@
-"""A yard for fair-share queues: jobs and slots by name, one call an event."""
+"""A ledger of one fair-share tree: jobs by their paths, slots that ask for work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pytest
 
-from farm.core.model import Builder, Job
-from farm.core.queues.fair_share.invocation import Invocation, Operation
+from farm.core.commands import RequeueJob
+from farm.core.model import Job, Platform
+from farm.core.queues.fair_share.invocation import Invocation
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.state.working_state import BuilderState, JobState, PoolCounts, Slot
+from tests.worlds.virtual import Ledger
 
 
-class Yard:
-    """Play scheduler for one queue; every method is one event at one time."""
+class Yard(Ledger):
+    """Slots take jobs when they are told to, each on a builder of its own; the test sets the time.
+
+    Jobs are shared by action: that of a job which shares another's execution is the other's name.
+    """
 
     def __init__(
         self, stickiness: Sequence[float] = (), compatibility: Literal["buildbarn"] | None = None
     ) -> None:
-        self.stickiness, self.compatibility = stickiness, compatibility
-        self.queue = FairShareQueue(stickiness, compatibility=compatibility)
-        self.jobs: dict[str, JobState] = {}
-        self.slots: dict[str, Slot] = {}
-        self.waiting: dict[str, JobState] = {}
-        self.running: dict[str, JobState] = {}
-        self.free: set[str] = set()
-        self.serial = 0
-
-    def job(self, name: str, path: str = "", priority: int = 0, level: int = 0) -> JobState:
-        """Make a job; ``path`` is written a/b/c."""
-        self.serial += 1
-        keys = tuple(path.split("/")) if path else ()
-        state = JobState(
-            Job(id=name, service_time=1.0, priority=priority, level=level),
-            serial=self.serial,
-            key=(-level, (priority,), self.serial),
-            submitted_at=0.0,
-            estimated_time=1.0,
-            lane=None,
-            path=keys,
+        self.made: list[FairShareQueue] = []
+        super().__init__(
+            make_queue=lambda: self._make(stickiness, compatibility),
+            policy=lambda job, *_: (job.priority,),
+            path=lambda job: tuple(part for part in job.kind.split("/") if part),
+            dedup=True,
+            retries=9,
         )
-        self.jobs[name] = state
-        return state
+        self.scheduler.dispatcher.matching.lane(Platform())
 
-    def wait(self, name: str, path: str = "", at: float = 0.0, **need: int) -> JobState:
-        """A new job waits."""
-        state = self.job(name, path, **need)
-        self.queue.add(state, at)
-        self.waiting[name] = state
-        return state
+    def _make(self, *options: Any) -> FairShareQueue:
+        return FairShareQueue(options[0], compatibility=options[1])
 
-    def follow(
-        self, name: str, leader: str, path: str = "", at: float = 0.0, **need: int
-    ) -> JobState:
-        """A new job shares the execution of another."""
-        state = self.job(name, path, **need)
-        state.leader = self.jobs[leader]
-        state.leader.followers = (*state.leader.followers, state)
-        self.queue.joined(state, at)
-        return state
+    @property
+    def queue(self) -> FairShareQueue:
+        """Return the queue of the only platform."""
+        (lane,) = self.lanes
+        assert isinstance(lane.queue, FairShareQueue)
+        return lane.queue
 
-    def arrive(self, name: str, path: str = "", at: float = 0.0, **need: int) -> str | None:
+    def _now(self, at: float) -> None:
+        self.at = max(at, self.at - 1.0)  # a ledger's time advances by a second
+
+    def arrive(
+        self, name: str, path: str = "", at: float = 0.0, leader: str = "", **need: Any
+    ) -> str | None:
         """A new job gets the free slot that it prefers, which is returned, or waits."""
-        state = self.job(name, path, **need)
-        slot = self.queue.place(state, at)
-        if slot is None:
-            self.queue.add(state, at)
-            self.waiting[name] = state
-            return None
-        self.dispatch(state, slot.builder.builder.id, at)
-        return slot.builder.builder.id
+        self._now(at)
+        action = leader or name
+        self.submit(Job(id=name, service_time=1.0, kind=path, action=action, **need))
+        return self.running.get(name, ".").split(".")[0] or None
 
-    def slot(self, name: str) -> Slot:
-        if name not in self.slots:
-            builder = Builder(id=name, pool="p", index=len(self.slots))
-            self.slots[name] = BuilderState(
-                builder, 0.0, 0.0, group=None, pool=PoolCounts("p")
-            ).slots[0]
-        return self.slots[name]
+    def wait(self, name: str, path: str = "", at: float = 0.0, **need: int) -> None:
+        """A new job waits."""
+        assert self.arrive(name, path, at, **need) is None
 
-    def dispatch(self, state: JobState, slot: str, at: float = 0.0) -> None:
-        self.queue.dispatched(state, self.slot(slot), at)
-        state.slot = self.slot(slot)
-        self.running[slot] = state
-        self.waiting.pop(state.job.id, None)
-        self.free.discard(slot)
+    def follow(self, name: str, leader: str, path: str = "", at: float = 0.0, **need: int) -> None:
+        """A new job shares the execution of another."""
+        assert self.arrive(name, path, at, leader, **need) is None
+        assert self.scheduler.jobs[name].leader is not None
+
+    def share(self, **paths: str) -> None:
+        """New jobs come together and share one execution, the first one's."""
+        leader = next(iter(paths))
+        jobs = [Job(id=n, service_time=1.0, kind=p, action=leader) for n, p in paths.items()]
+        self.submit(*jobs)
+
+    def make(self, *slots: str) -> None:
+        """Slots are there, and ask for nothing yet."""
+        for slot in slots:
+            self.join(slot, cleans=True, claims=True, processors=())
 
     def take(self, slot: str, at: float = 0.0) -> str | None:
         """A slot takes the next job, which is returned, or waits for one."""
-        state = self.queue.choose(self.slot(slot), at)
-        if state is None:
-            self.queue.slot_free(self.slot(slot), at)
-            self.free.add(slot)
-            return None
-        self.dispatch(state, slot, at)
-        return state.job.id
+        self._now(at)
+        if slot not in self.scheduler.builders:
+            self.make(slot)
+            self._now(at)
+        if self.scheduler.builders[slot].draining:
+            self.undrain(slot)
+        else:
+            self.cleaned(slot)
+        return self.on(slot)
 
-    def end(self, slot: str, at: float = 0.0, *, completed: bool = True) -> JobState:
-        state = self.running.pop(slot)
-        self.queue.ended(state, self.slot(slot), at, completed=completed)
-        state.slot = None
-        return state
+    def on(self, slot: str) -> str | None:
+        """Return the job on a slot."""
+        return next((job for job, where in self.running.items() if where == f"{slot}.0"), None)
+
+    def end(self, slot: str, at: float = 0.0, *, completed: bool = True) -> None:
+        """A slot's job ends; or its attempt is lost, and it waits again."""
+        self._now(at)
+        job = str(self.on(slot))
+        if completed:
+            self.finish(job)
+        else:
+            self.attempt_lost(job)
+            assert any(isinstance(one, RequeueJob) for one in self.commands)
 
     def turn(self, slot: str, at: float) -> str | None:
         """The slot's job completes and it takes the next."""
         self.end(slot, at)
         return self.take(slot, at)
 
-    def drain(self, slots: int, at: float = 0.0) -> list[str]:
+    def take_all(self, slots: int, at: float = 0.0) -> list[str]:
         """Dispatch to this many new slots, one by one."""
-        first = len(self.slots)
+        first = len(self.scheduler.builders)
         taken = [self.take(f"s{first + n}", at + n) for n in range(slots)]
         return [name for name in taken if name is not None]
 
     def home(self, slot: str) -> str | None:
         """Return the slot's last invocation, written a/b/c."""
-        for remembered in self.queue.memory().slots:
-            if remembered.builder == slot:
-                return None if remembered.last is None else "/".join(remembered.last)
-        raise KeyError(slot)
+        (last,) = [one.last for one in self.queue.memory().slots if one.builder == slot]
+        return None if last is None else "/".join(last)
 
     def executing(self, path: str) -> int:
-        node = self.node(path)
-        return 0 if node is None else len(node.executing)
+        """Count the slots that execute something below a node."""
+        return self.queue.executing_in(tuple(path.split("/")) if path else ())
 
     def node(self, path: str) -> Invocation | None:
+        """Return a node of the tree."""
         return self.queue._tree.find(tuple(path.split("/")) if path else ())
-
-    def check(self) -> None:
-        """Recompute every count from the operations and slots, and compare."""
-        check(self.queue)
-
-
-def check(queue: FairShareQueue) -> None:
-    """Assert that the counts of every node follow from its queue, its slots and its children."""
-    waiting: dict[tuple[str, ...], int] = {}
-    executing: dict[tuple[str, ...], set[Slot]] = {}
-    idle: dict[tuple[str, ...], int] = {}
-    free: dict[tuple[str, ...], int] = {}
-    seen: dict[int, Operation] = {id(op): op for op in queue._executions.operations.values()}
-    for operation in seen.values():
-        for above in _prefixes(operation.node.path):
-            if operation.execution.slot is None:
-                waiting[above] = waiting.get(above, 0) + 1
-            else:
-                executing.setdefault(above, set()).add(operation.execution.slot)
-    for slot, record in queue._slots:
-        assert (record.last is None) == (slot in queue._executions.running)
-        for above in _prefixes(record.last.path) if record.last is not None else ():
-            idle[above] = idle.get(above, 0) + 1
-            free[above] = free.get(above, 0) + record.free
-    nodes = {node.path: node for node in queue._tree.root.subtree()}
-    needed = {()} | waiting.keys() | executing.keys() | idle.keys()
-    assert nodes.keys() == needed, "nodes exist only while they are needed"
-    for path, node in nodes.items():
-        assert node.waiting == waiting.get(path, 0), path
-        assert set(node.executing) == executing.get(path, set()), path
-        assert node.idle == idle.get(path, 0), path
-        assert node.free == free.get(path, 0), path
-        assert node.waiting == len(node.queue) + sum(c.waiting for c in node.children.values())
-        assert set(node.waiting_children) == {c for c in node.children.values() if c.waiting}
-        assert set(node.free_children) == {c for c in node.children.values() if c.free}
-        for child in node.waiting_children:
-            assert node.waiting_children.key(child) == child.urgency(), path
-            first = child.first()
-            assert first is not None
-            assert (child.level, child.priority) == (first.level, first.priority)
-    executions = {id(op.execution) for op in seen.values() if op.execution.slot is None}
-    assert len(queue) == len(executions)
-
-
-def _prefixes(path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [path[:depth] for depth in range(len(path) + 1)]
 
 
 @pytest.fixture
-def make_yard() -> Iterator[Callable[..., Any]]:
-    """Make yards; the counts of each are checked when the test is over."""
-    yards: list[Yard] = []
-
-    def make(*args: Any, **kwargs: Any) -> Yard:
-        yards.append(Yard(*args, **kwargs))
-        return yards[-1]
-
-    yield make
-    for yard in yards:
-        yard.check()
-
-
-@pytest.fixture(scope="session")
-def yard_type() -> type[Yard]:
-    """The yard's class, for tests that make yards themselves."""
+def make_yard() -> Callable[..., Yard]:
+    """Make yards: ``make_yard(stickiness, compatibility)``."""
     return Yard
 
 
 @pytest.fixture
-def yard(make_yard: Callable[..., Yard]) -> Yard:
+def yard() -> Yard:
     """A yard without stickiness."""
-    return make_yard()
+    return Yard()

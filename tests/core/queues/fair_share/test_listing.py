@@ -10,11 +10,11 @@ def names(rows):
 
 def fill(yard):
     """Three builds: c runs two, a one, b nothing; all wait; d only idles; e only runs."""
-    for name, count in (("c", 5), ("b", 3), ("a", 4)):
-        for n in range(count):
-            yard.wait(f"{name}{n}", f"{name}/x" if name == "a" else name)
-    for n, name in enumerate("cca"):
-        yard.dispatch(next(s for s in yard.waiting.values() if s.job.id[0] == name), f"s{n}", n)
+    for n, (name, path) in enumerate((("c0", "c"), ("c1", "c"), ("a0", "a/x"))):
+        yard.wait(name, path)
+        assert yard.take(f"s{n}", n) == name
+    for name in ("c2", "c3", "c4", "b0", "b1", "b2", "a1", "a2", "a3"):
+        yard.wait(name, "a/x" if name[0] == "a" else name[0])
     yard.wait("d", "d", priority=-2000)
     yard.wait("e", "e", priority=-2000)
     assert [yard.take("t", 5), yard.take("u", 6)] == ["d", "e"]
@@ -55,7 +55,7 @@ def test_queue_order_is_the_order_of_leaving(yard):
     for n in range(20):
         yard.wait(f"j{n}", "q", priority=(n * 7) % 10)
     listed = [state.job.id for state in yard.queue.listing.queue(("q",))]
-    assert listed == yard.drain(20)
+    assert listed == yard.take_all(20)
 
 
 def test_the_order_of_dispatch_is_predicted(yard):
@@ -65,7 +65,7 @@ def test_the_order_of_dispatch_is_predicted(yard):
     yard.follow("y", "x", "a/x", priority=-10)
     predicted = [state.job.id for state in yard.queue.in_order()]
     assert predicted[:1] == ["b0"] or "x" in predicted
-    assert predicted == yard.drain(20)
+    assert predicted == yard.take_all(20)
     assert list(yard.queue.in_order()) == []
 
 
@@ -78,8 +78,7 @@ def test_listing_changes_nothing(yard):
     memory = yard.queue.memory()
     yard.queue.listing.children((), "queued", limit=1)
     assert yard.queue.memory() == memory
-    yard.check()
-    assert yard.drain(2) == ["b0", "b1"]
+    assert yard.take_all(2) == ["b0", "a1"]
 
 
 def test_jobs_of_an_invocation(yard):

@@ -7,8 +7,7 @@ import pytest
 
 def settle(yard, **homes):
     """Let slots run one job each and wait in the given nodes, in this order."""
-    for slot in homes:
-        yard.slot(slot)
+    yard.make(*homes)
     for n, (slot, path) in enumerate(homes.items()):
         yard.wait(f"warm-{slot}", path.replace("__", "/"), 0.0)
         assert yard.take(slot, 1.0) == f"warm-{slot}"
@@ -55,7 +54,7 @@ def test_inner_nodes_count_free_slots_of_their_subtree(make_yard, compatibility,
     yard = make_yard(compatibility=compatibility)
     for name, path in (("a1", "A/x"), ("b1", "B/y"), ("a2", "A/x"), ("b2", "B/y"), ("b3", "B/y")):
         yard.wait(name, path)
-    assert yard.drain(5) == ["a1", "b1", "a2", "b2", "b3"]
+    assert yard.take_all(5) == ["a1", "b1", "a2", "b2", "b3"]
     assert yard.turn("s0", 10) is None  # A: 1 busy, 1 free, completed first
     assert yard.turn("s1", 11) is None
     assert yard.turn("s3", 12) is None  # B: 1 busy, 2 free
@@ -88,7 +87,7 @@ def test_work_conserving(yard):
 def test_unavailable_slots_are_not_offered_yet_keep_their_home(yard):
     """A draining or cleaning slot idles in its node without waiting for a job."""
     settle(yard, w0="A")
-    yard.queue.slot_unavailable(yard.slot("w0"), 11.0, gone=False)
+    yard.drain("w0")
     assert yard.arrive("q0", "A", 12) is None
     assert (yard.node("A").idle, yard.node("A").free) == (1, 0)
     assert yard.take("w0", 13) == "q0"
@@ -103,7 +102,5 @@ def test_new_slots_belong_to_the_root(yard):
 def test_a_shared_job_searches_from_all_its_nodes_in_step(yard):
     """Nearness is counted from every node that wants the job, level by level."""
     settle(yard, far="u1__z", near="u2__k")
-    leader = yard.job("x", "u1/i")
-    follower = yard.job("y", "u2/k")
-    follower.leader, leader.followers = leader, (follower,)
-    assert yard.queue.place(leader, 20.0) is yard.slot("near")
+    yard.share(x="u1/i", y="u2/k")
+    assert yard.running == {"x": "near.0"}

@@ -38,11 +38,8 @@ def test_the_entry_stays_while_any_job_of_its_node_wants_it(yard):
     """When the first leaves, the second keeps the place."""
     yard.wait("x", "u")
     yard.wait("a", "u")
-    y = yard.follow("y", "x", "u")
-    x = yard.jobs["x"]
-    yard.queue.remove(x, 1.0)
-    y.leader, x.followers = None, ()
-    yard.queue.add(y, 1.0)
+    yard.follow("y", "x", "u")
+    yard.cancel("x")
     assert [yard.take("s0", 2), yard.take("s1", 3), yard.take("s2", 4)] == ["y", "a", None]
 
 
@@ -64,12 +61,12 @@ def test_joining_what_runs_counts_at_once(yard):
 def test_leaving_what_runs_counts_at_once(yard):
     """A cancelled follower's node gives its slot back; the others decide the slot's home."""
     yard.wait("x", "u/i")
-    y = yard.follow("y", "x", "v/j")
-    z = yard.follow("z", "x", "u/k")
+    yard.follow("y", "x", "v/j")
+    yard.follow("z", "x", "u/k")
     assert yard.take("s", 1) == "x"
-    yard.queue.left(y, 2.0)
+    yard.cancel("y")
     assert yard.node("v") is None
-    yard.queue.left(z, 3.0)
+    yard.cancel("z")
     assert [yard.executing(path) for path in ("u/k", "u/i", "u")] == [0, 1, 1]
     yard.end("s", 4)
     assert yard.home("s") == "u/i"
@@ -77,11 +74,10 @@ def test_leaving_what_runs_counts_at_once(yard):
 
 def test_a_leader_may_leave_what_it_started(yard):
     """The execution continues for the follower, whose node is the slot's home."""
-    x = yard.wait("x", "u/i")
+    yard.wait("x", "u/i")
     yard.follow("y", "x", "v/j")
     assert yard.take("s", 1) == "x"
-    yard.queue.left(x, 2.0)
-    x.abandoned = True
+    yard.cancel("x")
     yard.follow("z", "x", "v/k", at=3)
     assert yard.node("u") is None
     assert yard.executing("v/k") == 1
@@ -91,12 +87,11 @@ def test_a_leader_may_leave_what_it_started(yard):
 
 def test_the_last_to_leave_frees_nothing_before_the_end(yard):
     """Abandoned work occupies its slot until the slot reports that it stopped."""
-    x = yard.wait("x", "u")
+    yard.wait("x", "u")
     assert yard.take("s", 1) == "x"
-    yard.queue.left(x, 2.0)
+    assert yard.cancel("x") == ["stop x/1 on s"]
     assert yard.executing("u") == 1
-    yard.queue.ended(x, yard.slot("s"), 3.0, completed=False)
-    yard.running.clear()
+    yard.finish("x", "cancelled")
     assert yard.home("s") == ""
 
 
@@ -106,41 +101,26 @@ def test_a_lost_execution_waits_again_as_a_whole(yard):
     yard.follow("y", "x", "v")
     yard.wait("a", "u", at=1)
     assert yard.take("s", 1) == "x"
-    x = yard.end("s", 2, completed=False)
-    yard.queue.slot_unavailable(yard.slot("s"), 2.0, gone=True)
-    yard.queue.add(x, 2.0)
+    yard.lose("s")
     assert (yard.node("u").waiting, yard.node("v").waiting, len(yard.queue)) == (2, 1, 2)
     assert [yard.take("t0", 3), yard.take("t1", 4), yard.take("t2", 5)] == ["x", "a", None]
 
 
 def test_a_follower_may_come_before_its_leader(yard):
     """Jobs submitted together know each other before any of them waits."""
-    leader, follower = yard.job("x", "u"), yard.job("y", "v")
-    follower.leader, leader.followers = leader, (follower,)
-    yard.queue.joined(follower, 0.0)
-    assert len(yard.queue) == 0
-    yard.queue.add(leader, 0.0)
+    yard.share(x="u", y="v")
     assert (len(yard.queue), yard.node("v").waiting) == (1, 1)
     assert yard.take("s", 1) == "x"
+    yard.wait("b", "v")
+    yard.wait("a", "u")
+    assert yard.take("t", 2) == "a", "its node is the older one"
 
 
 def test_placing_a_leader_starts_its_followers_too(yard):
     """A hand-over to a free slot counts in every node that wants the job."""
     yard.take("s", 0)
-    leader, follower = yard.job("x", "u"), yard.job("y", "v")
-    follower.leader, leader.followers = leader, (follower,)
-    yard.dispatch(leader, "s", 1)
+    yard.share(x="u", y="v")
     assert (yard.executing("u"), yard.executing("v"), yard.executing("")) == (1, 1, 1)
-
-
-def test_a_slot_gone_while_it_runs_leaves_nothing_behind(yard):
-    """Whichever is reported first, the end or the loss."""
-    yard.wait("x", "u")
-    assert yard.take("s", 1) == "x"
-    yard.queue.slot_unavailable(yard.slot("s"), 2.0, gone=True)
-    assert yard.executing("u") == 1
-    yard.end("s", 2, completed=False)
-    assert yard.node("u") is None
 
 
 def test_stickiness_follows_the_node_through_which_a_shared_job_was_chosen(make_yard):

@@ -88,8 +88,8 @@ def test_a_zero_outer_limit_does_not_switch_the_inner_one_off(make_yard):
     assert [yard.take("s", 1), yard.turn("s", 2), yard.turn("s", 3)] == ["u/x0", "u/x1", "u/x2"]
     upstream = make_yard([0, 300], compatibility="buildbarn")
     fill(upstream, "u/x", "u/y")
-    upstream.take("s", 1)
     upstream.wait("v", "v/z")
+    upstream.take("s", 1)
     assert upstream.turn("s", 2) == "v"
 
 

@@ -1,172 +1,240 @@
-"""The tree inside the real scheduler: several platforms, sharing, loss, drain."""
+"""The tree inside the real scheduler: several platforms, sharing, loss, drain, explanations."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from farm.core.commands import EndJob, StartJob
-from farm.core.events import (
-    BuilderJoined,
-    BuilderLost,
-    CancelRequested,
-    DrainRequested,
-    JobFinished,
-    JobsSubmitted,
-    UndrainRequested,
-)
-from farm.core.model import Builder, Job, Platform
+from farm.core.dispatching.decisions import Decision
+from farm.core.model import Job, Platform
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.oracle import Oracle
+from tests.worlds.virtual import Ledger
+
+BOTH = ("amd64", "arm64")
 
 
-class Farm:
-    """A scheduler with fair share by team and user, and its ledger of starts."""
+class Farm(Ledger):
+    """Jobs are charged by their names: "aa1" is of the team a and its user aa."""
 
-    def __init__(self, limits=(), **rules):
-        self.scheduler = Scheduler(
-            SchedulingRules(
-                make_queue=lambda: FairShareQueue(limits),
-                path=path_extractor(["team", "user"]),
-                dedup=True,
-                **rules,
-            ),
-            Oracle(),
-        )
-        self.at = 0.0
-        self.attempts = {}
+    def __init__(self, *builders: str, stickiness: tuple[float, ...] = (), **rules: Any) -> None:
+        tree = {
+            "make_queue": lambda: FairShareQueue(stickiness),
+            "path": path_extractor(["team", "user"]),
+        }
+        super().__init__(*builders, dedup=True, explain_last=100, **{**tree, **rules})
 
-    def handle(self, event, *args, **kwargs):
-        """Handle an event; return which jobs it starts where."""
-        self.at += 1.0
-        orders = self.scheduler.handle(event(self.at, *args, **kwargs))
-        starts = [order for order in orders if isinstance(order, StartJob)]
-        self.attempts |= {order.job.id: (order.attempt, order.builder) for order in starts}
-        self.ended = [order.job.id for order in orders if isinstance(order, EndJob)]
-        return [(order.job.id, order.builder) for order in starts]
+    def job(
+        self, name: str, service_time: float = 5.0, processor: str = "amd64", **more: Any
+    ) -> Job:
+        attributes = {"team": name[0], "user": name[:2]}
+        platform = Platform(processor)
+        return super().job(name, service_time, platform=platform, attributes=attributes, **more)
 
-    def join(self, name, index=0, processors=("amd64", "arm64")):
-        builder = Builder(id=name, pool="p", index=index, processors=processors)
-        return self.handle(BuilderJoined, builder)
+    def trees(self) -> list[Any]:
+        return [lane.queue for lane in self.lanes]
 
-    def submit(self, *jobs):
-        return self.handle(JobsSubmitted, tuple(jobs))
-
-    def finish(self, name):
-        attempt, builder = self.attempts[name]
-        return self.handle(JobFinished, name, attempt, builder, "succeeded")
-
-    def queues(self):
-        return [lane.queue for lane in self.scheduler.dispatcher.matching.lanes]
-
-
-def job(name, team="t", user="u", processor="amd64", action=None):
-    """A job of a user."""
-    return Job(
-        id=name,
-        service_time=5.0,
-        platform=Platform(processor),
-        attributes={"team": team, "user": user},
-        action=action,
-    )
+    def explained(self, job: str) -> list[tuple[str, str, list[str]]]:
+        """Return for each level: which went, why, and the rivals in their order."""
+        decision = self.scheduler.dispatcher.decisions.get(job)
+        assert isinstance(decision, Decision)
+        assert all(turn.first for turn in decision.turns)
+        return [(t.party.name, t.why, [r.name for r in t.rivals]) for t in decision.turns]
 
 
 @pytest.fixture
-def farm():
-    """A farm without stickiness."""
+def farm() -> Farm:
+    """A farm without stickiness, and without builders."""
     return Farm()
+
+
+# --- one platform -------------------------------------------------------------------------------
 
 
 def test_users_take_turns(farm):
     """A flood of one user does not delay another's first job by more than one."""
-    assert farm.submit(*(job(f"a{n}", user="a") for n in range(5))) == []
-    assert farm.submit(job("b0", user="b")) == []
-    assert farm.join("x") == [("a0", "x")]
-    assert farm.finish("a0") == [("b0", "x")]
-    assert farm.finish("b0") == [("a1", "x")]
-
-
-def test_a_slot_of_two_platforms_is_taken_once(farm):
-    """A slot that runs a job of one platform is not offered to the other one's jobs."""
-    farm.join("x")
-    farm.submit(job("warm", processor="arm64"))
-    farm.finish("warm")
-    assert farm.submit(job("a")) == [("a", "x")]
-    assert farm.submit(job("b", processor="arm64")) == []
-    assert all(not queue._tree.root.free for queue in farm.queues())
-    assert farm.join("y", 1) == [("b", "y")]
-    farm.finish("a")
-    farm.finish("b")
-    assert all(queue._tree.root.free == 2 for queue in farm.queues())
+    farm.submit(*(f"ta{n}" for n in range(5)))
+    farm.submit("tb0")
+    assert farm.dispatch_order("x")[:3] == ["ta0", "tb0", "ta1"]
 
 
 def test_arrivals_go_to_the_nearest_builder(farm):
     """A user's job returns to the builder that ran the user's last one."""
-    for index, name in enumerate("xyz"):
-        farm.join(name, index)
-    ran = {user: farm.submit(job(f"{user}0", user=user))[0][1] for user in "abc"}
+    for name in "xyz":
+        farm.join(name)
+    ran = {}
+    for user in "abc":
+        farm.submit(f"t{user}0")
+        ran[user] = farm.running[f"t{user}0"]
     for user in "bac":
-        farm.finish(f"{user}0")
+        farm.finish(f"t{user}0")
     for user in "cab":
-        assert farm.submit(job(f"{user}1", user=user)) == [(f"{user}1", ran[user])]
+        farm.submit(f"t{user}1")
+        assert farm.running[f"t{user}1"] == ran[user]
 
 
 def test_shared_actions_survive_a_loss_and_a_cancel(farm):
     """One execution for two users; lost, it waits for both; the first leaves, the other stays."""
     farm.join("x")
-    assert farm.submit(job("l", user="a", action="A")) == [("l", "x")]
-    assert farm.submit(job("f", user="b", action="A")) == []
-    (queue,) = farm.queues()
-    assert len(queue._tree.root.executing) == 1
-    farm.handle(BuilderLost, "x")
-    assert (len(queue), queue._tree.root.waiting) == (1, 2)
-    farm.handle(CancelRequested, ("l",))
-    assert (farm.ended, len(queue), queue._tree.root.waiting) == (["l"], 1, 1)
-    assert farm.join("y", 1) == [("f", "y")]
-    farm.finish("f")
-    assert farm.ended == ["f"]
+    assert farm.submit("ta", action="A") == ["start ta/1 on x.0"]
+    assert farm.submit("tb", action="A") == []
+    (tree,) = farm.trees()
+    assert len(tree._tree.root.executing) == 1
+    farm.lose("x")
+    assert (len(tree), tree._tree.root.waiting) == (1, 2)
+    assert farm.cancel("ta") == ["end ta cancelled"]
+    assert (len(tree), tree._tree.root.waiting) == (1, 1)
+    assert farm.join("y") == ["start tb/1 on y.0"]
+    assert farm.finish("tb") == ["end tb succeeded"]
 
 
 def test_a_cancelled_leader_leaves_its_running_execution(farm):
     """Its user is no longer charged, and the slot's home is that of the remaining user."""
     farm.join("x")
-    farm.submit(job("l", user="a", action="A"))
-    farm.submit(job("f", user="b", action="A"))
-    (queue,) = farm.queues()
-    farm.handle(CancelRequested, ("l",))
-    assert queue._tree.find(("t", "a")) is None
-    farm.finish("l")
-    assert [row.last for row in queue.memory().slots] == [("t", "b")]
+    farm.submit("ta", action="A")
+    farm.submit("tb", action="A")
+    (tree,) = farm.trees()
+    farm.cancel("ta")
+    assert tree._tree.find(("t", "ta")) is None
+    farm.finish("ta")
+    assert [row.last for row in tree.memory().slots] == [("t", "tb")]
 
 
 def test_cancelling_an_invocation(farm):
     """All of a team's jobs end, waiting and running, and its node goes."""
     farm.join("x")
-    farm.submit(*(job(f"a{n}", team="one") for n in range(3)), job("b", team="two"))
-    farm.handle(CancelRequested, invocation=("one",))
-    assert sorted(farm.ended) == ["a1", "a2"]
-    assert farm.handle(JobFinished, "a0", 1, "x", "cancelled") == [("b", "x")]
-    (queue,) = farm.queues()
-    assert queue._tree.find(("one",)) is None
+    farm.submit("a0", "a1", "a2", "b")
+    ended = farm.cancel(invocation=("a",))
+    assert sorted(ended) == ["end a1 cancelled", "end a2 cancelled", "stop a0/1 on x"]
+    assert farm.finish("a0", "cancelled") == ["end a0 cancelled", "start b/1 on x.0"]
+    assert farm.trees()[0]._tree.find(("a",)) is None
 
 
 def test_drained_builders_keep_their_home(farm):
     """Drained by pattern, a builder takes nothing; undrained, it takes what waits."""
     farm.join("x")
-    farm.submit(job("a"))
+    farm.submit("a")
     farm.finish("a")
-    farm.handle(DrainRequested, "x*")
-    assert farm.submit(job("b")) == []
-    assert farm.handle(UndrainRequested, "x*") == [("b", "x")]
+    farm.drain("x*")
+    assert farm.submit("b") == []
+    assert farm.undrain("x*") == ["start b/1 on x.0"]
 
 
 def test_an_undrained_builder_has_been_free_the_shortest(farm):
     """The longest free goes first, also where no queue saw the undrain: nothing came before."""
-    farm.join("x", 0)
-    farm.join("y", 1)
-    farm.handle(DrainRequested, "x")
-    farm.handle(UndrainRequested, "x")
-    assert farm.submit(job("a")) == [("a", "y")]
-    assert farm.submit(job("b")) == [("b", "x")]
+    farm.join("x")
+    farm.join("y")
+    farm.drain("x")
+    farm.undrain("x")
+    assert farm.submit("a") == ["start a/1 on y.0"]
+    assert farm.submit("b") == ["start b/1 on x.0"]
+
+
+@pytest.mark.parametrize("fair", [True, False])
+def test_a_follower_that_becomes_urgent_pulls_its_execution_along(ledger, fair):
+    """A job that shares another's waiting execution may get a better place too."""
+    farm = Farm() if fair else ledger(dedup=True)
+    farm.submit("aa1")
+    farm.submit("ab1", action="A")
+    farm.submit("ac1", action="A")
+    farm.prioritise("ac1", level=1)
+    assert farm.join("x") == ["start ab1/1 on x.0"]
+    farm.finish("ab1")
+    assert farm.starts == ["aa1@x"]
+
+
+def test_a_changed_priority_keeps_the_nodes_turn(farm):
+    """Re-keying the only job of a user does not create its node anew: it keeps its age."""
+    farm.join("x")
+    for name in ("aa0", "ab1", "ac1"):
+        farm.submit(name)
+    farm.prioritise("ab1", score=3.0)
+    farm.finish("aa0")
+    assert farm.starts == ["ab1@x"]
+
+
+# --- several platforms --------------------------------------------------------------------------
+
+
+def test_a_slot_of_two_platforms_is_taken_once(farm):
+    """A slot that runs a job of one platform is not offered to the other one's jobs."""
+    farm.join("x", processors=BOTH)
+    farm.submit("warm", processor="arm64")
+    farm.finish("warm")
+    assert farm.submit("a") == ["start a/1 on x.0"]
+    assert farm.submit("b", processor="arm64") == []
+    assert all(not tree._tree.root.free for tree in farm.trees())
+    assert farm.join("y", processors=BOTH) == ["start b/1 on y.0"]
+    farm.finish("a")
+    farm.finish("b")
+    assert all(tree._tree.root.free == 2 for tree in farm.trees())
+
+
+def test_a_flood_on_one_platform_is_charged_on_the_other(farm):
+    """Both serve one builder: the team with fewer slots goes first, though its job came last."""
+    farm.submit("a1", "a2", "a3", "a4", processor="arm64")
+    farm.submit("b1")
+    farm.join("x", processors=BOTH, slots=2)
+    assert farm.starts == ["a1@x", "b1@x"]
+    farm.submit("b2")
+    farm.finish("b1")
+    assert farm.starts == ["b2@x"]
+
+
+def test_the_first_level_that_differs_decides(farm):
+    """Users of one team compete with each other, not with the team's other jobs."""
+    farm.join("x", processors=BOTH, slots=3)
+    farm.submit("aa1", "aa2", processor="arm64")
+    farm.submit("ab1")
+    farm.submit("aa3", processor="arm64")
+    farm.submit("ab2")
+    farm.finish("aa1")
+    assert farm.starts == ["aa3@x"]  # one slot each: the older job
+    farm.submit("aa4", processor="arm64")
+    farm.finish("aa2")
+    assert farm.starts == ["ab2@x"]
+
+
+# --- whose turn it is, level by level, as `farm explain` shows it -------------------------------
+
+
+def test_the_share_decides_between_teams_and_the_turn_between_users():
+    """A team with less running goes first, although another one's jobs came earlier."""
+    farm = Farm("x", "y", "z")
+    for name in ("au1", "au2", "bu1", "av1", "bv1", "bu2"):
+        farm.submit(name)
+    farm.finish("au1")
+    assert farm.explained("av1") == [("a", "turn", ["b"]), ("av", "alone", [])]
+    farm.finish("au2")
+    assert farm.explained("bv1") == [("b", "alone", []), ("bv", "share", ["bu"])]
+    assert farm.explained("au1") == [], "no other job waited"
+
+
+def test_priority_weighs_against_share():
+    """200 points are a factor of four: an urgent team may have two slots more."""
+    farm = Farm("x", "y")
+    for name, priority in (("a1", 0), ("a2", 0), ("b1", 0), ("a3", -200)):
+        farm.submit(name, priority=priority)
+    farm.finish("a1")
+    assert farm.explained("a3")[0] == ("a", "share and priority", ["b"])
+
+
+def test_stickiness_is_explained():
+    """All alike: the slot stays with the team that it served last, for its time."""
+    farm = Farm("x", "y", "z", stickiness=(1000.0,))
+    for name in ("b1", "a1", "a2", "b2", "a3"):
+        farm.submit(name)
+    farm.finish("a1")
+    assert farm.explained("a3")[0] == ("a", "stickiness", ["b"])
+
+
+def test_a_waiting_job_lists_those_before_it():
+    """Whose turn it is, before anything is decided."""
+    farm = Farm("x", "y")
+    for name in ("a1", "a2", "a3", "b1"):
+        farm.submit(name)
+    team, user = farm.trees()[0].turns(farm.scheduler.jobs["a3"])
+    assert (team.party.name, team.party.executing, team.first, team.why) == ("a", 2, False, "share")
+    assert [rival.name for rival in team.rivals] == ["b"]
+    assert (user.first, user.why) == (True, "alone")
