@@ -9,22 +9,28 @@ Search Solution of Numerical and Statistical Problems", 1961) on a logarithmic s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from farm.records.attempt import Attempt
 from farm.results.summary.descriptive_statistics import Floats
 from farm.twin.pools import Shape
 
-Play = Callable[[Mapping[str, Any]], Floats]
-"""From a pool of a scenario to the wait of each job, seconds, in order of arrival."""
+Document = Mapping[str, Any]
+"""A part of a scenario file."""
+Play = Callable[[Document, Document], Floats]
+"""From a pool and the ``scheduling`` to the wait of each job, seconds, in order of arrival."""
 
 FIRST_STEP, LAST_STEP = 0.25, 0.02
 """By which share a parameter is changed, at first and at last."""
 REFINED = 2
+MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 EVALUATIONS = 60
+CLEARLY = 0.1
 """Plays of a refinement, at most."""
 
 
@@ -37,6 +43,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
     #: parameters that are searched, by key of the pool or (with a dot) of the provisioner, seconds
     free: Mapping[str, float] = {}
+    scheduling: Document = {}
 
     def document(self) -> dict[str, Any]:
         """Return the pool as a scenario has it."""
@@ -60,7 +67,7 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Search:
-    """Plays candidates and remembers the best."""
+    """Plays candidates, and counts how many."""
 
     def __init__(self, play: Play, recorded: Floats) -> None:
         self._play, self._recorded = play, recorded
@@ -69,7 +76,7 @@ class Search:
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
         self.played += 1
-        waits = self._play(candidate.document())
+        waits = self._play(candidate.document(), candidate.scheduling)
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         return Fit(candidate, error, waits)
 
@@ -78,12 +85,35 @@ class Search:
         by_algorithm: dict[str, Fit] = {}
         for candidate in candidates:
             found = self.fit(candidate)
-            name = candidate.algorithm
+            name = f"{candidate.algorithm} {candidate.scheduling}"
             if name not in by_algorithm or found.error < by_algorithm[name].error:
                 by_algorithm[name] = found
         first = sorted(by_algorithm.values(), key=lambda one: one.error)
         refined = [self._refined(one) for one in first[:REFINED]]
         return sorted([*refined, *first[REFINED:]], key=lambda one: one.error)
+
+    def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
+        """Return the fit with the order of jobs that explains the records best.
+
+        Another than that of arrival must be better by ``CLEARLY``; weights are added one by one.
+        """
+        for scheduling in orders_of(attempts):
+            fit = self._better(fit, [scheduling])
+        while fit.candidate.scheduling.get("fair_share"):
+            before = fit
+            fit = self._better(fit, weighted(fit, attempts))
+            if fit is before:
+                break
+        return fit
+
+    def _better(self, fit: Fit, schedulings: Iterable[Document]) -> Fit:
+        most = fit.error * (1 - CLEARLY)
+        for scheduling in schedulings:
+            changed = msgspec.structs.replace(fit.candidate, scheduling=scheduling)
+            found = self.fit(changed)
+            if found.error < most:
+                fit, most = found, found.error
+        return fit
 
     def _refined(self, fit: Fit) -> Fit:
         step, end = FIRST_STEP, self.played + EVALUATIONS
@@ -101,6 +131,39 @@ class Search:
             if fit.error > 0.99 * before:
                 step /= 2
         return fit
+
+
+def orders_of(attempts: Sequence[Attempt]) -> Iterator[Document]:
+    """Yield the orders in which jobs may have been started, that of arrival first."""
+    yield {}
+    yield {"policy": "sjf"}
+    yield {"policy": "ljf"}
+    columns = {key for one in attempts for key in one.attributes}
+    for name in ("user", "matrix", *sorted(columns)):
+        values = {name_of(one, name) for one in attempts}
+        if 1 < len(values) <= MOST_INVOCATIONS:
+            yield {"fair_share": [name]}
+
+
+def name_of(attempt: Attempt, column: str) -> str:
+    """Return the value of a column by which a farm may order jobs; empty: it has none."""
+    if column in ("user", "matrix"):
+        found: str = getattr(attempt, column)
+        return found
+    return attempt.attributes.get(column, "")
+
+
+def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
+    """Yield a fair share's order with one team's share doubled or halved, or more."""
+    keys = fit.candidate.scheduling.get("fair_share", ())
+    known = fit.candidate.scheduling.get("weights", {})
+    if len(keys) != 1:
+        return
+    counts = Counter(name_of(one, keys[0]) for one in attempts)
+    for name, _ in counts.most_common(MOST_WEIGHTED):
+        for weight in (0.25, 0.5, 2.0, 3.0, 4.0):
+            if name and known.get(name, 1.0) != weight:
+                yield {**fit.candidate.scheduling, "weights": {**known, name: weight}}
 
 
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
@@ -157,5 +220,7 @@ def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
 def _boots(shape: Shape) -> list[float]:
     """Return boot times to begin with: the shorter waits of runners' first jobs."""
     waits = np.array(shape.first_waits or (60.0,))
-    found = np.quantile(waits, (0.05, 0.2, 0.5))
-    return sorted({max(0.5, round(float(one), 1)) for one in found})
+    found = np.quantile(waits, (0.05, 0.2, 0.5)).tolist()
+    if shape.ephemeral and shape.turnarounds:
+        found = [shape.turnaround, found[0]]
+    return sorted({max(0.5, round(one, 1)) for one in found})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -46,6 +46,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     first_waits: tuple[float, ...]
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the same runners were there all the time, as far as the records show."""
+        return not self.ephemeral and self.ever == self.runners
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -94,7 +99,9 @@ def load_of(attempts: Sequence[Attempt]) -> Load:
     some = sorted(attempts, key=lambda one: one.eligible_at or 0.0)
     times = np.array([(one.eligible_at, one.started_at, one.finished_at) for one in some])
     arrived, started, finished = times.astype(np.float64).T
-    return Load(some, float(arrived[0]), arrived - arrived[0], started - arrived, finished - started)
+    return Load(
+        some, float(arrived[0]), arrived - arrived[0], started - arrived, finished - started
+    )
 
 
 def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
@@ -105,7 +112,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
     names = [name for name in by_runner if name]
     slots = _slots([known[name] for name in names])
     ephemeral = bool(names) and len(attempts) < 1.5 * len(names)
-    lives = [(_start(some[0]), max(map(_end, some))) for some in map(by_runner.get, names) if some]
+    lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = [(_start(one), _end(one)) for one in attempts]
     runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
     between, idle = [], 0.0
@@ -113,10 +120,14 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
         more, longest = _between(by_runner[name], slots)
         between += more
         idle = max(idle, longest)
+    if ephemeral:  # a slot's next start is on another runner
+        between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
     turnaround = float(np.median(between)) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     return Shape(
-        platforms=tuple(name for name, _ in Counter(one.platform for one in attempts).most_common()),
+        platforms=tuple(
+            name for name, _ in Counter(one.platform for one in attempts).most_common()
+        ),
         hosted=any(one.hosted for one in attempts),
         ephemeral=ephemeral,
         runners=runners,
@@ -132,14 +143,15 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
 
 
 def _slots(runners: Sequence[Runner]) -> int:
-    """Return how many jobs a runner runs at once: the most that two runners did (or the only one)."""
+    """Return how many jobs a runner runs at once: the most that two runners did, or the only."""
     most = sorted((one.slots for one in runners), reverse=True)
     return most[min(1, len(most) - 1)] if most else 1
 
 
 def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], float]:
-    """Return a runner's times between two jobs on a slot of which the second waited, and the
-    longest time in which it ran nothing; attempts are by start.
+    """Return a runner's times between two jobs on a slot, and the longest without any.
+
+    Of the former only those before a job that waited already; attempts are by start.
     """
     ends: list[float] = []
     found, idle, last_end = [], 0.0, _end(attempts[0])
@@ -153,6 +165,19 @@ def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], floa
                 found.append(start - empty_at)
         heapq.heappush(ends, _end(one))
     return found, idle
+
+
+def _successions(
+    jobs: Sequence[tuple[float, float]], eligible: Sequence[float], slots: int
+) -> list[float]:
+    """Return the times from the k-th end to the start that it made room for.
+
+    With n slots that is the (k + n)-th; only of jobs that waited already.
+    """
+    ends = sorted(end for _, end in jobs)
+    starts = sorted((start, at) for (start, _), at in zip(jobs, eligible, strict=True))
+    pairs = zip(ends, starts[slots:], strict=False)
+    return [start - end for end, (start, at) in pairs if at < end <= start]
 
 
 def _pickup(
@@ -176,7 +201,8 @@ def _pickup(
     return float(max(0.0, min(np.median(free), most)))
 
 
-def _count(begins: Sequence[float], ends: Sequence[float]):
+def _count(begins: Sequence[float], ends: Sequence[float]) -> Callable[[float], int]:
+    """Return how many spans contain an instant, as a function."""
     first, last = sorted(begins), sorted(ends)
     return lambda at: bisect_right(first, at) - bisect_right(last, at)
 
