@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
+from farm.assembly import make_scheduler, pool_specs
 from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.records.bundle import Bundle, write_bundle
 from farm.results.formatting import readable_span
 from farm.results.summary.descriptive_statistics import Floats
-from farm.scenario import load_scenario
+from farm.scenario import Scenario, load_scenario
+from farm.sim.fast.engine_choice import is_worth_it, why_not
 from farm.twin.baseline import Check, HourCheck, by_hour, check
 from farm.twin.calibration import Candidate, Fit, Search, candidates_of
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
@@ -30,6 +32,10 @@ from farm.twin.scenario_text import (
     scenario_text,
     times_of,
 )
+from provisioner.from_scenario import algorithms_of
+
+if TYPE_CHECKING:
+    from farm.sim.fast.job_arrays import Load as FastLoad
 
 EXPLAINED_BY, SMALL = 0.3, 5.0
 """An order is found if it leaves this share of the error per job, or so few seconds."""
@@ -38,6 +44,7 @@ EXPLAINED = {"cap", "gate", "idle runners"}
 ENOUGH = 20
 """Jobs that each half must have."""
 PLATFORM = "x"
+LIKELY_PLAYS = 50
 
 
 class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -190,6 +197,8 @@ class Player:
 
     def __init__(self, shape: Shape, load: Load) -> None:
         self._before, self._after = times_of(shape)
+        #: by their number, the first jobs as the compiled loop takes them, first come first served
+        self._columns: dict[int, FastLoad] = {}
         self._jobs = [
             Job(
                 id=str(number),
@@ -220,12 +229,36 @@ class Player:
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
             "scheduling": dict(scheduling),
         }
+        scenario = load_scenario(document)
         jobs = self._jobs[:first]
-        result = simulated_run(load_scenario(document), own=OwnParts(jobs=jobs), runs=100)
-        waits = np.empty(len(jobs))
-        places = [int(name) for name in result.jobs["job_id"]]
+        waits = self._compiled(scenario, jobs)
+        if waits is None:
+            result = simulated_run(scenario, own=OwnParts(jobs=jobs), engine="reference")
+            waits = np.empty(len(jobs))
+            places = [int(name) for name in result.jobs["job_id"]]
+            waits[places] = result.jobs["waiting_time_s"]
         # the slot is held before the start: that time is in the service time here
-        waits[places] = np.asarray(result.jobs["waiting_time_s"], np.float64) + self._before
+        return waits + self._before
+
+    def _compiled(self, scenario: Scenario, jobs: list[Job]) -> Floats | None:
+        """Return the waits by the compiled loop, if it covers the pool and is worth loading."""
+        scheduler, specs = make_scheduler(scenario), pool_specs(scenario)
+        algorithms, rules = algorithms_of(scenario), scheduler.rules
+        worth = is_worth_it(LIKELY_PLAYS * len(jobs), specs)
+        if not worth or why_not(rules, scheduler.estimator, specs, algorithms):
+            return None
+        from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, where it is used
+        from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
+
+        if len(jobs) not in self._columns:
+            self._columns[len(jobs)] = load_of(rules.policy, scheduler.estimator, jobs)
+        load = self._columns[len(jobs)]
+        load = msgspec.structs.replace(load, columns=load.columns.copy())
+        played = play(load, specs, rules, algorithms)
+        if played is None:
+            return None
+        columns = played.farm.jobs
+        waits: Floats = columns["dispatched_at"] - columns["submitted_at"]
         return waits
 
 

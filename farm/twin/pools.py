@@ -19,6 +19,8 @@ from farm.records.bundle import Bundle
 from farm.records.runners import Runner, most_at_once
 from farm.results.summary.descriptive_statistics import Floats
 
+OUTLIER = 5.0
+"""Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
 
@@ -122,7 +124,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
         idle = max(idle, longest)
     if ephemeral:  # a slot's next start is on another runner
         between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
-    turnaround = float(np.median(between)) if len(between) >= ENOUGH else None
+    turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     return Shape(
         platforms=tuple(
@@ -146,6 +148,12 @@ def _slots(runners: Sequence[Runner]) -> int:
     """Return how many jobs a runner runs at once: the most that two runners did, or the only."""
     most = sorted((one.slots for one in runners), reverse=True)
     return most[min(1, len(most) - 1)] if most else 1
+
+
+def _usual(times: Sequence[float]) -> float:
+    """Return the mean without outliers: a slot's work is lost by the mean, not by the median."""
+    found = np.array(times)
+    return float(found[found <= OUTLIER * np.median(found)].mean())
 
 
 def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], float]:

@@ -108,7 +108,7 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
     if shape.turnarounds and not shape.ephemeral:
         found.append(
             f"{format_roughly(shape.turnaround)} from an end to the next start on its slot "
-            f"(median of {shape.turnarounds:,}); {format_roughly(shape.pickup_time)} from a free "
+            f"(mean of {shape.turnarounds:,}); {format_roughly(shape.pickup_time)} from a free "
             "slot to a start"
         )
     if candidate.algorithm != "fixed":
