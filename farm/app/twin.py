@@ -44,6 +44,8 @@ EXPLAINED = {"cap", "gate", "idle runners"}
 ENOUGH = 20
 """Jobs that each half must have."""
 PLATFORM = "x"
+SHORTEST = 1e-3
+"""Seconds that a job takes at least."""
 LIKELY_PLAYS = 50
 
 
@@ -119,7 +121,7 @@ def _pool_twin(name: str, shape: Shape, load: Load) -> PoolTwin:
     found: Check | None = None
     hours: list[HourCheck] = []
     if min(middle, len(load.waited) - middle) >= ENOUGH:
-        waits = player.play(candidate.document(), candidate.scheduling)
+        waits = player.play(candidate)
         found = check(load.waited[middle:], waits[middle:])
         hours = by_hour(load.begins + load.arrived[middle:], load.waited[middle:], waits[middle:])
     believable, verdict = _verdict(found, flags)
@@ -163,7 +165,7 @@ def _fitted(shape: Shape, load: Load, player: Player, middle: int) -> tuple[Fit,
     """
     half = middle if middle >= ENOUGH else len(load.waited)
     recorded = load.waited[:half]
-    search = Search(lambda pool, order: player.play(pool, order, half), recorded)
+    search = Search(lambda one: player.play(one, half), recorded)
     fit = search.best(candidates_of(shape))[0]
     overtaken = overtaking(load, shape)
     if overtaken < OVERTAKEN:
@@ -197,25 +199,30 @@ class Player:
 
     def __init__(self, shape: Shape, load: Load) -> None:
         self._before, self._after = times_of(shape)
-        #: by their number, the first jobs as the compiled loop takes them, first come first served
-        self._columns: dict[int, FastLoad] = {}
-        self._jobs = [
-            Job(
-                id=str(number),
-                service_time=max(1e-3, ran) + self._before,
-                declared_time=max(1e-3, ran),
-                platform=Platform(processor=PLATFORM),
-                arrived_at=arrived,
-                attributes=_attributes(one.attributes, one.user, one.matrix),
-            )
-            for number, (arrived, ran, one) in enumerate(
-                zip(load.arrived.tolist(), load.ran.tolist(), load.attempts, strict=True)
-            )
-        ]
+        #: by their number and phase, jobs as the compiled loop takes them, first come first served
+        self._columns: dict[tuple[int, float], FastLoad] = {}
+        self._load = load
+        self._jobs: dict[float, list[Job]] = {}
 
-    def play(
-        self, pool: Mapping[str, Any], scheduling: Mapping[str, Any], first: int | None = None
-    ) -> Floats:
+    def _jobs_of(self, phase: float) -> list[Job]:
+        """Return the jobs, the first of which arrives at this instant."""
+        if phase not in self._jobs:
+            columns = (self._load.arrived + phase, self._load.ran)
+            rows = zip(*(one.tolist() for one in columns), self._load.attempts, strict=True)
+            self._jobs[phase] = [
+                Job(
+                    id=str(number),
+                    service_time=max(SHORTEST, ran) + self._before,
+                    declared_time=max(SHORTEST, ran),
+                    platform=Platform(processor=PLATFORM),
+                    arrived_at=arrived,
+                    attributes=_attributes(one.attributes, one.user, one.matrix),
+                )
+                for number, (arrived, ran, one) in enumerate(rows)
+            ]
+        return self._jobs[phase]
+
+    def play(self, candidate: Candidate, first: int | None = None) -> Floats:
         """Return the wait of each of the first jobs (s), by arrival."""
         document = {
             "pools": [
@@ -223,15 +230,15 @@ class Player:
                     "name": "p",
                     "platform": {"processor": PLATFORM},
                     "inter_job_time": self._after,
-                    **pool,
+                    **candidate.document(),
                 }
             ],
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": dict(scheduling),
+            "scheduling": dict(candidate.scheduling),
         }
         scenario = load_scenario(document)
-        jobs = self._jobs[:first]
-        waits = self._compiled(scenario, jobs)
+        jobs = self._jobs_of(candidate.phase)[:first]
+        waits = self._compiled(scenario, jobs, candidate.phase)
         if waits is None:
             result = simulated_run(scenario, own=OwnParts(jobs=jobs), engine="reference")
             waits = np.empty(len(jobs))
@@ -240,7 +247,7 @@ class Player:
         # the slot is held before the start: that time is in the service time here
         return waits + self._before
 
-    def _compiled(self, scenario: Scenario, jobs: list[Job]) -> Floats | None:
+    def _compiled(self, scenario: Scenario, jobs: list[Job], phase: float) -> Floats | None:
         """Return the waits by the compiled loop, if it covers the pool and is worth loading."""
         scheduler, specs = make_scheduler(scenario), pool_specs(scenario)
         algorithms, rules = algorithms_of(scenario), scheduler.rules
@@ -250,9 +257,10 @@ class Player:
         from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, where it is used
         from farm.sim.fast.play import play  # noqa: PLC0415 - likewise
 
-        if len(jobs) not in self._columns:
-            self._columns[len(jobs)] = load_of(rules.policy, scheduler.estimator, jobs)
-        load = self._columns[len(jobs)]
+        key = len(jobs), phase
+        if key not in self._columns:
+            self._columns[key] = load_of(rules.policy, scheduler.estimator, jobs)
+        load = self._columns[key]
         load = msgspec.structs.replace(load, columns=load.columns.copy())
         played = play(load, specs, rules, algorithms)
         if played is None:

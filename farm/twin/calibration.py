@@ -22,11 +22,13 @@ from farm.twin.pools import Shape
 
 Document = Mapping[str, Any]
 """A part of a scenario file."""
-Play = Callable[[Document, Document], Floats]
-"""From a pool and the ``scheduling`` to the wait of each job, seconds, in order of arrival."""
+Play = Callable[["Candidate"], Floats]
+"""From a candidate to the wait of each job, seconds, in order of arrival."""
 
-FIRST_STEP, LAST_STEP = 0.25, 0.02
-"""By which share a parameter is changed, at first and at last."""
+FIRST_STEP, LATE, LAST_STEP = 0.25, 0.05, 0.02
+"""By which share a parameter is changed: at first, once the phase is known, and at last."""
+PHASES = (4.0, 8.0, 12.0, 17.0, 21.0, 25.0)
+"""Seconds within the half minute in which the slowest of the provisioners looks again."""
 REFINED = 2
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 EVALUATIONS = 60
@@ -44,6 +46,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     #: parameters that are searched, by key of the pool or (with a dot) of the provisioner, seconds
     free: Mapping[str, float] = {}
     scheduling: Document = {}
+    #: from the provisioner's first look to the first arrival, seconds: no record has it
+    phase: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Return the pool as a scenario has it."""
@@ -76,7 +80,7 @@ class Search:
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
         self.played += 1
-        waits = self._play(candidate.document(), candidate.scheduling)
+        waits = self._play(candidate)
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         return Fit(candidate, error, waits)
 
@@ -89,8 +93,15 @@ class Search:
             if name not in by_algorithm or found.error < by_algorithm[name].error:
                 by_algorithm[name] = found
         first = sorted(by_algorithm.values(), key=lambda one: one.error)
-        refined = [self._refined(one) for one in first[:REFINED]]
+        refined = [self._in_phase(self._refined(one)) for one in first[:REFINED]]
         return sorted([*refined, *first[REFINED:]], key=lambda one: one.error)
+
+    def _in_phase(self, fit: Fit) -> Fit:
+        """Return the fit at the phase of the provisioner's looks that explains the records best."""
+        if fit.candidate.algorithm == "fixed":
+            return fit
+        others = [msgspec.structs.replace(fit.candidate, phase=phase) for phase in PHASES]
+        return self._refined(min([fit, *map(self.fit, others)], key=lambda one: one.error), LATE)
 
     def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
         """Return the fit with the order of jobs that explains the records best.
@@ -115,8 +126,8 @@ class Search:
                 fit, most = found, found.error
         return fit
 
-    def _refined(self, fit: Fit) -> Fit:
-        step, end = FIRST_STEP, self.played + EVALUATIONS
+    def _refined(self, fit: Fit, step: float = FIRST_STEP) -> Fit:
+        end = self.played + EVALUATIONS
         while step >= LAST_STEP and fit.candidate.free and self.played < end:
             before = fit.error
             for name in fit.candidate.free:
