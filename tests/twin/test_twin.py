@@ -6,7 +6,7 @@ import csv
 import heapq
 import json
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,14 +141,14 @@ def ran(
     while at < 96 * HOUR:
         at += draw.expovariate(45 / HOUR * (0.2 if at / HOUR % 24 < 12 else 1.8))
         kind = draw.choices(["test", "build", "deploy"], [6, 3, 1])[0]
-        job = {"id": f"{kind}-{len(coming)}", "kind": kind, "submitted": at}
+        job: dict[str, Any] = {"id": f"{kind}-{len(coming)}", "kind": kind, "submitted": at}
         job["takes"] = draw.lognormvariate(0, 0.6) * 330
         held = draw.expovariate(1 / approved) if approved and kind == "deploy" else 0.0
         coming.append((at + held, len(coming), job))
     heapq.heapify(coming)
     done: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
-    running: Counter[str] = Counter()
+    running: dict[str, int] = defaultdict(int)
     free, ends = list(range(servers)), [(stall[1], -1, "")]
     while coming or ends:
         at = min(queue[0][0] for queue in (coming, ends) if queue)
