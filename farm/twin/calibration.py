@@ -3,8 +3,10 @@
 A candidate is a fixed pool, or one of the provisioning algorithms with a few parameters that start
 at what the records show (boot: the waits of runners' first jobs; idle time-out: the longest time
 without work). Each is played with the recorded arrivals and run times; what counts is the mean
-absolute error of the waits. The best two are refined by a pattern search (Hooke and Jeeves, "Direct
-Search Solution of Numerical and Statistical Problems", 1961) on a logarithmic scale.
+absolute error of the waits. The best two algorithms' parameters are searched on a logarithmic
+scale: by draws around the best (the cross-entropy method; Rubinstein, "The Cross-Entropy Method for
+Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hooke and Jeeves,
+"Direct Search Solution of Numerical and Statistical Problems", 1961).
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ Document = Mapping[str, Any]
 Play = Callable[["Candidate"], Floats]
 """From a candidate to the wait of each job, seconds, in order of arrival."""
 
-FIRST_STEP, LATE, LAST_STEP = 0.25, 0.05, 0.02
-"""By which share a parameter is changed: at first, once the phase is known, and at last."""
-PHASES = (4.0, 8.0, 12.0, 17.0, 21.0, 25.0)
-"""Seconds within the half minute in which the slowest of the provisioners looks again."""
-REFINED = 2
+FIRST_STEP, LAST_STEP = 0.05, 0.01
+"""By which share a parameter is changed in the pattern search, at first and at last."""
+REFINED, EVALUATIONS = 2, 40
+"""Algorithms that are refined, and plays of a pattern search at most."""
+SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
+"""How far from the best known candidates others are drawn (standard deviation of the logarithm),
+how many, and how many are kept."""
+PERIOD = 30.0
+"""Seconds after which the slowest of the provisioners looks again."""
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
-EVALUATIONS = 60
+"""Values of a column that may be whom a job is charged to, and teams whose weight is tried."""
+OBJECTIVES = (60.0, 200.0, 600.0)
+"""Seconds."""
 CLEARLY = 0.1
-"""Plays of a refinement, at most."""
+"""By which share another order must be better than that of arrival."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +53,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
     #: parameters that are searched, by key of the pool or (with a dot) of the provisioner, seconds
     free: Mapping[str, float] = {}
+    #: below what they cannot be, as the records show
+    least: Mapping[str, float] = {}
     scheduling: Document = {}
     #: from the provisioner's first look to the first arrival, seconds: no record has it
     phase: float = 0.0
@@ -52,7 +62,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     def document(self) -> dict[str, Any]:
         """Return the pool as a scenario has it."""
         pool, options = dict(self.pool), dict(self.options)
-        for key, value in self.free.items():
+        for key, found in self.free.items():
+            value = max(found, self.least.get(key, 0.0))
             if key.startswith("."):
                 options[key[1:]] = value
             else:
@@ -84,24 +95,40 @@ class Search:
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         return Fit(candidate, error, waits)
 
-    def best(self, candidates: Iterator[Candidate]) -> list[Fit]:
-        """Return the refined candidates, best first; of equal ones the one that came first."""
-        by_algorithm: dict[str, Fit] = {}
-        for candidate in candidates:
-            found = self.fit(candidate)
-            name = f"{candidate.algorithm} {candidate.scheduling}"
-            if name not in by_algorithm or found.error < by_algorithm[name].error:
-                by_algorithm[name] = found
-        first = sorted(by_algorithm.values(), key=lambda one: one.error)
-        refined = [self._in_phase(self._refined(one)) for one in first[:REFINED]]
-        return sorted([*refined, *first[REFINED:]], key=lambda one: one.error)
+    def best(self, candidates: Iterable[Candidate]) -> list[Fit]:
+        """Return the best of each algorithm, best first; the first ones are refined.
 
-    def _in_phase(self, fit: Fit) -> Fit:
-        """Return the fit at the phase of the provisioner's looks that explains the records best."""
-        if fit.candidate.algorithm == "fixed":
-            return fit
-        others = [msgspec.structs.replace(fit.candidate, phase=phase) for phase in PHASES]
-        return self._refined(min([fit, *map(self.fit, others)], key=lambda one: one.error), LATE)
+        Of equal ones the one that came first is better.
+        """
+        fits = sorted(map(self.fit, candidates), key=lambda one: one.error)
+        by_algorithm: dict[str, list[Fit]] = {}
+        for one in fits:
+            by_algorithm.setdefault(one.candidate.algorithm, []).append(one)
+        best = [some[0] for some in by_algorithm.values()]
+        for place, some in enumerate(list(by_algorithm.values())[:REFINED]):
+            best[place] = self._refined(self._sampled(some))
+        return sorted(best, key=lambda one: one.error)
+
+    def _sampled(self, fits: Sequence[Fit]) -> Fit:
+        """Return the best of candidates drawn ever closer to the best ones known so far."""
+        first = fits[0]
+        if not first.candidate.free:
+            return first
+        rng = np.random.default_rng(1)
+        names, elite = list(first.candidate.free), list(fits[:ELITE])
+        for spread in SPREADS:
+            known = np.log([[one.candidate.free[name] for name in names] for one in elite])
+            drawn = known[rng.integers(len(elite), size=DRAWN)]
+            drawn += _alike(known, rng, DRAWN) + rng.normal(0.0, spread, drawn.shape)
+            parents = rng.integers(len(elite), size=DRAWN)
+            for row, parent in zip(np.exp(drawn).tolist(), parents.tolist(), strict=True):
+                candidate = elite[parent].candidate
+                phase = (candidate.phase + rng.normal(0.0, PERIOD * spread)) % PERIOD
+                free = dict(zip(names, row, strict=True))
+                changed = msgspec.structs.replace(candidate, free=free, phase=float(phase))
+                elite.append(self.fit(changed))
+            elite = sorted(elite, key=lambda one: one.error)[:ELITE]
+        return elite[0]
 
     def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
         """Return the fit with the order of jobs that explains the records best.
@@ -126,22 +153,46 @@ class Search:
                 fit, most = found, found.error
         return fit
 
-    def _refined(self, fit: Fit, step: float = FIRST_STEP) -> Fit:
-        end = self.played + EVALUATIONS
+    def _refined(self, fit: Fit) -> Fit:
+        step, end = FIRST_STEP, self.played + EVALUATIONS
         while step >= LAST_STEP and fit.candidate.free and self.played < end:
-            before = fit.error
-            for name in fit.candidate.free:
-                for factor in (1 + step, 1 / (1 + step)):
-                    free = dict(fit.candidate.free)
-                    free[name] *= factor
-                    changed = msgspec.structs.replace(fit.candidate, free=free)
-                    found = self.fit(changed)
-                    if found.error < fit.error:
-                        fit = found
-                        break
-            if fit.error > 0.99 * before:
+            before, fit = fit, self._explored(fit, step)
+            if fit.error > 0.99 * before.error:
                 step /= 2
+                continue
+            # on in the direction that helped: parameters make up for each other
+            ahead = self._explored(self._moved(fit, _further(before, fit)), step)
+            if ahead.error < fit.error:
+                fit = ahead
         return fit
+
+    def _explored(self, fit: Fit, step: float) -> Fit:
+        """Return the fit with each parameter a step longer or shorter, where that is better."""
+        for name in fit.candidate.free:
+            for factor in (1 + step, 1 / (1 + step)):
+                found = self._moved(fit, {name: factor})
+                if found.error < fit.error:
+                    fit = found
+                    break
+        return fit
+
+    def _moved(self, fit: Fit, factors: Mapping[str, float]) -> Fit:
+        free = {name: one * factors.get(name, 1.0) for name, one in fit.candidate.free.items()}
+        return self.fit(msgspec.structs.replace(fit.candidate, free=free))
+
+
+def _alike(known: Floats, rng: np.random.Generator, count: int) -> Floats:
+    """Draw steps that vary together as the known points do: parameters make up for each other."""
+    apart = known - known.mean(axis=0)
+    weights = rng.normal(0.0, 0.5 / max(1, len(known)) ** 0.5, (count, len(known)))
+    steps: Floats = weights @ apart
+    return steps
+
+
+def _further(before: Fit, now: Fit) -> dict[str, float]:
+    """Return by which factor each parameter has changed."""
+    start = before.candidate.free
+    return {name: one / start[name] for name, one in now.candidate.free.items()}
 
 
 def orders_of(attempts: Sequence[Attempt]) -> Iterator[Document]:
@@ -187,18 +238,22 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
     if shape.ever <= shape.runners:
         return
     boots = _boots(shape)
-    idle = 1.02 * max(shape.longest_idle, 1.0)
+    idle = max(shape.longest_idle, 1.0)
+    least = {"idle_timeout": idle}
     for boot in boots:
-        for least in (0, 1):
-            limits = {"min": least, "max": shape.runners}
-            free = {"boot_time": boot, "idle_timeout": idle}
-            yield Candidate(algorithm="taskcluster", pool=common, options=limits, free=free)
-            for objective in (60.0, 300.0, 900.0):
+        for fewest in (0, 1):
+            limits = {"min": fewest, "max": shape.runners}
+            free = {"boot_time": boot, "idle_timeout": 1.05 * idle}
+            yield Candidate(
+                algorithm="taskcluster", pool=common, options=limits, free=free, least=least
+            )
+            for objective in OBJECTIVES:
                 yield Candidate(
                     algorithm="target-wait",
                     pool=common,
                     options=limits,
                     free={**free, ".objective": objective},
+                    least=least,
                 )
             yield Candidate(
                 algorithm="keda",
@@ -219,11 +274,11 @@ def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
             pool={**once, "builders": shape.runners},
             free={"boot_time": boot},
         )
-        for least in (0, 1):
+        for fewest in (0, 1):
             yield Candidate(
                 algorithm="arc",
                 pool=once,
-                options={"min": least, "max": shape.runners},
+                options={"min": fewest, "max": shape.runners},
                 free={"boot_time": boot},
             )
 
