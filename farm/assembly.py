@@ -205,6 +205,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
         boot_time=pool.boot_time,
         idle_timeout=pool.idle_timeout,
         uses=pool.uses,
+        pickup_time=pool.pickup_time,
         inter_job_time=pool.inter_job_time,
         shutdown_time=pool.shutdown_time,
         boot_delay=_boot_delays(seed, pool),

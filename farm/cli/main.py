@@ -23,7 +23,7 @@ from farm.terminal.error_messages import with_error_messages
 #: the commands of each folder, and their heading in the help
 COMMANDS = {
     "scenarios": "init examples schema import calibrate",
-    "own_farm": "doctor",
+    "own_farm": "doctor twin",
     "runs": "run simulate sweep compare report audit export score",
     "live_farm": "up down status builders drain undrain pools snapshot scheduler acl join load",
     "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",

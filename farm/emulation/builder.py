@@ -78,7 +78,7 @@ class EmulatedBuilder:
         if loop is not None:
             self._loop = LoopDriver(loop, behaviour.failed, self, agenda, report)
         #: an attempt takes its service time, and nothing follows upon its end
-        self.simple = spec.law is None and not spec.builder.cleans
+        self.simple = spec.law is None and not spec.builder.cleans and not spec.pickup_time
         #: how the attempts share the builder; None: they do not slow each other down
         self._progress: Progress[str] | None = None
         if spec.law is not None:
@@ -110,6 +110,16 @@ class EmulatedBuilder:
         if (earlier := self.attempts.get(name)) is not None:
             self.cancel(CancelJob(name, earlier.attempt, self.id, "another attempt began"))
         self.attempts[name] = command
+        if self.spec.pickup_time:
+            self._after(self.spec.pickup_time, partial(self._picked_up, command), command.slot)
+        else:
+            self._begin(command)
+
+    def _picked_up(self, command: StartJob, _: float) -> None:
+        if self.attempts.get(command.job.id) is command:
+            self._begin(command)
+
+    def _begin(self, command: StartJob) -> None:
         self._report(self.started(command))
         try:
             job = self._behaviour.run(command.job)
@@ -117,7 +127,7 @@ class EmulatedBuilder:
             self._end(command, "failed", str(error))
             return
         if job is not command.job:
-            command = self.attempts[name] = msgspec.structs.replace(command, job=job)
+            command = self.attempts[command.job.id] = msgspec.structs.replace(command, job=job)
         if self._loop is not None:
             self._loop.received(command)
         else:

@@ -38,8 +38,8 @@ def import_files(
     if source in TABLES:
         found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
     else:
-        read, _, resolution, longest_open = SOURCES[source]
-        found = read(reading)
+        how = SOURCES[source]
+        found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
     attempts = sifted(found, reading, longest_open)
     return bundle_of(source, attempts, reading, resolution, zone or ZONE)
 

@@ -220,6 +220,8 @@ class Pool(Section):
     uses: Annotated[Positive, Field(le=10**9)] | None = None
     """Attempts that a builder takes in its life, failed ones included; then it is retired. 1: a new
     builder for each job, as ephemeral runners; absent: any number."""
+    pickup_time: Duration = 0.0
+    """Time from a job's dispatch until it starts; the slot is held."""
     inter_job_time: Duration = 0.0
     """Cleaning time of a slot after each job."""
     shutdown_time: Duration = 0.0

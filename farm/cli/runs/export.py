@@ -14,7 +14,11 @@ from typing import Annotated
 import typer
 
 from farm.app.recorded.backfill import Place, write_blocks, write_text
-from farm.core.errors import InputError, not_among
+from farm.core.errors import InputError, file_access, not_among
+from farm.records import load_records
+from farm.records.bundle import is_bundle
+from farm.records.exporting import export_attempts
+from farm.records.sources import SOURCES
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
 from farm.terminal.options import Quiet, RunPath, seconds_of
@@ -22,19 +26,25 @@ from farm.terminal.output import note, progress
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
+RECORDS = tuple(name for name in SOURCES if name not in FORMATS)
 STDOUT = Path("-")
 
 
 def export(
     run: RunPath,
-    wanted: Annotated[str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")],
+    wanted: Annotated[
+        str, typer.Option("--format", "-f", help=f"One of {', '.join((*FORMATS, *RECORDS))}.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     into: Annotated[Path | None, typer.Option(metavar="DATA")] = None,
     interval: str | None = None,
     start: str | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a finished run as csv, parquet, swf, batsim, taskcluster or openmetrics.
+    """Write a finished run, or a bundle of records, in other programs' formats.
+
+    github, gitlab, … are the records that such a farm would have left, without its configuration
+    (farm import reads them).
 
     OpenMetrics is for back-filling into Prometheus. A back-filled run has the label
     instance=<the run directory's name>, and is shown by the same dashboards as the live farm
@@ -48,8 +58,11 @@ def export(
             midnight such that the run ended at least 3 hours before it was made.
     """
     _check(wanted, out, into, interval, start)
-    found = load_run(run)
     target = into or out or STDOUT
+    if wanted in RECORDS or is_bundle(run):
+        _export_records(run, wanted, target)
+        return
+    found = load_run(run)
     try:
         with progress("exporting", silent=quiet or target == STDOUT):
             if wanted == OPENMETRICS:
@@ -69,8 +82,9 @@ def export(
 def _check(
     wanted: str, out: Path | None, into: Path | None, interval: str | None, start: str | None
 ) -> None:
-    if wanted not in FORMATS:
-        raise InputError(f"--format: {not_among(wanted, FORMATS)}")
+    known = (*FORMATS, *RECORDS)
+    if wanted not in known:
+        raise InputError(f"--format: {not_among(wanted, known)}")
     if (out is None) == (into is None):
         found = "neither" if out is None else "both"
         raise InputError(f"-o, --into: found {found}; allowed: -o OUT, or --into DATA")
@@ -85,6 +99,18 @@ def _check(
         raise InputError("-o -: standard output is closed; allowed: -o with a new file")
     if out not in (None, STDOUT) and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
+
+
+def _export_records(run: Path, wanted: str, out: Path) -> None:
+    if wanted not in SOURCES:
+        raise InputError(f"--format: {not_among(wanted, SOURCES)} for a bundle")
+    bundle = load_records([run] if is_bundle(run) else [load_run(run).path / "jobs.csv"])
+    if out == STDOUT:
+        export_attempts(wanted, bundle.attempts, Path("/dev/stdout"))
+        return
+    with file_access(out), _draft_of(out) as draft:
+        count = export_attempts(wanted, bundle.attempts, draft)
+    note(f"{out}: {count:,} attempts", err=True)
 
 
 def _jobs(run: Run, wanted: str, out: Path) -> int:

@@ -18,6 +18,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: requested -> joined
     boot_time: float = 0.0
+    #: dispatched -> started; the slot is held
+    pickup_time: float = 0.0
     #: how long a slot is cleaned after each job
     inter_job_time: float = 0.0
     #: asked to leave -> gone

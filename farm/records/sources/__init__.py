@@ -1,7 +1,7 @@
 """The systems whose records can be read; one module for each.
 
-To add one: a module with ``read(reading)``, which yields the attempts, and ``knows(object)``, and
-a line in ``SOURCES``.
+To add one: a module with ``read(reading)``, which yields the attempts, ``knows(object)``, and
+``write(attempts)``, which yields its objects; and a line in ``SOURCES``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Source(NamedTuple):
 
     read: Callable[[Reading], Iterable[Attempt]]
     knows: Callable[[dict[str, Any]], bool]
+    write: Callable[[Iterable[Attempt]], Iterable[dict[str, Any]]]
     #: of its instants, seconds: shorter waits are no evidence
     resolution: float = 0.001
     #: how long an attempt may be open, seconds: after that, the system has forgotten its end
@@ -39,15 +40,15 @@ class Source(NamedTuple):
 
 
 SOURCES = {
-    "github": Source(github.read, github.knows, resolution=1.0, longest_open=5 * DAY),
-    "gitlab": Source(gitlab.read, gitlab.knows),
-    "buildkite": Source(buildkite.read, buildkite.knows),
-    "taskcluster": Source(taskcluster.read, taskcluster.knows),
-    "slurm": Source(slurm.read, slurm.knows, resolution=1.0),
-    "reapi": Source(reapi.read, reapi.knows),
-    "jenkins": Source(jenkins.read, jenkins.knows),
-    "bazel": Source(bazel.read, bazel.knows),
-    "kueue": Source(kueue.read, kueue.knows, resolution=1.0),
+    "github": Source(github.read, github.knows, github.write, resolution=1.0, longest_open=5 * DAY),
+    "gitlab": Source(gitlab.read, gitlab.knows, gitlab.write),
+    "buildkite": Source(buildkite.read, buildkite.knows, buildkite.write),
+    "taskcluster": Source(taskcluster.read, taskcluster.knows, taskcluster.write),
+    "slurm": Source(slurm.read, slurm.knows, slurm.write, resolution=1.0),
+    "reapi": Source(reapi.read, reapi.knows, reapi.write),
+    "jenkins": Source(jenkins.read, jenkins.knows, jenkins.write),
+    "bazel": Source(bazel.read, bazel.knows, bazel.write),
+    "kueue": Source(kueue.read, kueue.knows, kueue.write, resolution=1.0),
 }
 TABLES: dict[str, Callable[[Reading, Mapping[str, str]], Iterable[Attempt]]] = {
     "csv": tables.read_csv,

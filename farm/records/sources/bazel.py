@@ -6,13 +6,14 @@ waited in the queue is before that. Local spawns wait inside Bazel, for nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading
+from farm.records.writing import stamp
 
 
 class _Property(msgspec.Struct):
@@ -91,3 +92,25 @@ def _seconds(span: str | None, reading: Reading) -> float:
         return float(span.removesuffix("s")) if span else 0.0
     except ValueError:
         reading.refuse(f"found {span!r:.60}; allowed: seconds as 12.5s")
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield remote spawns, of those that ran; the log has no workers."""
+    for one in attempts:
+        if one.started_at is None or one.finished_at is None:
+            continue
+        metrics = {
+            "startTime": stamp(one.started_at),
+            "queueTime": f"{one.waited or 0.0:.3f}s",
+            "executionWallTime": f"{one.ran or 0.0:.3f}s",
+        }
+        parts = (part.partition("=") for part in one.platform.split(",") if part)
+        properties = [{"name": name, "value": value} for name, _, value in parts]
+        yield {
+            "mnemonic": one.kind,
+            "runner": "remote",
+            "exitCode": int(one.result == "failed"),
+            "targetLabel": one.id,
+            "platform": {"properties": properties},
+            "metrics": metrics,
+        }

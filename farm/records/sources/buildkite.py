@@ -6,13 +6,14 @@ A job waits for an agent from ``runnable_at``: ``created_at`` is when it joined 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
+from farm.records.writing import by_matrix, stamp
 
 _RESULTS: dict[str, Result] = {"passed": "succeeded", "canceled": "cancelled",
                                "canceling": "cancelled", "expired": "cancelled"}  # fmt: skip
@@ -125,3 +126,30 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
             if text
         },
     )
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield builds with their jobs, as the API has them."""
+    words = {"succeeded": "passed", "cancelled": "canceled", "open": "running"}
+    for build, some in enumerate(by_matrix(attempts), 1):
+        yield {
+            "id": str(build),
+            "number": build,
+            "creator": {"name": some[0][1].user},
+            "jobs": [
+                {
+                    "id": one.id,
+                    "type": "script",
+                    "state": words.get(one.result, "failed"),
+                    "signal_reason": "agent_stop" if one.result == "lost" else None,
+                    "name": one.kind,
+                    "created_at": stamp(one.submitted_at),
+                    "runnable_at": stamp(one.eligible_at),
+                    "started_at": stamp(one.started_at),
+                    "finished_at": stamp(one.finished_at),
+                    "agent_query_rules": one.platform.split(",") if one.platform else [],
+                    "agent": {"name": one.runner, "hostname": one.runner} if one.runner else None,
+                }
+                for _, one in some
+            ],
+        }

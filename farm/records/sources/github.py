@@ -8,13 +8,14 @@ an approval or for others of its concurrency group is not waiting for a runner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
+from farm.records.writing import by_matrix, second, waits_from
 
 HOSTED = "GitHub Actions"
 AT_ONCE = 2.0
@@ -203,3 +204,32 @@ def _add(attempt: Attempt, run: _Run) -> None:
     more = {"event": run.event, "repository": run.repository and run.repository.full_name}
     known = {name: text for name, text in more.items() if text}
     attempt.attributes = {**attempt.attributes, **known}
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield a page of jobs for each run, and one of all runs, as the API has them."""
+    words = {"succeeded": "success", "cancelled": "cancelled", "open": None}
+    users: dict[int, str] = {}
+    for run, some in enumerate(by_matrix(attempts), 1):
+        users[run] = some[0][1].user
+        jobs = [
+            {
+                "id": number,
+                "run_id": run,
+                "run_attempt": one.attempt,
+                "name": one.kind,
+                "status": "completed" if one.finished_at is not None else "in_progress",
+                "conclusion": words.get(one.result, "failure"),
+                "created_at": second(waits_from(one)),
+                "started_at": second(one.started_at or waits_from(one)),
+                "completed_at": second(one.finished_at),
+                "labels": one.platform.split(",") if one.platform else [],
+                "runner_id": 0,
+                "runner_name": one.runner,
+                "runner_group_name": HOSTED if one.hosted else "Default",
+            }
+            for number, one in some
+        ]
+        yield {"total_count": len(jobs), "jobs": jobs}
+    runs = [{"id": run, "event": "push", "actor": {"login": user}} for run, user in users.items()]
+    yield {"total_count": len(runs), "workflow_runs": runs}

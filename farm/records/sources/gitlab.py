@@ -7,13 +7,14 @@ runner's manager tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
+from farm.records.writing import by_matrix, stamp
 
 _RESULTS: dict[str, Result] = {"success": "succeeded", "failed": "failed", "canceled": "cancelled",
                                "canceling": "cancelled"}  # fmt: skip
@@ -189,3 +190,25 @@ def _runner(job: _Job) -> str:
     name = job.runner.description or str(job.runner.id or "")
     manager = job.runner_manager and job.runner_manager.system_id
     return f"{name}/{manager}" if manager else name
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield jobs as the API has them; those that never started do not say since when they wait."""
+    words = {"succeeded": "success", "cancelled": "canceled", "open": "running"}
+    for pipeline, some in enumerate(by_matrix(attempts), 1):
+        for number, one in some:
+            yield {
+                "id": number,
+                "status": words.get(one.result, "failed"),
+                "failure_reason": "runner_system_failure" if one.result == "lost" else None,
+                "name": one.kind,
+                "stage": "test",
+                "created_at": stamp(one.submitted_at),
+                "started_at": stamp(one.started_at),
+                "finished_at": stamp(one.finished_at),
+                "queued_duration": one.waited,
+                "tag_list": one.platform.split(",") if one.platform else [],
+                "runner": {"description": one.runner} if one.runner else None,
+                "pipeline": {"id": pipeline},
+                "user": {"username": one.user},
+            }

@@ -7,7 +7,7 @@ mean wait, and is counted as an aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -93,3 +93,31 @@ def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
         kind=name,
         user=user,
     )
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield jobs with their builds, of those that started."""
+    words = {"succeeded": "SUCCESS", "cancelled": "ABORTED", "open": None}
+    by_name: dict[str, list[Attempt]] = {}
+    for one in attempts:
+        if one.started_at is not None:
+            by_name.setdefault(one.kind, []).append(one)
+    for name, some in by_name.items():
+        builds = [
+            {
+                "number": number,
+                "timestamp": round((one.started_at or 0.0) * 1000),
+                "duration": round((one.ran or 0.0) * 1000),
+                "builtOn": one.runner,
+                "result": words.get(one.result, "FAILURE"),
+                "actions": [
+                    {
+                        "queuingDurationMillis": round((one.waited or 0.0) * 1000),
+                        "buildableDurationMillis": round((one.waited or 0.0) * 1000),
+                    },
+                    {"causes": [{"userId": one.user}]},
+                ],
+            }
+            for number, one in enumerate(some, 1)
+        ]
+        yield {"fullName": name, "allBuilds": builds}

@@ -6,13 +6,14 @@ pre-emption the conditions have the times of the last admission only, so such wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading, members
+from farm.records.writing import second, waits_from
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -121,3 +122,37 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
         user=metadata.namespace,
         attributes={"queue": workload.spec.queue_name} if workload.spec.queue_name else {},
     )
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield a list of Workloads, which name no machine."""
+    items = []
+    for one in attempts:
+        times = {
+            "QuotaReserved": one.started_at,
+            "Admitted": one.started_at,
+            "Finished": one.finished_at,
+        }
+        reasons = {"Finished": "Succeeded" if one.result == "succeeded" else "Failed"}
+        conditions = [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": reasons.get(kind, kind),
+                "lastTransitionTime": second(at),
+            }
+            for kind, at in times.items()
+            if at is not None
+        ]
+        queue, _, flavor = one.platform.partition(",")
+        assignment = {"count": one.slots, "flavors": {"cpu": flavor} if flavor else {}}
+        admission = {"clusterQueue": queue, "podSetAssignments": [assignment]}
+        metadata = {
+            "name": one.kind,
+            "namespace": one.user,
+            "uid": one.id,
+            "creationTimestamp": second(waits_from(one)),
+        }
+        status = {"conditions": conditions, "admission": admission}
+        items.append({"kind": "Workload", "metadata": metadata, "status": status})
+    yield {"apiVersion": "v1", "kind": "List", "items": items}

@@ -7,13 +7,14 @@ execution that it is a copy of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading
+from farm.records.writing import stamp
 
 DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, ABORTED = 4, 1, 14, 10
 
@@ -118,3 +119,26 @@ def _request(metadata: list[dict[str, Any]]) -> dict[str, Any]:
         if "toolInvocationId" in one or "actionMnemonic" in one:
             return one
     return {}
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield completed actions, of those that a worker ran."""
+    codes = {"cancelled": CANCELLED, "lost": UNAVAILABLE}
+    for one in attempts:
+        if one.started_at is None or one.finished_at is None:
+            continue
+        request = {"actionMnemonic": one.kind, "toolInvocationId": one.matrix}
+        metadata = {
+            "worker": one.runner or "worker",
+            "queuedTimestamp": stamp(one.eligible_at),
+            "workerStartTimestamp": stamp(one.started_at),
+            "workerCompletedTimestamp": stamp(one.finished_at),
+            "auxiliaryMetadata": [request],
+        }
+        result = {"exitCode": int(one.result == "failed"), "executionMetadata": metadata}
+        response = {"result": result, "status": {"code": codes.get(one.result, 0)}}
+        yield {
+            "historicalExecuteResponse": {"executeResponse": response},
+            "uuid": one.id,
+            "instanceName": one.platform,
+        }

@@ -8,13 +8,14 @@ until now for pending jobs, and until the end for those that were cancelled.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import FIRST, Reading, members
+from farm.records.writing import waits_from
 
 NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
 _NONE = {"", "Unknown", "None", "N/A"}
@@ -198,3 +199,30 @@ def nodes_of(text: str) -> list[str]:
                 numbers = range(int(low), int(high or low) + 1)
                 found.extend(f"{prefix}{number:0{len(low)}d}" for number in numbers)
     return found
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield jobs as ``sacct --json`` has them, in whole seconds."""
+    words = {"succeeded": "COMPLETED", "cancelled": "CANCELLED", "lost": "NODE_FAIL"}
+    some = enumerate(attempts, 1)
+    yield {
+        "jobs": [
+            {
+                "job_id": number,
+                "name": one.kind,
+                "user": one.user,
+                "partition": one.platform,
+                "nodes": one.runner,
+                "required": {"CPUs": one.slots},
+                "state": {"current": ["RUNNING" if one.result == "open"
+                                      else words.get(one.result, "FAILED")]},
+                "time": {
+                    "submission": int(one.submitted_at),
+                    "eligible": int(waits_from(one)),
+                    "start": int(one.started_at or 0),
+                    "end": int(one.finished_at or 0),
+                },
+            }
+            for number, one in some
+        ]
+    }  # fmt: skip

@@ -6,13 +6,14 @@ A run whose claim expired "ends" up to 20 minutes after its worker died.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
+from farm.records.writing import by_matrix, stamp, waits_from
 
 _RESULTS: dict[str, Result] = {"completed": "succeeded", "failed": "failed"}
 _CANCELLED = {"canceled", "deadline-exceeded", "superseded"}
@@ -111,3 +112,28 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
             user=metadata.owner,
             attributes={"project": status.project_id} if status.project_id else {},
         )
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """Yield task groups as the queue lists them, a task for each attempt."""
+    reasons = {"succeeded": "completed", "cancelled": "canceled", "lost": "worker-shutdown"}
+    for some in by_matrix(attempts):
+        group = some[0][1].matrix or some[0][1].id
+        tasks = []
+        for _, one in some:
+            group_of, _, worker = one.runner.rpartition("/")
+            run = {
+                "runId": 0,
+                "state": "running" if one.finished_at is None else "completed",
+                "reasonResolved": reasons.get(one.result, "failed"),
+                "scheduled": stamp(waits_from(one)),
+                "started": stamp(one.started_at),
+                "resolved": stamp(one.finished_at),
+                "workerGroup": group_of or "farm",
+                "workerId": worker,
+            }
+            status = {"taskId": one.id, "taskQueueId": one.platform, "taskGroupId": group}
+            metadata = {"name": one.kind, "owner": one.user}
+            task = {"created": stamp(one.submitted_at), "metadata": metadata}
+            tasks.append({"status": {**status, "runs": [run]}, "task": task})
+        yield {"taskGroupId": group, "tasks": tasks}

@@ -94,6 +94,8 @@ def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
         return "builders of the user's own"
     if pool.has_signals:
         return "a provisioner with late or wrong signals"
+    if pool.pickup_time:
+        return "jobs that start some time after their dispatch"
     if pool.boot_delay is not None:
         return "boot times that are drawn"
     if pool.load_limits is not None:

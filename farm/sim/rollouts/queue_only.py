@@ -41,7 +41,8 @@ def slots_to_come(
     specs: Sequence[PoolSpec],
 ) -> list[FreeSlot]:
     """Return every slot that will accept jobs again, by builder and slot."""
-    cleaning_times = {spec.name: spec.inter_job_time for spec in specs}
+    # a slot is held before its job as it is after it
+    cleaning_times = {spec.name: spec.inter_job_time + spec.pickup_time for spec in specs}
     boot_times = {spec.name: spec.boot_time for spec in specs}
     held = {(v.builder, v.slot): column for column, v in enumerate(attempts)}
     slots: list[FreeSlot] = []

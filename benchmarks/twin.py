@@ -1,0 +1,137 @@
+"""Blind twins: live farms run, their logs are exported without their configuration, twins are made.
+
+    python benchmarks/twin.py [--runs 3] [--simulated] [--only fixed,keda] [--folder DIR]
+
+Prints a Markdown table: for each farm and load, recorded and simulated waits of the half of the log
+that the twin was not made from, and what was found of the farm. Nothing else may run beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import farm
+from farm.app.twin import PoolTwin, twin_of
+from farm.records import load_records
+from farm.records.exporting import export_attempts
+
+SPEED = 300
+FORMATS = ("gitlab", "buildkite", "github")
+
+COMMON = {"boot_time": "75s", "idle_timeout": "8m"}
+FARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "fixed": ({"slots": 2, "builders": 6, "inter_job_time": "4s"}, {}),
+    "fixed, sjf": ({"builders": 12}, {"policy": "sjf"}),
+    "contention": (
+        {"slots": 4, "builders": 4, "contention": {"slowdown": [1, 1, 1.2, 1.4, 1.6]}},
+        {},
+    ),
+    "fair share": ({"builders": 12}, {"fair_share": ["user"]}),
+    "ephemeral": ({"builders": 14, "uses": 1, "boot_time": "40s"}, {}),
+    "taskcluster": ({"provisioner": {"algorithm": "taskcluster", "max": 13}, **COMMON}, {}),
+    "keda": (
+        {
+            "provisioner": {
+                "algorithm": "keda",
+                "length": "waiting+running",
+                "list_length": 1,
+                "max": 13,
+            },
+            "boot_time": "75s",
+        },
+        {},
+    ),
+    "target-wait": (
+        {"provisioner": {"algorithm": "target-wait", "objective": "4m", "max": 13}, **COMMON},
+        {},
+    ),
+}  # fmt: skip
+
+
+def scenario(name: str, load: int) -> dict[str, Any]:
+    """Return a farm under one of three loads: 6 hours of jobs, every other hour a rush."""
+    pool, scheduling = FARMS[name]
+    return {
+        "name": f"{name.replace(', ', '-').replace(' ', '-')}-{load}",
+        "seed": 10 + load,
+        "pools": [{"name": "hidden", "platform": {"processor": "linux"}, **pool}],
+        "workload": [
+            {
+                "arrivals": {
+                    "poisson": {"rate": f"{110 + 10 * load}/h"},
+                    "daily_cycle": [0.5, 1.5] * 12,
+                    "duration": "6h",
+                    "service_time": {"lognormal": {"median": "4m", "sigma": 0.7}},
+                    "kind": {"unit": 3, "build": 1},
+                    "heavy": {"probability": 0.4},
+                    "attributes": {"user": {"ada": 3, "bob": 1}},
+                    "invocation": ["user"],
+                }
+            }
+        ],
+        "scheduling": scheduling,
+        "live": {"speed": SPEED},
+    }
+
+
+def blind(name: str, load: int, folder: Path, *, simulated: bool) -> PoolTwin:
+    """Run a farm, export its log in a source's format, and make the twin of that alone."""
+    document, out = scenario(name, load), folder / f"{name}-{load}"
+    play: Any = farm.simulate if simulated else farm.run
+    play(document, out=out)
+    columns = {
+        "id": "job_id", "submitted": "submitted_at_s", "started": "started_at_s",
+        "finished": "finished_at_s", "runner": "builder", "platform": "platform",
+        "kind": "kind", "result": "outcome", "user": "invocation",
+    }  # fmt: skip
+    attempts = load_records([out / "jobs.csv"], "csv", columns).attempts
+    log = folder / f"{name}-{load}.json"
+    export_attempts(FORMATS[load % len(FORMATS)], attempts, log)
+    [pool] = twin_of(load_records([log]), "records").pools
+    return pool
+
+
+def row(name: str, load: int, one: PoolTwin) -> Iterator[str]:
+    """Yield the cells of a row."""
+    found = one.check
+    yield f"{name}, load {load}"
+    yield FORMATS[load % len(FORMATS)]
+    if found is not None:
+        yield f"{found.recorded_mean:.0f} → {found.simulated_mean:.0f} s"
+        yield f"{found.mean_error.value:+.1%}"
+        yield f"{found.p95_error.value:+.1%}"
+        yield f"{found.error_per_job.value / max(1e-9, found.recorded_mean):.1%}"
+    document = dict(one.document)
+    for key in ("name", "platform"):
+        document.pop(key, None)
+    document.update(document.pop("provisioner", {}))
+    order = dict(one.scheduling)
+    yield ", ".join(f"{key} {value}" for key, value in {**document, **order}.items())
+    yield ", ".join(flag.kind for flag in one.flags) or "-"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--only", default=";".join(FARMS))
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="farm-twins-"))
+    print("| farm | log | mean wait | mean | p95 | per job | found | flags |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in options.only.split(";"):
+        for load in range(options.runs):
+            one = blind(name, load, folder, simulated=options.simulated)
+            print(f"| {' | '.join(row(name, load, one))} |", flush=True)
+    print(f"\nLoad of the machine at the end: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

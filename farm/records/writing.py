@@ -1,0 +1,61 @@
+"""Attempts in the formats of the sources, for programs that read those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from farm.records.attempt import Attempt
+
+CALENDAR = 1e8
+"""An instant below this (1973) is of a trace's own time."""
+MONDAY = 1_767_571_200.0
+"""Where a trace's own time begins in formats that have dates: 2026-01-05, a Monday."""
+
+
+def dated(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempts with dates: those of a trace's own time begin at ``MONDAY``."""
+    if not attempts or min(one.submitted_at for one in attempts) >= CALENDAR:
+        return list(attempts)
+    return [_later(one, MONDAY) for one in attempts]
+
+
+def _later(one: Attempt, by: float) -> Attempt:
+    instants = {
+        name: None if at is None else at + by
+        for name in ("submitted_at", "eligible_at", "started_at", "finished_at")
+        for at in [getattr(one, name)]
+    }
+    return msgspec.structs.replace(one, **instants)
+
+
+def by_matrix(attempts: Iterable[Attempt]) -> list[list[tuple[int, Attempt]]]:
+    """Return the attempts, numbered from 1, in lists of those that were released together.
+
+    An attempt that belongs to no others is one of its own.
+    """
+    found: dict[str, list[tuple[int, Attempt]]] = {}
+    for number, one in enumerate(attempts, 1):
+        found.setdefault(one.matrix or f"\0{number}", []).append((number, one))
+    return list(found.values())
+
+
+def waits_from(one: Attempt) -> float:
+    """Return when it could start, or was submitted if that is not known."""
+    return one.submitted_at if one.eligible_at is None else one.eligible_at
+
+
+def stamp(at: float | None) -> str | None:
+    """Return an instant as ISO 8601 with milliseconds, UTC."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
+
+
+def second(at: float | None) -> str | None:
+    """Return an instant as ISO 8601 in whole seconds, rounded down, UTC."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z")

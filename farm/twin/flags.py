@@ -1,0 +1,231 @@
+"""What in a pool's records no queue of slots explains: it is named, and not fitted.
+
+Jobs that wait while a runner of theirs stands idle wait for something else. If jobs that have a
+value in common (a label, a name, a column) waited so only while a constant number of them ran, that
+is a cap on them; if only they waited so, and at any number, a gate before them; if all did, another
+load on the runners, or a dispatcher that was slow or down.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+from farm.results.descriptive_statistics import Floats
+from farm.twin.doctor import STALL, STALLED
+from farm.twin.pools import Load, Shape
+from farm.units import format_roughly
+
+Kind = Literal[
+    "never saturated", "lost attempts", "hidden order", "cap", "gate", "idle runners", "stall",
+    "several slots",
+]  # fmt: skip
+
+RARELY = 0.02
+"""Share of the waiting below which a pool never was full."""
+IDLE = 0.15
+"""Share of the waiting with idle runners, from which something else than slots is waited for."""
+MOSTLY = 0.9
+"""Share of its own idle waiting in which a group runs a constant number, for a cap."""
+APART = 0.6
+"""Share of all idle waiting that is of one group, for a cap or gate of its own."""
+OVERTAKEN = 0.05
+"""Share of starts that overtook an older job, from which the order is not that of arrival."""
+MOST_VALUES = 200
+CLOCKS = 2.0
+"""Seconds by which records may be out of order without meaning it."""
+SEVERAL = 0.05
+"""Share of jobs of several slots from which a pool is not a queue of slots."""
+LEAST_WAIT = 30.0
+"""Mean wait below which nothing is looked for, seconds."""
+
+
+class Flag(msgspec.Struct, frozen=True, rename=json_name):
+    """Something that the records show and that no pool of slots explains."""
+
+    kind: Kind
+    text: str
+
+
+def flags_of(shape: Shape, load: Load, lost: int, missing: int) -> Iterator[Flag]:
+    """Yield what is to be known before a twin of a pool is believed.
+
+    ``lost``: attempts that ended with their runner; ``missing``: earlier attempts of jobs that are
+    not in the records.
+    """
+    if missing or lost:
+        yield Flag("lost attempts", _lost(lost, missing, len(load.attempts)))
+    several = sum(one.slots > 1 for one in load.attempts)
+    if several >= SEVERAL * len(load.attempts):
+        yield Flag("several slots", _several(several, load.attempts))
+    idle = _IdleWaiting(shape, load) if load.waited.mean() >= LEAST_WAIT else None
+    found = idle.explained() if idle is not None and idle.share >= IDLE else None
+    if found is not None:
+        yield found
+    elif shape.is_fixed and shape.saturated < RARELY:
+        yield Flag(
+            "never saturated",
+            f"its {shape.runners * shape.slots} slots were never all busy while jobs waited: "
+            "there are at least that many",
+        )
+    if idle is not None and idle.stall and (found is None or found.kind == "idle runners"):
+        yield Flag(
+            "stall",
+            f"for {format_roughly(idle.stall)} jobs waited and none started on idle runners: leave "
+            "that time out",
+        )
+
+
+def _several(count: int, attempts: Sequence[Attempt]) -> str:
+    most = max(one.slots for one in attempts)
+    return (
+        f"{count / len(attempts):.0%} of the jobs took several slots at once, up to {most:,}: "
+        "where they fit in decides over waits, not the number of slots"
+    )
+
+
+def _lost(lost: int, missing: int, jobs: int) -> str:
+    parts = []
+    if lost:
+        parts.append(f"{lost:,} attempts ended with their runner ({lost / jobs:.1%} of the jobs)")
+    if missing:
+        parts.append(f"{missing:,} earlier attempts are not in the records")
+    return "; ".join(parts) + ": losses are random, so another run differs"
+
+
+def overtaking(load: Load, shape: Shape) -> float:
+    """Return the share of starts, of those while others waited, that overtook an older job."""
+    started = load.arrived + load.waited
+    order = np.argsort(started, kind="stable")
+    latest = np.maximum.accumulate(load.arrived[order])
+    waited = load.waited[order] > max(CLOCKS, 2 * shape.pickup_time)
+    # a job that starts after a younger one was overtaken
+    late = waited & (load.arrived[order] < latest - CLOCKS)
+    return float(late.sum() / max(1, waited.sum()))
+
+
+def hidden_order(overtaken: float) -> Flag:
+    """Return the flag of an order of which the records do not have the key."""
+    return Flag(
+        "hidden order",
+        f"{overtaken:.0%} of the starts were of jobs that a younger one had overtaken, and no "
+        "column explains the order: the mean may hold, the p95 does not",
+    )
+
+
+class _IdleWaiting:
+    """The waiting that passed while a runner of the pool stood idle."""
+
+    def __init__(self, shape: Shape, load: Load) -> None:
+        self.shape, self.load = shape, load
+        begins = load.arrived
+        started = begins + load.waited
+        # a slot is taken until it can be taken again
+        ended = started + load.ran + shape.turnaround
+        self.at = np.unique(np.concatenate([begins, started, ended]))
+        waiting, busy = self._count(begins, started), self._count(started, ended)
+        there = self._there(load.attempts, load.begins)
+        free = np.maximum(0.0, there * shape.slots - busy)
+        lasts = np.append(np.diff(self.at), 0.0)
+        self.idle = free >= max(1.0, 0.05 * shape.runners * shape.slots)
+        whole = float((waiting * lasts).sum())
+        self.lasts, self.whole = lasts, whole
+        self.share = float((waiting * lasts)[self.idle].sum()) / whole if whole else 0.0
+        self.stall = self._stall(waiting, started)
+        self.started = started
+
+    def _count(self, begins: Floats, ends: Floats) -> Floats:
+        change = np.zeros(len(self.at))
+        np.add.at(change, np.searchsorted(self.at, begins), 1.0)
+        np.add.at(change, np.searchsorted(self.at, ends), -1.0)
+        counts: Floats = np.cumsum(change)
+        return counts
+
+    def _there(self, attempts: Sequence[Attempt], zero: float) -> Floats:
+        if self.shape.ephemeral or not self.shape.ever:
+            return np.full(len(self.at), float(self.shape.runners))
+        lives: dict[str, tuple[float, float]] = {}
+        for one in attempts:
+            start, end = (one.started_at or 0.0) - zero, (one.finished_at or 0.0) - zero
+            first, last = lives.get(one.runner, (start, end))
+            lives[one.runner] = min(first, start), max(last, end)
+        begins, ends = np.array(list(lives.values())).T
+        return self._count(np.clip(begins, None, self.at[-1]), np.clip(ends, None, self.at[-1]))
+
+    def _stall(self, waiting: Floats, started: Floats) -> float:
+        """Return the longest time without a start while jobs waited and runners were idle."""
+        starts = np.unique(started)
+        longest = 0.0
+        for before, after in pairwise(starts.tolist()):
+            if after - before < STALL:
+                continue
+            some = (self.at >= before) & (self.at < after)
+            held = some & self.idle & (waiting >= STALLED)
+            longest = max(longest, float(self.lasts[held].sum()))
+        return longest if longest >= STALL else 0.0
+
+    def explained(self) -> Flag:
+        """Return what explains the most of it."""
+        says = f"{self.share:.0%} of the waiting passed while runners were idle"
+        best: tuple[float, Flag] | None = None
+        for name, value, members in self._groups():
+            started = self.started[members]
+            waiting = self._count(self.load.arrived[members], started)
+            running = self._count(started, started + self.load.ran[members])
+            held = self.idle & (waiting > 0)
+            weight = (waiting * self.lasts)[held]
+            if not weight.sum():
+                continue
+            explains = float(weight.sum()) / self.whole
+            if explains < APART * self.share:
+                continue
+            counts = running[held]
+            most = float(running.max())
+            capped = float(weight[counts >= most].sum() / weight.sum())
+            what = f"{name} {value}"
+            share = len(members) / len(self.load.attempts)
+            if capped >= MOSTLY and share < 1 - 1e-9:
+                flag = Flag(
+                    "cap",
+                    f"{says}; a cap of {most:.0f} at once on {what} explains {explains:.0%}",
+                )
+                score = 2 + explains - share
+            elif share < 0.5 and explains >= MOSTLY * self.share:
+                flag = Flag(
+                    "gate",
+                    f"{says}; {explains:.0%} by {what} alone, however many of it ran: something "
+                    "before the queue holds these (an approval, an environment)",
+                )
+                score = 1 + explains - share
+            else:
+                continue
+            if best is None or score > best[0]:
+                best = score, flag
+        if best is not None:
+            return best[1]
+        return Flag(
+            "idle runners",
+            f"{says}: another load on them, a slow dispatcher, or labels that differ",
+        )
+
+    def _groups(self) -> Iterator[tuple[str, str, Floats]]:
+        attempts = self.load.attempts
+        columns = {"label": [one.platform for one in attempts], "name": [o.kind for o in attempts]}
+        columns["user"] = [one.user for one in attempts]
+        for name in sorted({key for one in attempts for key in one.attributes}):
+            columns[name] = [one.attributes.get(name, "") for one in attempts]
+        for name, values in columns.items():
+            members: dict[str, list[int]] = defaultdict(list)
+            for place, value in enumerate(values):
+                members[value].append(place)
+            if len(members) <= MOST_VALUES:
+                for value, places in members.items():
+                    if value and len(places) >= 5:
+                        yield name, value, np.array(places)

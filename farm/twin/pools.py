@@ -1,0 +1,243 @@
+"""The pools of a farm, as its records show them: who served whom, slots, and times between jobs.
+
+Runners that ran jobs of the same labels are one pool. What a runner did before its first job and
+after its last is not in any record: it counts as there between the two.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle
+from farm.records.runners import Runner, most_at_once
+from farm.results.descriptive_statistics import Floats
+
+OUTLIER = 5.0
+"""Times as long as the median from which a time between two jobs had another reason."""
+ENOUGH = 10
+"""Observations from which a time is taken."""
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What the records show of a pool; spans in seconds."""
+
+    #: the labels that its jobs ask for, the most frequent first
+    platforms: tuple[str, ...]
+    hosted: bool
+    #: a runner runs one job
+    ephemeral: bool
+    #: runners at once, at most, and all that ever ran a job
+    runners: int
+    ever: int
+    slots: int
+    #: from a free slot to a start
+    pickup_time: float
+    #: from an end to the next start on that slot, of a job that waited already
+    turnaround: float
+    turnarounds: int
+    #: the longest that a runner had nothing to do and was there for another job
+    longest_idle: float
+    #: how long the first jobs of runners waited, ordered
+    first_waits: tuple[float, ...]
+    #: all slots of all its runners were busy while jobs waited, share of the waiting
+    saturated: float
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the same runners were there all the time, as far as the records show."""
+        return not self.ephemeral and self.ever == self.runners
+
+
+class Load(msgspec.Struct, frozen=True):
+    """The jobs of a pool that ran, by when they could start; instants from the first arrival."""
+
+    attempts: list[Attempt]
+    begins: float
+    arrived: Floats
+    waited: Floats
+    ran: Floats
+
+
+def pools_of(bundle: Bundle) -> list[tuple[Shape, Load]]:
+    """Return the pools that ran jobs, the busiest first, with their jobs."""
+    known = {one.runner: one for one in bundle.runners()}
+    ran = [one for one in bundle.attempts if one.ran is not None and one.eligible_at is not None]
+    groups: dict[str, list[Attempt]] = defaultdict(list)
+    group_of = _joined(ran)
+    for one in ran:
+        groups[group_of[one.platform]].append(one)
+    found = [(shape_of(some, known), load_of(some)) for some in groups.values()]
+    found.sort(key=lambda one: (-float(one[1].ran.sum()), one[0].platforms))
+    return found
+
+
+def _joined(attempts: Sequence[Attempt]) -> dict[str, str]:
+    """Return, by platform, the first platform with which it shares runners."""
+    above: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while above.setdefault(name, name) != name:
+            name = above[name]
+        return name
+
+    by_runner: dict[str, str] = {}
+    for one in attempts:
+        first = root(one.platform)
+        if one.runner:
+            other = root(by_runner.setdefault(one.runner, one.platform))
+            above[max(first, other)] = min(first, other)
+    return {name: root(name) for name in above}
+
+
+def load_of(attempts: Sequence[Attempt]) -> Load:
+    """Return jobs in order of arrival (ties: as in the records)."""
+    some = sorted(attempts, key=lambda one: one.eligible_at or 0.0)
+    times = np.array([(one.eligible_at, one.started_at, one.finished_at) for one in some])
+    arrived, started, finished = times.astype(np.float64).T
+    return Load(
+        some, float(arrived[0]), arrived - arrived[0], started - arrived, finished - started
+    )
+
+
+def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
+    """Return the shape of a pool, by its attempts that ran."""
+    by_runner: dict[str, list[Attempt]] = defaultdict(list)
+    for one in sorted(attempts, key=lambda one: one.started_at or 0.0):
+        by_runner[one.runner].append(one)
+    names = [name for name in by_runner if name]
+    slots = _slots([known[name] for name in names])
+    ephemeral = bool(names) and len(attempts) < 1.5 * len(names)
+    lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
+    jobs = [(_start(one), _end(one)) for one in attempts]
+    runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
+    between, idle = [], 0.0
+    for name in names:
+        more, longest = _between(by_runner[name], slots)
+        between += more
+        idle = max(idle, longest)
+    if ephemeral:  # a slot's next start is on another runner
+        between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
+    turnaround = _usual(between) if len(between) >= ENOUGH else None
+    pickup = _pickup(attempts, slots, lives, turnaround)
+    return Shape(
+        platforms=tuple(
+            name for name, _ in Counter(one.platform for one in attempts).most_common()
+        ),
+        hosted=any(one.hosted for one in attempts),
+        ephemeral=ephemeral,
+        runners=runners,
+        ever=len(names),
+        slots=slots,
+        pickup_time=pickup,
+        turnaround=pickup if turnaround is None else max(turnaround, pickup),
+        turnarounds=len(between),
+        longest_idle=idle,
+        first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
+        saturated=_saturated(attempts, runners * slots),
+    )
+
+
+def _slots(runners: Sequence[Runner]) -> int:
+    """Return how many jobs a runner runs at once: the most that two runners did, or the only."""
+    most = sorted((one.slots for one in runners), reverse=True)
+    return most[min(1, len(most) - 1)] if most else 1
+
+
+def _usual(times: Sequence[float]) -> float:
+    """Return the mean without outliers: a slot's work is lost by the mean, not by the median."""
+    found = np.array(times)
+    return float(found[found <= OUTLIER * np.median(found)].mean())
+
+
+def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], float]:
+    """Return a runner's times between two jobs on a slot, and the longest without any.
+
+    Of the former only those before a job that waited already; attempts are by start.
+    """
+    ends: list[float] = []
+    found, idle, last_end = [], 0.0, _end(attempts[0])
+    for one in attempts:
+        start = _start(one)
+        idle = max(idle, start - last_end)
+        last_end = max(last_end, _end(one))
+        if len(ends) >= slots and ends[0] <= start:
+            empty_at = heapq.heappop(ends)
+            if (one.eligible_at or 0.0) < empty_at:
+                found.append(start - empty_at)
+        heapq.heappush(ends, _end(one))
+    return found, idle
+
+
+def _successions(
+    jobs: Sequence[tuple[float, float]], eligible: Sequence[float], slots: int
+) -> list[float]:
+    """Return the times from the k-th end to the start that it made room for.
+
+    With n slots that is the (k + n)-th; only of jobs that waited already.
+    """
+    ends = sorted(end for _, end in jobs)
+    starts = sorted((start, at) for (start, _), at in zip(jobs, eligible, strict=True))
+    pairs = zip(ends, starts[slots:], strict=False)
+    return [start - end for end, (start, at) in pairs if at < end <= start]
+
+
+def _pickup(
+    attempts: Sequence[Attempt],
+    slots: int,
+    lives: Sequence[tuple[float, float]],
+    turnaround: float | None,
+) -> float:
+    """Return the median wait of jobs that found a free slot, or of the shortest twentieth."""
+    waits = np.sort([_wait(one) for one in attempts])
+    most = np.inf if turnaround is None else turnaround
+    running = _count([_start(one) for one in attempts], [_end(one) + most for one in attempts])
+    there = _count([at for at, _ in lives], [until for _, until in lives])
+    free = [
+        _wait(one)
+        for one in attempts
+        if running(one.eligible_at or 0.0) < slots * there(one.eligible_at or 0.0)
+    ] if turnaround is not None else []  # fmt: skip
+    if len(free) < ENOUGH:
+        free = waits[: max(3, len(waits) // 20)].tolist()
+    return float(max(0.0, min(np.median(free), most)))
+
+
+def _count(begins: Sequence[float], ends: Sequence[float]) -> Callable[[float], int]:
+    """Return how many spans contain an instant, as a function."""
+    first, last = sorted(begins), sorted(ends)
+    return lambda at: bisect_right(first, at) - bisect_right(last, at)
+
+
+def _saturated(attempts: Sequence[Attempt], slots: int) -> float:
+    """Return the share of all waiting that passed while every slot was busy."""
+    changes = []
+    for one in attempts:
+        changes += [(one.eligible_at or 0.0, 1, 0), (_start(one), -1, 1), (_end(one), 0, -1)]
+    changes.sort()
+    total = full = 0.0
+    waiting = busy = 0
+    before = changes[0][0]
+    for at, more, busier in changes:
+        total += waiting * (at - before)
+        full += waiting * (at - before) * (busy >= slots)
+        waiting, busy, before = waiting + more, busy + busier, at
+    return full / total if total else 0.0
+
+
+def _start(one: Attempt) -> float:
+    return one.started_at or 0.0
+
+
+def _end(one: Attempt) -> float:
+    return one.finished_at or 0.0
+
+
+def _wait(one: Attempt) -> float:
+    return _start(one) - (one.eligible_at or 0.0)

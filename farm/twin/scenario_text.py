@@ -1,0 +1,121 @@
+"""The twin as a scenario file that a person can read: each inferred number with its evidence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from unicodedata import normalize
+
+from farm.results.formatting import readable_span
+from farm.twin.calibration import Candidate
+from farm.twin.pools import Shape
+from farm.units import format_roughly
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
+"""A text that YAML takes as one without quotes, but for its words for booleans and null."""
+_WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+_SPANS = ("pickup_time", "inter_job_time", "boot_time", "idle_timeout", "objective")
+
+
+def pool_names(shapes: Sequence[Shape]) -> list[str]:
+    """Return a name for each pool, as scenarios allow them: its most frequent label."""
+    names: list[str] = []
+    for shape in shapes:
+        label = shape.platforms[0] if shape.platforms else ""
+        plain = normalize("NFKD", label).encode("ascii", "ignore").decode()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain)[:60].strip("-.") or "pool"
+        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+    return names
+
+
+def pool_document(name: str, shape: Shape, candidate: Candidate) -> dict[str, Any]:
+    """Return a pool as a scenario has it."""
+    found: dict[str, Any] = {"name": name}
+    if processors := sorted(filter(None, shape.platforms)):
+        found["platform"] = {"processors": processors}
+    found["slots"] = shape.slots
+    pickup, between = times_of(shape)
+    if pickup:
+        found["pickup_time"] = pickup
+    if between:
+        found["inter_job_time"] = between
+    found |= candidate.document()
+    return {key: _rounded(key, value) for key, value in found.items()}
+
+
+def times_of(shape: Shape) -> tuple[float, float]:
+    """Return how long a slot is held before a job and after it, seconds."""
+    if shape.ephemeral:
+        return 0.0, 0.0
+    return shape.pickup_time, max(0.0, shape.turnaround - shape.pickup_time)
+
+
+def _rounded(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(name, one) for name, one in value.items()}
+    return round(value, 3) if key in _SPANS else value
+
+
+def scenario_text(
+    path: str,
+    pools: Sequence[tuple[dict[str, Any], Sequence[str]]],
+    scheduling: Mapping[str, Any],
+    remarks: Sequence[str],
+) -> str:
+    """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers."""
+    lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1", "pools:"]
+    for document, evidence in pools:
+        lines += _pool_lines(document, evidence)
+    lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
+    lines += ["scheduling:", *(f"  {key}: {_flow(value)}" for key, value in scheduling.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _pool_lines(document: Mapping[str, Any], evidence: Sequence[str]) -> Iterator[str]:
+    first = True
+    for line in evidence:
+        yield f"  # {line}"
+    for key, value in document.items():
+        lead = "  - " if first else "    "
+        first = False
+        yield f"{lead}{key}: {_flow(value, key)}"
+
+
+def _flow(value: Any, key: str = "") -> str:
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{name}: {_flow(one, name)}" for name, one in value.items())
+        return "{" + inner + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_flow(one) for one in value) + "]"
+    if key in _SPANS:
+        return f"{value:g}s"
+    if isinstance(value, str) and _PLAIN.match(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value)
+
+
+def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
+    """Return why a pool is as it is, a line each."""
+    found = []
+    if shape.ever:
+        runners = f"{shape.ever:,} runners, {shape.runners:,} at once"
+        jobs = "one job each" if shape.ephemeral else f"{shape.slots} jobs at once on each"
+        found.append(f"{runners}, {jobs}")
+    else:
+        found.append(f"no runners in the records: {shape.runners:,} jobs at once")
+    if shape.turnarounds and not shape.ephemeral:
+        found.append(
+            f"{format_roughly(shape.turnaround)} from an end to the next start on its slot "
+            f"(mean of {shape.turnarounds:,}); {format_roughly(shape.pickup_time)} from a free "
+            "slot to a start"
+        )
+    if candidate.algorithm != "fixed":
+        found.append(
+            f"the number of runners follows the queue as {candidate.algorithm}'s does{tried}"
+        )
+        if "idle_timeout" in candidate.free:
+            longest = readable_span(shape.longest_idle)
+            found.append(f"a runner was without work for {longest} at most, and had another job")
+    return found

@@ -1,0 +1,250 @@
+"""A twin is found from records alone, and refused where no pool explains the waits."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import simulate
+from farm.app.twin import PoolTwin, Twin, twin_of
+from farm.records import load_records
+from tests.conftest import Said
+
+COLUMNS = {
+    "id": "job_id", "submitted": "submitted_at_s", "started": "started_at_s",
+    "finished": "finished_at_s", "runner": "builder", "platform": "platform", "result": "outcome",
+    "attempt": "attempts", "team": "invocation",
+}  # fmt: skip
+HOUR = 3600.0
+
+
+def recorded(tmp_path: Path, pool: dict[str, Any], **scheduling: Any) -> Path:
+    """Return the jobs.csv of a simulated farm: all that its twin is made from."""
+    arrivals = {
+        "poisson": {"rate": "60/h"},
+        "daily_cycle": [0.2] * 4 + [2.2] * 4 + [0.2] * 4 + [2.2] * 4 + [0.2] * 8,
+        "count": 1200,
+        "service_time": {"lognormal": {"median": "4m", "sigma": 0.7}},
+        "attributes": {"team": {"web": 2, "infra": 1}},
+        "invocation": ["team"],
+    }
+    scenario = {
+        "name": "truth",
+        "seed": 4,
+        "pools": [{"name": "hidden", "platform": {"processor": "linux"}, **pool}],
+        "workload": [{"arrivals": arrivals}],
+        "scheduling": scheduling,
+    }
+    simulate(scenario, out=tmp_path / "truth")
+    return tmp_path / "truth" / "jobs.csv"
+
+
+def twin(path: Path) -> Twin:
+    """Return the twin of a table's records."""
+    return twin_of(load_records([path], "csv", COLUMNS), "records")
+
+
+def only(found: Twin) -> PoolTwin:
+    """Return the only pool."""
+    [one] = found.pools
+    return one
+
+
+def waits_as_recorded(one: PoolTwin, mean: float = 0.05, p95: float = 0.10) -> None:
+    """Check the half that was not seen."""
+    assert one.check is not None
+    assert one.check.loaded
+    assert abs(one.check.mean_error.value) <= mean
+    assert abs(one.check.p95_error.value) <= p95
+    assert one.check.error_per_job.value <= 0.03 * one.check.recorded_mean
+    assert one.believable
+
+
+def test_a_fixed_pool(tmp_path):
+    """Slots, runners, and the times before and after a job are exact; waits are the recorded."""
+    pool = {"slots": 2, "builders": 3, "inter_job_time": "7s", "pickup_time": "4s"}
+    one = only(twin(recorded(tmp_path, pool)))
+    assert (one.shape.slots, one.shape.runners) == (2, 3)
+    assert one.document["pickup_time"] == pytest.approx(4.0, abs=0.1)
+    assert one.document["inter_job_time"] == pytest.approx(7.0, abs=0.1)
+    assert one.flags == []
+    waits_as_recorded(one, 0.001, 0.001)
+
+
+def test_runners_of_one_job(tmp_path):
+    """A fixed number of ephemeral runners shows its boot time in every succession of jobs."""
+    one = only(twin(recorded(tmp_path, {"builders": 8, "uses": 1, "boot_time": "50s"})))
+    assert one.document["uses"] == 1
+    assert one.document["builders"] == 8
+    assert one.document["boot_time"] == pytest.approx(50.0, rel=0.15)
+    waits_as_recorded(one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "options", "searched"),
+    [
+        ("taskcluster", {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
+        ("target-wait", {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
+        ("gitlab", {}, {"boot_time": 80.0}),
+        ("keda", {"length": "waiting+running", "list_length": 1}, {"boot_time": 80.0}),
+    ],
+)
+def test_a_pool_that_follows_its_queue(tmp_path, algorithm, options, searched):
+    """The algorithm is found, and boot time and idle time-out within 15 %."""
+    pool = {
+        "provisioner": {"algorithm": algorithm, "min": 0, "max": 11, **options},
+        "boot_time": "80s",
+        **({"idle_timeout": "10m"} if "idle_timeout" in searched else {}),
+    }
+    one = only(twin(recorded(tmp_path, pool)))
+    assert one.algorithm == algorithm
+    assert one.shape.runners == 11
+    for key, value in searched.items():
+        assert one.document[key] == pytest.approx(value, rel=0.15)
+    waits_as_recorded(one)
+
+
+def test_an_order_that_a_column_explains(tmp_path):
+    """Fair share by a recorded column is found; without it the order is flagged, not fitted."""
+    path = recorded(tmp_path, {"builders": 7}, fair_share=["team"], weights={"infra": 2})
+    one = only(twin(path))
+    assert one.scheduling["fair_share"] == ["team"]
+    waits_as_recorded(one)
+    hidden = only(twin_of(load_records([path]), "records"))
+    assert [flag.kind for flag in hidden.flags] == ["hidden order"]
+    assert not hidden.believable
+
+
+# --- what no pool explains -----------------------------------------------------------------------
+
+
+def ran(
+    servers: int, *, cap: int = 99, approved: float = 0.0, stall: tuple[float, float] = (0.0, 0.0)
+) -> list[dict[str, Any]]:
+    """Return the jobs of four days, first come, first served, with when and where they ran.
+
+    At most ``cap`` jobs named deploy run at once; they are held for ``approved`` seconds on
+    average before they may start; nothing starts in ``stall``.
+    """
+    draw = random.Random(7)
+    coming: list[tuple[float, int, dict[str, Any]]] = []
+    at = 0.0
+    while at < 96 * HOUR:
+        at += draw.expovariate(45 / HOUR * (0.2 if at / HOUR % 24 < 12 else 1.8))
+        kind = draw.choices(["test", "build", "deploy"], [6, 3, 1])[0]
+        job: dict[str, Any] = {"id": f"{kind}-{len(coming)}", "kind": kind, "submitted": at}
+        job["takes"] = draw.lognormvariate(0, 0.6) * 330
+        held = draw.expovariate(1 / approved) if approved and kind == "deploy" else 0.0
+        coming.append((at + held, len(coming), job))
+    heapq.heapify(coming)
+    done: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []
+    running: dict[str, int] = defaultdict(int)
+    free, ends = list(range(servers)), [(stall[1], -1, "")]
+    while coming or ends:
+        at = min(queue[0][0] for queue in (coming, ends) if queue)
+        while ends and ends[0][0] <= at:
+            _, runner, kind = heapq.heappop(ends)
+            free += [runner] if runner >= 0 else []
+            running[kind] -= 1
+        while coming and coming[0][0] <= at:
+            waiting.append(heapq.heappop(coming)[2])
+        for job in [] if stall[0] <= at < stall[1] else list(waiting):
+            if free and not (job["kind"] == "deploy" and running["deploy"] >= cap):
+                waiting.remove(job)
+                runner = free.pop(0)
+                running[job["kind"]] += 1
+                job |= {"started": at, "finished": at + job.pop("takes"), "runner": f"r-{runner}"}
+                heapq.heappush(ends, (job["finished"], runner, job["kind"]))
+                done.append(job)
+    return done
+
+
+def table(path: Path, jobs: list[dict[str, Any]]) -> Path:
+    """Write the jobs as a table."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["id", "kind", "submitted", "started", "finished", "runner"])
+        writer.writeheader()
+        writer.writerows(jobs)
+    return path
+
+
+def judged(tmp_path: Path, jobs: list[dict[str, Any]]) -> PoolTwin:
+    """Return the twin of the only pool of a table."""
+    columns = {name: name for name in jobs[0]}
+    path = table(tmp_path / "log.csv", jobs)
+    return only(twin_of(load_records([path], "csv", columns), "records"))
+
+
+def test_a_plain_queue_is_believed(tmp_path):
+    """Nothing is flagged where jobs only wait for slots."""
+    one = judged(tmp_path, ran(6))
+    assert one.flags == []
+    assert one.believable
+
+
+@pytest.mark.parametrize(
+    ("servers", "hidden", "kind", "words"),
+    [
+        (14, {"cap": 1}, "cap", "a cap of 1 at once on name deploy"),
+        (14, {"approved": HOUR}, "gate", "by name deploy alone"),
+        (7, {"stall": (40 * HOUR, 43 * HOUR)}, "stall", "jobs waited and none started"),
+    ],
+)
+def test_what_is_no_queue_of_slots_is_refused(tmp_path, servers, hidden, kind, words):
+    """Jobs that waited for something else than a runner: it is named, and not fitted."""
+    one = judged(tmp_path, ran(servers, **hidden))
+    assert [flag.kind for flag in one.flags] == [kind]
+    assert words in one.verdict
+    assert not one.believable
+
+
+def test_runners_that_another_load_uses_are_refused(tmp_path):
+    """Jobs of others on the same runners are in no record: the runners seem idle."""
+    ours = [job for job in ran(6) if int(job["id"].rpartition("-")[2]) % 2]
+    one = judged(tmp_path, ours)
+    assert [flag.kind for flag in one.flags] == ["idle runners"]
+    assert not one.believable
+
+
+def test_a_pool_that_never_was_full(tmp_path):
+    """Its capacity is a lower bound."""
+    one = judged(tmp_path, ran(40))
+    assert [flag.kind for flag in one.flags] == ["never saturated"]
+    assert "at least that many" in one.verdict
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said]):
+    """The file that is written, played as it stands, has the recorded mean wait."""
+    jobs = ran(6)
+    table(tmp_path / "log.csv", jobs)
+    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
+    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
+    assert said.code == 0
+    assert (tmp_path / "mine.records" / "manifest.json").is_file()
+    summary = json.loads(farm("simulate", tmp_path / "mine.yaml", "--json").out)
+    mean = sum(job["started"] - job["submitted"] for job in jobs) / len(jobs)
+    assert summary["waiting_time_s"]["mean"] == pytest.approx(mean, rel=0.001)
+
+
+def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
+    """Exit 1, the reason in words, and no scenario that would answer falsely."""
+    jobs = ran(14, cap=1)
+    table(tmp_path / "log.csv", jobs)
+    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
+    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
+    assert said.code == 1
+    assert "not believable" in said.out
+    assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
