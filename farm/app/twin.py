@@ -15,8 +15,8 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.records.bundle import Bundle, write_bundle
-from farm.results.descriptive_statistics import Floats
 from farm.results.formatting import readable_span
+from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check
@@ -197,8 +197,6 @@ class Player:
 
     def __init__(self, shape: Shape, load: Load) -> None:
         self._before, self._after = times_of(shape)
-        #: by their number and phase, jobs as the compiled loop takes them, first come first served
-        self._columns: dict[tuple[int, float], FastLoad] = {}
         self._load = load
         #: by phase, and number of jobs (None: all)
         self._loads: dict[tuple[float, int | None], OneLoad] = {}

@@ -12,8 +12,6 @@ from functools import partial
 import msgspec
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
-from farm.core.contention.laws import LoadLimits
-from farm.core.contention.progress import Progress
 from farm.core.errors import FarmError
 from farm.core.events import (
     BuilderJoined,
@@ -31,6 +29,7 @@ from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Due
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
 from farm.emulation.own_loop import LoopDriver, OwnLoop
+from farm.emulation.sharing import Sharing
 
 BuilderEvent = (
     BuilderJoined
@@ -80,15 +79,13 @@ class EmulatedBuilder:
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans and not spec.pickup_time
         #: how the attempts share the builder; None: they do not slow each other down
-        self._progress: Progress[str] | None = None
+        self._sharing: Sharing | None = None
         if spec.law is not None:
-            self._progress = Progress(spec.law, self.speed)
+            self._sharing = Sharing(spec.law, self.speed, agenda, self.place, self._shared)
         self._agenda = agenda
         self._report = report
         #: when attempts end that slow each other down by nothing, by job, and what happens then
         self._ends: dict[str, tuple[float, Due]] = {}
-        #: the next finish under contention
-        self._next: Due | None = None
         #: it reports its load, by these limits
         self._limits = spec.load_limits
         self._overloaded = False
@@ -168,7 +165,7 @@ class EmulatedBuilder:
 
     def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass."""
-        if self._progress is not None:
+        if self._sharing is not None:
             self._share(command, command.job.service_time)
         else:
             self._finish_at(self._agenda.now + command.job.service_time / self.speed, command)
@@ -179,8 +176,8 @@ class EmulatedBuilder:
         if start is None:
             return None
         now = self._agenda.now
-        if self._progress is not None and job in self._progress:
-            left = self._progress.remaining(now, job)
+        if self._sharing is not None and job in self._sharing:
+            left = self._sharing.remaining(job)
         elif (expected := self._ends.get(job)) is not None:
             left = (expected[0] - now) * self.speed
         else:
@@ -205,8 +202,7 @@ class EmulatedBuilder:
         if (expected := self._ends.pop(job, None)) is not None:
             expected[1].action = None
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
-        if self._limits is not None:
-            self._report_load(self._limits)
+        self._report_load()
         if self._loop is not None:
             self._loop.ended(command)
         elif rests:
@@ -221,55 +217,25 @@ class EmulatedBuilder:
             self.cleaning -= 1
             self._report(SlotCleaned(at, self.id, slot))
 
-    # --- jobs that slow each other down -----------------------------------------------------
-
     def _share(self, command: StartJob, work: float) -> None:
         """Begin an attempt whose end depends on its neighbours."""
-        if self._progress is None:
-            return
-        job = command.job
-        self._progress.start(
-            self._agenda.now,
-            job.id,
-            work,
-            heavy=job.heavy,
-            memory_heavy=job.memory_heavy,
-            threads=job.threads,
-            slot=command.slot,
-        )
-        self._expect_next()
-        if self._limits is not None:
-            self._report_load(self._limits)
+        if self._sharing is not None:
+            self._sharing.start(command, work)
+            self._report_load()
 
     def _stop(self, command: StartJob) -> None:
-        """An attempt weighs no more on its neighbours, if it ever did."""
-        if self._progress is not None and command.job.id in self._progress:
-            self._progress.stop(self._agenda.now, command.job.id)
-            self._expect_next()
+        if self._sharing is not None:
+            self._sharing.stop(command.job.id)
 
-    def _expect_next(self) -> None:
-        """Write down who ends next; what was expected before is void."""
-        if self._next is not None:
-            self._next.action = None
-            self._next = None
-        upcoming = None if self._progress is None else self._progress.next_finish()
-        if upcoming is not None:
-            at, job = upcoming
-            place = self.place + self.attempts[job].slot
-            self._next = self._agenda.put(at, FINISH, place, self._next_due)
+    def _shared(self, job: str) -> None:
+        """An attempt is over that its neighbours slowed down."""
+        self._finish(self.attempts[job], self._agenda.now)
 
-    def _next_due(self, at: float) -> None:
-        finished = None if self._progress is None else self._progress.pop_due(at)
-        self._expect_next()
-        if finished is not None:
-            command = self.attempts[finished[1]]
-            self._end(command, "failed" if command.job.fails else "succeeded")
-
-    def _report_load(self, limits: LoadLimits) -> None:
-        """Report how loaded the builder is after a change."""
-        if self._progress is not None:
-            load, at = self._progress.slowdown, self._agenda.now
-            self._overloaded = limits.overloaded(load, was=self._overloaded)
+    def _report_load(self) -> None:
+        """Report how loaded the builder is after a change, if it has limits."""
+        if self._limits is not None and self._sharing is not None:
+            load, at = self._sharing.slowdown, self._agenda.now
+            self._overloaded = self._limits.overloaded(load, was=self._overloaded)
             self._report(LoadReported(at, self.id, load, self._overloaded))
 
     # --- the builder itself -----------------------------------------------------------------
@@ -316,9 +282,10 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
-        for expected in (*(entry for _, entry in self._ends.values()), self._next):
-            if expected is not None:
-                expected.action = None
+        for _, expected in self._ends.values():
+            expected.action = None
+        if self._sharing is not None:
+            self._sharing.revoke()
 
     def resume(
         self,
@@ -335,7 +302,7 @@ class EmulatedBuilder:
         now = self._agenda.now
         for command, finish_at in running:
             self.attempts[command.job.id] = command
-            if self._progress is None:
+            if self._sharing is None:
                 self._finish_at(finish_at, command)
             else:
                 self._share(command, (finish_at - now) * self.speed)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.core.fields import json_name
-from farm.results.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 LONG, MANY = 60.0, 100
 """A pool is loaded if so many jobs waited for longer than this (s)."""

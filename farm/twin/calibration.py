@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from farm.records.attempt import Attempt
-from farm.results.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 from farm.twin.pools import Shape
 
 Document = Mapping[str, Any]

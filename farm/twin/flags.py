@@ -18,7 +18,7 @@ import numpy as np
 
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.results.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 from farm.twin.doctor import STALL, STALLED
 from farm.twin.pools import Load, Shape
 from farm.units import format_roughly

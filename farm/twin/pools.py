@@ -17,7 +17,7 @@ import numpy as np
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.runners import Runner, most_at_once
-from farm.results.descriptive_statistics import Floats
+from farm.results.table.columns import Floats
 
 OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""

@@ -1,0 +1,82 @@
+"""The attempts of one builder that slow each other down, and who of them ends next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from farm.core.commands import StartJob
+from farm.core.contention.laws import ContentionLaw
+from farm.core.contention.progress import Progress
+from farm.emulation.agenda import FINISH, Agenda, Due
+
+
+class Sharing:
+    """Attempts with work left; ``ended`` is called with each one whose work is done.
+
+    Entries of the agenda at one instant come out by ``place``, then slot.
+    """
+
+    def __init__(
+        self,
+        law: ContentionLaw,
+        speed: float,
+        agenda: Agenda,
+        place: int,
+        ended: Callable[[str], None],
+    ) -> None:
+        self._progress: Progress[str] = Progress(law, speed)
+        self._agenda, self._place, self._ended = agenda, place, ended
+        self._slots: dict[str, int] = {}
+        self._next: Due | None = None
+
+    def __contains__(self, job: str) -> bool:
+        return job in self._progress
+
+    @property
+    def slowdown(self) -> float:
+        """The factor by which attempts take longer now."""
+        return self._progress.slowdown
+
+    def remaining(self, job: str) -> float:
+        """Return the work left of an attempt now, seconds at full speed."""
+        return self._progress.remaining(self._agenda.now, job)
+
+    def start(self, command: StartJob, work: float) -> None:
+        """Begin an attempt of this much work (s)."""
+        job = command.job
+        self._slots[job.id] = command.slot
+        self._progress.start(
+            self._agenda.now,
+            job.id,
+            work,
+            heavy=job.heavy,
+            memory_heavy=job.memory_heavy,
+            threads=job.threads,
+            slot=command.slot,
+        )
+        self._expect_next()
+
+    def stop(self, job: str) -> None:
+        """An attempt weighs no more on its neighbours, if it ever did."""
+        if job in self._progress:
+            self._progress.stop(self._agenda.now, job)
+            self._expect_next()
+
+    def revoke(self) -> None:
+        """Let none of them end."""
+        if self._next is not None:
+            self._next.action = None
+            self._next = None
+
+    def _expect_next(self) -> None:
+        """Write down who ends next; what was expected before is void."""
+        self.revoke()
+        if (upcoming := self._progress.next_finish()) is not None:
+            at, job = upcoming
+            self._next = self._agenda.put(at, FINISH, self._place + self._slots[job], self._due)
+
+    def _due(self, at: float) -> None:
+        finished = self._progress.pop_due(at)
+        self._expect_next()
+        if finished is not None:
+            self._ended(finished[1])
