@@ -49,21 +49,21 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def commands() -> str:
-    """Return the commands under their headings, each with the first line of its help."""
-    known: Any = typer.main.get_command(app)
+    """Return the commands, by the headings of ``farm --help``."""
     groups = {HEADINGS[folder]: names.split() for folder, names in COMMANDS.items()}
-    groups["Of packages beside the farm"] = list(known.installed)
-    rows = [
-        (f"`farm {name}`", known.get_command(None, name).help)
-        for heading, names in groups.items()
-        for name in names
-    ]
-    return table(("command", "does"), *rows)
+    groups["Beside the farm"] = list(known_commands().installed)
+    rows = [(of, ", ".join(f"`farm {name}`" for name in names)) for of, names in groups.items()]
+    return table(("of", "commands"), *rows)
+
+
+def known_commands() -> Any:
+    """Return the group of all commands."""
+    return typer.main.get_command(app)
 
 
 def helps() -> str:
     """Return the whole help of each command."""
-    known: Any = typer.main.get_command(app)
+    known = known_commands()
     parts = []
     for name in known.list_commands(None):
         command = known.get_command(None, name).load()
@@ -82,20 +82,17 @@ class Keys:
     def table(self, wanted: str, *, whole: bool = False) -> str:
         """Return the keys of a section: ``A``, ``A and B`` (common ones), ``A without B``.
 
-        Each has the first clause of its meaning, or all of it.
+        In short each has the first clause of its meaning, and a section within it only its keys.
         """
         one, how, other = (*wanted.split(" "), "", "")[:3]
-        rows, others = list(self._rows(one)), set(self._rows(other)) if how else set()
+        rows = list(self._rows(one, whole=whole))
+        others = set(self._rows(other, whole=whole)) if how else set()
         kept = [row for row in rows if not how or (row in others) == (how == "and")]
-        return table(
-            ("key: default", "meaning"),
-            *((key, f"{meaning}{words}" if whole else brief(meaning) + words)
-              for key, meaning, words in kept),
-        )  # fmt: skip
+        return table(("key: default", "meaning"), *kept)
 
     def _rows(
-        self, section: str, before: str = "", listed: dict[str, str] | None = None
-    ) -> Iterator[tuple[str, str, str]]:
+        self, section: str, before: str = "", listed: dict[str, str] | None = None, *, whole: bool
+    ) -> Iterator[tuple[str, str]]:
         listed = {} if listed is None else listed
         known = self._sections[section]
         forms = (form.get("properties", {}) for form in (known, *known.get("anyOf", ())))
@@ -103,14 +100,20 @@ class Keys:
             inner = referred(key)
             inner = None if inner in APART else inner
             first = listed.setdefault(inner, name) if inner else name
-            if inner and first == name and any(self._rows(inner)):
-                yield from self._rows(inner, f"{before}{name}.", listed)
+            within = list(self._rows(inner, whole=True)) if inner and first == name else []
+            if within and whole:
+                yield from self._rows(inner or "", f"{before}{name}.", listed, whole=whole)
                 continue
             given = default(key)
             required = ", required" if name in known.get("required", ()) else ""
             meaning = " ".join(key.get("description", "").split())
             words = choices(key) if first == name else f" With the keys of `{first}`."
-            yield f"`{before}{name}{given and ': ' + given}`{required}", meaning, words
+            if within:
+                words = f" Its keys: {', '.join(one.partition(',')[0] for one, _ in within)}."
+            yield (
+                f"`{before}{name}{given and ': ' + given}`{required}",
+                (meaning if whole else brief(meaning)) + words,
+            )
 
 
 @cache
