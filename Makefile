@@ -17,7 +17,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 UNCOMPILED = NUMBA_DISABLE_JIT=1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures benchmarks clean image
+.PHONY: help run test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures pages benchmarks clean image
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -81,6 +81,9 @@ site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.ht
 
 figures: $(VENV)/.installed-dev ## redraw the tutorials' pictures, with the code that they show
 	@FARM_FIGURES=1 $(BIN)/pytest -q tests/docs/test_tutorials.py -m "not live"
+
+pages: $(VENV)/.installed-dev ## renew the tables that pages have from the code
+	@$(BIN)/python -m docs.generated
 
 benchmarks: $(VENV)/.installed-dev ## performance; the numbers are explained in benchmarks/README.md
 	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done

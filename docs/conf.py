@@ -3,7 +3,8 @@
 import posixpath
 import re
 import shutil
-from importlib import metadata
+import sys
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 90
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def in_full(_app: Any, _page: str, source: list[str]) -> None:
+    """Complete a page by what the repository has only in short."""
+    source[0] = import_module("docs.generated").completed(source[0])
 
 
 def with_contents(_app: Any, page: str, source: list[str]) -> None:
@@ -60,5 +67,6 @@ def with_index(app: Any, problem: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """Register the functions above."""
+    app.connect("source-read", in_full)
     app.connect("source-read", with_contents)
     app.connect("build-finished", with_index)

@@ -32,9 +32,9 @@ class Phases(Section):
     run: PositiveDuration
     """The phase that is reported."""
     ramp_down: Duration = 0.0
-    """Not counted: arrivals continue, so that the run's last jobs end under load; or with"""
+    """Not counted: arrivals continue, so that the run's last jobs end under load."""
     quiesce: Flag = False
-    """no job arrives in the ramp-down, so that the farm comes to rest."""
+    """No job arrives in the ramp-down, so that the farm comes to rest."""
 
     @property
     def ends_at(self) -> float:

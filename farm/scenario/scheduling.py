@@ -81,7 +81,7 @@ class Scheduling(Section):
     """Which waiting job goes next, on which builder."""
 
     policy: Text = "fifo"
-    """Name of a policy, or your own function as `module:function`."""
+    """`fifo random ljf sjf ljf-aging sjf-aging score buildbarn`, or your own `module:function`."""
     aging_factor: NonNegative = 10.0
     """Seconds of run time that a second in the queue weighs (`ljf-aging`, `sjf-aging`)."""
     aging: Literal["linear", "matrix"] = "linear"
@@ -93,7 +93,8 @@ class Scheduling(Section):
     stickiness: tuple[Duration, ...] = ()
     """How long a builder stays with an invocation, one limit per level."""
     balancer: Text = "jenkins"
-    """Which free builder gets the job."""
+    """Which free builder gets the job: `jenkins longest-idle fastest heavy-light`, or
+    `module:function`."""
     simultaneous_ends: Literal["one-by-one", "together"] = "one-by-one"
     """Slots whose jobs end at one instant take jobs one after the other, or all are free first."""
     sort_every: PositiveDuration | None = None
@@ -102,7 +103,8 @@ class Scheduling(Section):
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"
-    """The runtime estimator, from which policies get run times."""
+    """The runtime estimator, from which policies get run times: `oracle declared last-3 launchpad
+    boinc boinc-2010 boinc-dcf`."""
     runtime_options: RuntimeOptions = RuntimeOptions()
     """Options of that estimator."""
     fail_fast: Flag = False
@@ -115,8 +117,8 @@ class Scheduling(Section):
     """A job fails once this many builders were lost while they ran it, despite `retries`: it
     may be what ends them (0: no bound)."""
     failures: Literal["fail", "launchpad"] = "fail"
-    """`fail`: a failed attempt is a failed job; `launchpad`: job and builder have counts of
-    failures, and the one that failed more often is to blame."""
+    """With `fail` a failed attempt is a failed job, with `launchpad` job and builder have counts
+    of failures, and the one that failed more often is to blame."""
     max_resets: Count = 3
     """`launchpad`: how often a job is retried while it is unclear what is to blame."""
     dedup: Flag = True

@@ -43,7 +43,7 @@ class PlatformDemand(Section):
         Flag | None,
         BeforeValidator(_unspecified, json_schema_input_type=bool | Literal["any"] | None),
     ] = None
-    """true: virtual builders; false: native ones; `any`, or absent: unspecified, which goes to
+    """true: virtual builders, false: native ones, `any` or absent: unspecified, which goes to
     virtual ones (Launchpad's null)."""
     weight: NonNegative = 1.0
     """How often, where several platforms are listed."""
@@ -169,7 +169,7 @@ class Traits(Section):
     memory_heavy: Heavy | None = None
     """Which jobs are heavy on the memory bus."""
     mode: ModeChoice | None = None
-    """How a live builder carries the job out: `timed` lets its service time pass; `stress`,
+    """How a live builder carries the job out: `timed` lets its service time pass, `stress`,
     `memory` and `mixed` burn what an idle core does in that time, for each thread."""
     threads: ThreadChoice | None = None
     """Number of processes that a burning job keeps busy, and its threads in contention laws."""

@@ -59,7 +59,8 @@ class Trace(TraceOptions):
     path: FileName
     """Relative to the scenario file."""
     format: Text | None = None
-    """`firefox-ci`, `swf`, `csv`, …; absent: guessed from the name."""
+    """`firefox-ci` (.dat), `swf` (.swf, .swf.gz), `csv` (.csv), `batsim` (.json), `taskcluster`
+    (datastore.json), `bundle` (a directory); absent: by the name."""
     origin: Text | None = None
     """Where to get the file, for the message if it is missing."""
 

@@ -17,7 +17,7 @@ from farm.core.fields import json_name
 from farm.results.table.columns import Floats
 
 LONG, MANY = 60.0, 100
-"""A pool is loaded if so many jobs waited for longer than this (s)."""
+"""A pool is loaded if this number of jobs waited for longer than this (s)."""
 IDLE = 30.0
 """Mean wait below which errors are judged in seconds, not as shares."""
 MEAN_SHARE, P95_SHARE = 0.10, 0.20

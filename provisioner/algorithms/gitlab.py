@@ -36,7 +36,10 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
     ``scale_factor_limit`` (0: no limit), but at least idle_count. 200 in use * 0.2 = 40 idle.
 
     With ``idle_unit: machines`` idle_count, limit and share (rounded down) count builders, as with
-    the executor docker+machine: wanted = ceil((running + waiting) ÷ slots) + idle.
+    the executor docker+machine: wanted = ceil((running + waiting) ÷ slots) + idle. Its IdleCount,
+    IdleTime and MaxGrowthRate are ``idle_count``, ``idle_time`` and ``max_booting``; with an
+    IdleScaleFactor (``scale_factor``) idle_count is IdleCountMin, at least 1, and
+    ``scale_factor_limit`` IdleCount.
 
     At most ``throttle_limit`` builders a second are started on average (0: no limit), up to
     ``throttle_burst`` at once, while at most ``max_booting`` boot (0: no limit). Idle builders are

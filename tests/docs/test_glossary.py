@@ -43,7 +43,7 @@ OTHERS = {
     },
     "timestamp": {"farm/records/sources/": "a field of several systems' records"},
     "turnaround": {
-        "farm/twin/doctor.py": "of a runner, between two jobs: what its operators call it",
+        "farm/twin/": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },
