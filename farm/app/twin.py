@@ -30,6 +30,7 @@ from farm.twin.scenario_text import (
     scenario_text,
     times_of,
 )
+from farm.units import many
 from provisioner.from_scenario import algorithms_of
 
 EXPLAINED_BY, SMALL = 0.3, 5.0
@@ -90,6 +91,7 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
         raise TraceError(
             "found no job with a start, an end and a time from which it waited; allowed: some"
         )
+    _refuse_what_carries_no_twin([load for _, load in found], bundle.manifest.resolution_time)
     pools = []
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
         tell(f"pool {name}: {len(load.attempts):,} jobs")
@@ -100,6 +102,20 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
     remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
     text = scenario_text(path, [(one.document, one.evidence) for one in pools], scheduling, remarks)
     return Twin(pools=pools, text=text)
+
+
+def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> None:
+    most = max(len(one.attempts) for one in loads)
+    if most < 2 * ENOUGH:
+        raise TraceError(
+            f"found {many(most, 'job')} of a pool at most; allowed: {2 * ENOUGH} or more, as half "
+            "of them are needed to check the twin"
+        )
+    if all(one.waited.max() <= resolution for one in loads):
+        raise TraceError(
+            "every wait is zero: either there always was room, or the records do not have the "
+            "instant from which a job waited; allowed: records with waits"
+        )
 
 
 def _verdict_lines(pools: Sequence[PoolTwin]) -> Iterator[str]:

@@ -248,3 +248,18 @@ def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Cal
     assert said.code == 1
     assert "not believable" in said.out
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
+
+
+@pytest.mark.parametrize(
+    ("servers", "jobs", "words"),
+    [(6, 3, "found 3 jobs of a pool at most"), (99, 80, "every wait is zero")],
+)
+def test_records_that_carry_no_twin_are_refused(tmp_path, farm, servers, jobs, words):
+    """Too few of them, or without any wait: one message, exit 2, and nothing is written."""
+    found = ran(servers)[:jobs]
+    table(tmp_path / "log.csv", found)
+    columns = [text for name in found[0] for text in ("--column", f"{name}={name}")]
+    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns, "--quiet")
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]

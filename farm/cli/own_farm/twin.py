@@ -42,8 +42,8 @@ def twin(
     with progress("reading", silent=quiet):
         bundle = load_records(files, source, columns_of(column), zone_of(zone))
     place = files[0] if is_bundle(files[0]) else None
-    with progress("trying pools", silent=quiet):
-        made = write_twin(bundle, place, out)
+    with progress("trying pools", silent=quiet) as update:
+        made = write_twin(bundle, place, out, lambda text: update(description=text))
     if as_json:
         print_json({"pools": made.pools, "written": str(out) if out.exists() else None})
     else:
