@@ -100,8 +100,20 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
     # one order for the whole farm: that of the busiest pool
     scheduling = {"policy": "fifo", **next(iter(schedulings.values()))}
     remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
-    text = scenario_text(path, [(one.document, one.evidence) for one in pools], scheduling, remarks)
+    documents = [(one.document, one.evidence) for one in pools]
+    text = scenario_text(path, documents, scheduling, remarks, _errors(pools))
     return Twin(pools=pools, text=text)
+
+
+def _errors(pools: Sequence[PoolTwin]) -> tuple[float, float] | None:
+    """Return the errors of the mean wait of all jobs checked, and of the worst pool's p95."""
+    checks = [one.check for one in pools if one.check is not None]
+    recorded = sum(one.recorded_mean * one.jobs for one in checks)
+    if not recorded:
+        return None
+    simulated = sum(one.simulated_mean * one.jobs for one in checks)
+    loaded = [one.p95_error.value for one in checks if one.loaded]
+    return simulated / recorded - 1, max(loaded, key=abs, default=0.0)
 
 
 def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> None:

@@ -12,6 +12,7 @@ from farm.scenario.pools import Pool
 from farm.scenario.quantities import (
     Duration,
     Flag,
+    Number,
     Positive,
     PositiveDuration,
     PositiveNumber,
@@ -45,6 +46,20 @@ class Phases(Section):
     def load_ends_at(self) -> float:
         """Farm time after which no job arrives."""
         return self.ramp_up + self.run if self.quiesce else self.ends_at
+
+
+class TwinErrors(Section):
+    """How a farm's twin differed from its records, on the half that it was not made from."""
+
+    mean: Number
+    """Of the mean wait: simulated ÷ recorded - 1, of all pools together."""
+    p95: Number
+    """The same of the p95 wait, of the loaded pool where it is largest."""
+
+    @property
+    def largest(self) -> float:
+        """Differences up to this share are not distinguishable from the twin's own errors."""
+        return max(abs(self.mean), abs(self.p95))
 
 
 class Live(Section):
@@ -105,6 +120,20 @@ class Scenario(Section):
     """Settings of live runs."""
     allow_unrunnable: Flag = False
     """Accept jobs that no pool could ever run (they wait forever)."""
+    twin: TwinErrors | None = None
+    """Of a farm made by `farm twin`: its errors, which are shown beside answers."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What must be known of every answer that this farm gives."""
+        if self.twin is None:
+            return ()
+        mean, p95 = self.twin.mean, self.twin.p95
+        text = (
+            f"this twin's own errors: mean wait {mean:+.1%}, p95 {p95:+.1%}; differences below "
+            f"{self.twin.largest:.1%} are not distinguishable"
+        )
+        return (text,)
 
     @field_validator("pools")
     @classmethod

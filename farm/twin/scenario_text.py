@@ -63,12 +63,18 @@ def scenario_text(
     pools: Sequence[tuple[dict[str, Any], Sequence[str]]],
     scheduling: Mapping[str, Any],
     remarks: Sequence[str],
+    errors: tuple[float, float] | None,
 ) -> str:
-    """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers."""
+    """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
+
+    ``errors`` are those of the mean and p95 wait of all pools together (shares).
+    """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1", "pools:"]
     for document, evidence in pools:
         lines += _pool_lines(document, evidence)
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
+    if errors is not None:
+        lines.append(f"twin: {{mean: {errors[0]:.4f}, p95: {errors[1]:.4f}}}")
     lines += ["scheduling:", *(f"  {key}: {_flow(value)}" for key, value in scheduling.items())]
     return "\n".join(lines) + "\n"
 

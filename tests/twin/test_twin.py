@@ -218,7 +218,7 @@ def test_runners_that_another_load_uses_are_refused(tmp_path):
 
 def test_a_pool_that_never_was_full(tmp_path):
     """Its capacity is a lower bound."""
-    one = judged(tmp_path, ran(40))
+    one = only(twin(recorded(tmp_path, {"builders": 40, "pickup_time": "4s"})))
     assert [flag.kind for flag in one.flags] == ["never saturated"]
     assert "at least that many" in one.verdict
 
@@ -237,6 +237,7 @@ def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said
     summary = json.loads(farm("simulate", tmp_path / "mine.yaml", "--json").out)
     mean = sum(job["started"] - job["submitted"] for job in jobs) / len(jobs)
     assert summary["waiting_time_s"]["mean"] == pytest.approx(mean, rel=0.001)
+    assert "this twin's own errors" in " ".join(summary["remarks"])
 
 
 def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):

@@ -46,7 +46,7 @@ class RunRecorder:
         keep_events: bool = False,
         began: float | None = None,
     ) -> None:
-        self._remarks = list(workload.remarks)
+        self._remarks = [*workload.remarks, *scenario.remarks]
         self._recorded = workload.recorded
         self._scenario = scenario
         self._world: WorldName = world
