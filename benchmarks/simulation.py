@@ -4,7 +4,7 @@ All simulate the same M/M/c queue (Poisson arrivals, exponential service times, 
 same random numbers and keep each job's waiting time. The heap loop knows nothing but the queue;
 SimPy has one process a job and one Resource (or a PriorityResource and a record of each job); the
 farm has every feature on: platforms, slots, policies, balancer, attempts, records. It is run by the
-scheduler, and by the compiled loop if Numba is installed (compiled before). They take turns in one
+scheduler, and by the compiled loop if it is built (`make kernel`). They take turns in one
 process, so that the ratios hold on a noisy machine; CPU time is measured, garbage collection keeps
 its settings.
 
@@ -20,7 +20,6 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -34,16 +33,16 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.results.table.records import Recorder
+from farm.sim.fast.job_arrays import Load, load_of
+from farm.sim.fast.kernel import native
+from farm.sim.fast.play import Played
+from farm.sim.fast.play import play as play_fast
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
-from farm.workload.alike import AlikeJobs
+from farm.workload.columns import Block, Names
+from farm.workload.job_columns import JobColumns
 
-FAST = find_spec("numba") is not None
-if FAST:
-    from farm.sim.fast.job_arrays import Load, load_of
-    from farm.sim.fast.play import Played
-    from farm.sim.fast.play import play as play_fast
-
+FAST = native.is_there()
 LOAD = 0.8
 PLATFORM = Platform("amd64", True)
 
@@ -103,7 +102,8 @@ def kernel(jobs: int, builders: int, rounds: int) -> None:
     arrivals = np.cumsum(dice.exponential(1 / (LOAD * builders), jobs))
     services = dice.exponential(1.0, jobs)
     for name, instants in (("M/M", arrivals), ("backlog, M/M", np.zeros(jobs))):
-        made = AlikeJobs(zip(instants, services, strict=True), "job-{}".format, {})
+        names = Names.by("job-{}".format, np.arange(jobs))
+        made = JobColumns([Block({"id": names, "arrived_at": instants, "service_time": services})])
         made.hold()
         load = load_of(fifo.key, make_estimator("declared"), made)
         spent = []
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true", help="only the cost per job by size")
     options = parser.parse_args()
     if FAST:
-        fast_run(100, options.builders)  # compiled, or read from the cache
+        fast_run(100, options.builders)  # the object is loaded
     if not options.growth:
         compare(options.jobs, options.builders, options.rounds)
         compare(options.jobs, 5, options.rounds)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, not_among
 from farm.core.model import Job
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
-from farm.sim.fast.engine_choice import Jobs, is_worth_it, why_not, why_not_these
+from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
+from farm.sim.fast.event_log import log_of
+from farm.sim.fast.job_arrays import load_of
+from farm.sim.fast.play import Played
+from farm.sim.fast.play import play as play_columns
+from farm.sim.fast.run_records import records
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import batches
-from farm.workload.alike import AlikeJobs
-
-if TYPE_CHECKING:
-    from farm.sim.fast.play import Played
+from farm.workload.job_columns import JobColumns
 
 Engine = Literal["auto", "reference", "fast"]
-"""The scheduler itself, the compiled loop, or whichever finishes sooner."""
-Algorithms = Mapping[str, Algorithm[Any]]
+"""The scheduler itself, the compiled loop, or the latter wherever it can."""
+Algorithms = Mapping[str, AnyAlgorithm]
 """Those of the provisioned pools, by the pool's name."""
 
 MOST_JOBS = 3_000_000
@@ -38,14 +40,10 @@ class CompiledRun:
 
     def records(self) -> RunRecords:
         """Return what a recorder would have recorded."""
-        from farm.sim.fast.run_records import records  # noqa: PLC0415 - Numba, where it was used
-
         return records(self._played)
 
     def log(self) -> Iterator[bytes]:
         """Yield the event log in pieces of whole lines; only of a run with ``noted``."""
-        from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - likewise
-
         return log_of(self._played)
 
 
@@ -56,10 +54,9 @@ def play(
     algorithms: Algorithms,
     *,
     engine: Engine = "auto",
-    runs: int = 1,
 ) -> RunRecords:
     """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
-    run = chosen(scenario, scheduler, load, algorithms, engine=engine, runs=runs)
+    run = chosen(scenario, scheduler, load, algorithms, engine=engine)
     if isinstance(run, CompiledRun):
         return run.records()
     recorder = Recorder()
@@ -75,10 +72,9 @@ def chosen(
     *,
     engine: Engine = "auto",
     noted: bool = False,
-    runs: int = 1,
     around: Around | None = None,
 ) -> Simulation | CompiledRun:
-    """Return the run of a load by the engine asked for, or by the one that finishes sooner.
+    """Return the run of a load by the engine asked for, or by the compiled one wherever it can.
 
     A simulation still has to be played, with its observers; a compiled run is over.
 
@@ -89,7 +85,6 @@ def chosen(
         algorithms: those of the provisioned pools.
         engine: which.
         noted: the event log of a compiled run will be needed.
-        runs: the number of runs of about this size that share the cost of loading the loop.
         around: wraps the world of a simulation.
 
     Raises InputError for an engine that does not exist, or does not cover the scenario.
@@ -106,7 +101,7 @@ def chosen(
                     load,
                     algorithms,
                     noted=noted,
-                    runs=None if engine == "fast" else runs,
+                    most=None if engine == "fast" else MOST_JOBS,
                 )
         if found.played is not None:
             return CompiledRun(found.played)
@@ -120,7 +115,7 @@ def chosen(
 
 
 class _Try(NamedTuple):
-    """The run, or why there is none (empty: it is not worthwhile)."""
+    """The run, or why there is none."""
 
     #: the load that is left to simulate
     load: Iterable[Job]
@@ -135,20 +130,17 @@ def _try_compiled(
     algorithms: Algorithms,
     *,
     noted: bool,
-    runs: int | None,
+    most: int | None,
 ) -> _Try:
-    """Play a load by the compiled loop, if possible and worthwhile (``runs`` None: if possible)."""
+    """Play a load of up to ``most`` jobs by the compiled loop, if it can."""
     specs, rules = pool_specs(scenario), scheduler.rules
     if why := why_not(rules, scheduler.estimator, specs, algorithms):
         return _Try(load, why=why)
-    jobs, left, whole = _held(load, MOST_JOBS if runs else None)
-    if runs and not (whole and is_worth_it(len(jobs) * runs, specs)):
-        return _Try(left)
+    jobs, left, whole = _held(load, most)
+    if not whole:
+        return _Try(left, why=f"more than {most:,} jobs")
     if why := why_not_these(rules, jobs, specs):
         return _Try(left, why=why)
-
-    from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, for those who need it
-    from farm.sim.fast.play import play as play_columns  # noqa: PLC0415 - likewise
 
     columns = load_of(rules.policy, scheduler.estimator, jobs)
     ends_at = scenario.ends_at
@@ -158,7 +150,7 @@ def _try_compiled(
 
 def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], bool]:
     """Return the first jobs, held; all jobs; and whether those are the same."""
-    if isinstance(load, AlikeJobs):
+    if isinstance(load, JobColumns):
         whole = load.hold(most)
         return load, load, whole
     jobs = iter(load)

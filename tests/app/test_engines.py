@@ -9,8 +9,10 @@ from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
 from farm.sim import play
-from farm.sim.fast import engine_choice
+from farm.sim.fast.kernel import native
 from farm.testing import small_scenario
+
+pytestmark = pytest.mark.usefixtures("kernel")
 
 LINUX = {"builders": 3, "slots": 2, "inter_job_time": "2s", "contention": {"slowdown": [1, 1, 1.4]}}
 MATRICES = {
@@ -70,13 +72,6 @@ GROWING = small_scenario(
 )
 
 
-CLOSELY = {
-    **BUSY["pools"][0],
-    "builders": None,
-    "provisioner": {"algorithm": "target-wait", "max": 4, "objective": "1m"},
-}
-
-
 def shortest(_job, estimate, _at, _serial):
     """Return the key of a user's policy."""
     return estimate
@@ -85,7 +80,6 @@ def shortest(_job, estimate, _at, _serial):
 @pytest.mark.parametrize("scenario", [BUSY, GROWING], ids=lambda scenario: scenario["name"])
 def test_both_engines_leave_the_same_run(scenario, tmp_path):
     """Protects log, jobs and summary of the compiled engine, byte for byte."""
-    pytest.importorskip("numba")
     runs = {}
     for engine in ("reference", "fast"):
         result = farm.simulate(scenario, engine=engine, out=tmp_path / engine)
@@ -100,7 +94,6 @@ def test_both_engines_leave_the_same_run(scenario, tmp_path):
 
 def test_both_engines_accept_an_empty_load():
     """Protects a sweep over loads of the caller's against the one without a job."""
-    pytest.importorskip("numba")
     fast, reference = (
         farm.simulate(BUSY, jobs=[], engine=engine, keep_events=True)
         for engine in ("fast", "reference")
@@ -111,7 +104,6 @@ def test_both_engines_accept_an_empty_load():
 
 def test_no_events_no_story():
     """Protects the summary of a fast run that keeps no events."""
-    pytest.importorskip("numba")
     fast, reference = (
         farm.simulate(BUSY, engine=engine, keep_events=False) for engine in ("fast", "reference")
     )
@@ -128,38 +120,32 @@ def test_no_events_no_story():
         ({"scheduling__balancer": "fastest"}, "a balancer other than"),
         ({"scheduling__runtime_estimates": "boinc"}, "estimates that learn"),
         ({"scheduling__fail_fast": True}, "fail_fast, and jobs that fail"),
-        ({"pools__linux": CLOSELY}, "pool linux: a provisioning algorithm that looks"),
         ({"estimates__rules": ["launchpad"]}, "dispatch estimates"),
         ({"policy": shortest}, "a policy of the user's own"),
     ],
 )
 def test_what_is_not_covered_says_why(changes, why):
     """Protects the one line that says why the fast engine cannot be used."""
-    pytest.importorskip("numba")
     with pytest.raises(InputError, match=f"--engine fast: does not cover .*{why}.*allowed: auto"):
         farm.simulate(BUSY, engine="fast", **changes)
     assert farm.simulate(BUSY, **changes).summary["engine"] == "reference"
 
 
-def test_without_numba_everything_works(monkeypatch):
-    """Protects installations without the extra."""
-    monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
+def test_without_the_object_everything_works(monkeypatch):
+    """Protects systems for which none is built, and clones in which none is built yet."""
+    monkeypatch.setattr(native, "is_there", lambda: False)
     assert farm.simulate(BUSY).summary["engine"] == "reference"
-    with pytest.raises(InputError, match=r"does not cover a Python without numba \(pip"):
+    with pytest.raises(InputError, match=r"does not cover a farm without .* \(in a clone: make"):
         farm.simulate(BUSY, engine="fast")
 
 
-def test_much_work_is_played_fast_by_itself(monkeypatch):
-    """Protects the choice: it is used if the work outweighs the loading, and it covers the run."""
-    pytest.importorskip("numba")
-    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 100)
-    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 100)
+def test_what_is_covered_is_played_fast_by_itself():
+    """Protects the choice: the compiled loop plays whatever it covers."""
     assert farm.simulate(BUSY).summary["engine"] == "fast"
 
 
 def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
     """Protects the fallback: a run with such jobs is repeated by the reference engine."""
-    pytest.importorskip("numba")
     broken = {**BUSY, "pools": [{**BUSY["pools"][0], "failure_rate": 1}]}
     with pytest.raises(InputError, match="jobs that have to be given up"):
         farm.simulate(broken, engine="fast")
@@ -167,10 +153,7 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
 
 def test_an_endless_load_is_not_awaited(monkeypatch):
     """Protects the memory from a load that only the end of the run cuts off."""
-    pytest.importorskip("numba")
     monkeypatch.setattr(play, "MOST_JOBS", 50)
-    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 10)
-    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 10)
     taken: list[float] = []
 
     def endless(rng):
@@ -202,7 +185,12 @@ def test_an_interrupted_simulation_leaves_what_happened_until_then(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulated_run(farm.load_scenario(BUSY), out=tmp_path / "run", observers=[impatient])
+        simulated_run(
+            farm.load_scenario(BUSY),
+            out=tmp_path / "run",
+            observers=[impatient],
+            engine="reference",
+        )
     run = farm.open_run(tmp_path / "run")
     assert run.interrupted
     assert len(list(run.events)) >= 50

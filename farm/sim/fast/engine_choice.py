@@ -1,16 +1,13 @@
-"""Whether to use the compiled engine: it must cover the scenario, and be wanted or worthwhile."""
+"""Whether the compiled engine can play a scenario: its object must be there, and cover it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
@@ -18,38 +15,23 @@ from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
-from farm.workload.alike import AlikeJobs
+from farm.sim.fast.kernel import native
+from farm.workload.job_columns import JobColumns
 
-Jobs = Sequence[Job] | AlikeJobs
+Jobs = Sequence[Job] | JobColumns
 
-WORTH_LOADING = 50_000
-"""Jobs from which loading the compiled loop (half a second) is made good."""
-WORTH_COMPILING = 4_000_000
-"""Jobs from which compiling it (once on a machine, 45 s of CPU time) is."""
-PROVISIONED = 4
-"""Times as long the reference takes for a job where a provisioner plans, too."""
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
-
-
-def is_worth_it(jobs: int, pools: Sequence[PoolSpec] = ()) -> bool:
-    """Return whether this many jobs finish sooner by the compiled loop than by the reference."""
-    if any(pool.provisioned for pool in pools):
-        jobs *= PROVISIONED
-    if jobs < WORTH_LOADING or not _compiles():
-        return False
-    return jobs >= WORTH_COMPILING or _is_compiled()
 
 
 def why_not(
     rules: SchedulingRules,
     estimator: Estimator,
     pools: Sequence[PoolSpec],
-    algorithms: Mapping[str, Algorithm[Any]],
+    algorithms: Mapping[str, AnyAlgorithm],
 ) -> str:
     """Return the first property of the farm that is not covered; empty: none."""
     for reason, found in (
-        ("a Python without numba (pip install 'build-farm-emulator[fast]')", not _compiles()),
         ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
         ("a balancer other than jenkins and longest-idle", not _known_balancer(rules)),
         ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
@@ -65,31 +47,45 @@ def why_not(
     for pool in pools:
         if why := _of_pool(pool, algorithms.get(pool.name)):
             return f"pool {pool.name}: {why}"
-    return ""
+    # last: who asked for the object and did not get it would have gained from it
+    return (
+        "" if native.is_there() else "a farm without its compiled kernel (in a clone: make kernel)"
+    )
 
 
-def why_not_these(
-    rules: SchedulingRules, jobs: Sequence[Job] | AlikeJobs, pools: Sequence[PoolSpec]
-) -> str:
+def why_not_these(rules: SchedulingRules, jobs: Jobs, pools: Sequence[PoolSpec]) -> str:
     """Return the first property of the jobs that is not covered; empty: none."""
-    if isinstance(jobs, AlikeJobs):
-        return ""
+    if isinstance(jobs, JobColumns):
+        fails, in_matrix, with_action, one_id = _of_columns(jobs)
+    else:
+        fails = any(job.fails for job in jobs)
+        in_matrix = any(job.matrix is not None for job in jobs)
+        with_action = any(job.action is not None for job in jobs)
+        one_id = len({job.id for job in jobs}) < len(jobs)
     if rules.fail_fast:
         loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
-        if any(job.fails or (loses and job.matrix is not None) for job in jobs):
+        if fails or (loses and in_matrix):
             return "fail_fast, and jobs that fail"
-    if rules.dedup and any(job.action is not None for job in jobs):
+    if rules.dedup and with_action:
         return "dedup, and jobs with actions"
-    if len({job.id for job in jobs}) < len(jobs):
-        return "jobs with one id"
-    return ""
+    return "jobs with one id" if one_id else ""
 
 
-def _of_pool(pool: PoolSpec, algorithm: Algorithm[Any] | None) -> str:
+def _of_columns(jobs: JobColumns) -> tuple[bool, bool, bool, bool]:
+    """Return whether any fails, is in a matrix, has an action; their ids are distinct."""
+    block = jobs.held
+    if block is None:
+        return False, False, False, False
+    in_matrix, with_action = (
+        any(value is not None for value in block.coded(field).values)
+        for field in ("matrix", "action")
+    )
+    return bool(block.array("fails").any()), in_matrix, with_action, False
+
+
+def _of_pool(pool: PoolSpec, algorithm: AnyAlgorithm | None) -> str:
     if pool.provisioned and (algorithm is None or isinstance(algorithm, GuardedAlgorithm)):
         return "a provisioning algorithm of the user's own"
-    if algorithm is not None and algorithm.looks_closely:
-        return "a provisioning algorithm that looks at every job"
     if pool.behaviour:
         return "builders of the user's own"
     if pool.has_signals:
@@ -112,17 +108,5 @@ def _known_balancer(rules: SchedulingRules) -> bool:
     return plain and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
 
 
-def _compiles() -> bool:
-    return find_spec("numba") is not None
-
-
 def _known_estimator(estimator: Estimator) -> bool:
     return type(estimator) in (Declared, Oracle)
-
-
-def _is_compiled() -> bool:
-    from farm.sim.fast.kernel import loop  # noqa: PLC0415 - Numba takes half a second to load
-
-    stats = getattr(loop.play, "stats", None)  # a plain function with NUMBA_DISABLE_JIT=1
-    kept_at: str | None = stats and stats.cache_path
-    return kept_at is not None and any(Path(kept_at).glob("loop.play-*.nbc"))

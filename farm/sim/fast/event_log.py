@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,7 +21,7 @@ from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_
 AT_ONCE = 1 << 13
 """Notes that are turned into lines together: more would not stay in a processor's cache."""
 
-Columns = Mapping[str, Iterable[Any]]
+Columns = Mapping[str, Iterable[object]]
 """The values of lines, by the name of the field."""
 
 
@@ -55,7 +54,7 @@ class _Lines:
         self._lost = dict(zip(lost.tolist(), ends_of(played, lost), strict=True))
         self._now = 0.0
         self._batches = 0
-        self._of: dict[int, tuple[Any, Callable[[Array], Columns]]] = {
+        self._of: dict[int, tuple[type[msgspec.Struct], Callable[[Array], Columns]]] = {
             layout.ARRIVALS_ENDED: (events.ArrivalsEnded, lambda _: {}),
             layout.SUBMITTED: (events.JobsSubmitted, self._submitted),
             layout.JOINED: (events.BuilderJoined, self._built),
@@ -76,7 +75,7 @@ class _Lines:
             layout.ALARM: (commands.SetAlarm, lambda n: {"rings_at": n["at"].tolist()}),
         }
 
-    def of(self, notes: Array) -> Iterator[Any]:
+    def of(self, notes: Array) -> Iterator[msgspec.Struct]:
         """Yield the lines of these notes."""
         kinds = notes["kind"].copy()
         # an alarm's note has its own instant; all others are noted at theirs
@@ -96,7 +95,7 @@ class _Lines:
                 lines[kind] = self._made(kind, instants, notes[some])
         return map(next, map(lines.__getitem__, np.repeat(kinds, sizes).tolist()))
 
-    def _made(self, kind: int, at: list[float], notes: Array) -> Iterator[Any]:
+    def _made(self, kind: int, at: list[float], notes: Array) -> Iterator[msgspec.Struct]:
         """Return the lines of one kind."""
         of, columns = self._of[kind]
         line, given = LINES[of], columns(notes)

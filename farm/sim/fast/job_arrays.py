@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -11,19 +11,19 @@ import numpy as np
 from msgspec.structs import astuple
 
 from farm.core.model import Job, Platform
-from farm.core.policies import KeyFunction, fifo, ljf, score, sjf
+from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator
-from farm.results.table.columns import Column, Floats, Numbers, coded, numbered
+from farm.forecasts.runtime.oracle import Oracle
+from farm.results.table.columns import Coded, Column, Floats, Numbers, coded, numbered
+from farm.results.table.jobs import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.workload.alike import AlikeJobs
+from farm.workload.columns import Block
+from farm.workload.columns import Coded as Repeating
+from farm.workload.job_columns import JobColumns
 
-Jobs = Sequence[Job] | AlikeJobs
-"""By arrival; those that are alike are held."""
-
-
-_ARITHMETIC = (fifo.key, ljf.key, sjf.key, score.key)
-"""Policies that take columns as well as numbers, where jobs are alike."""
+Jobs = Sequence[Job] | JobColumns
+"""By arrival; those in columns are held."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -44,56 +44,97 @@ class Load(msgspec.Struct, frozen=True):
 
     def ids(self) -> list[str]:
         """Return the jobs' ids, in order."""
-        return (
-            self.jobs.ids() if isinstance(self.jobs, AlikeJobs) else [job.id for job in self.jobs]
-        )
+        if isinstance(self.jobs, JobColumns):
+            return self.jobs.ids()
+        return [job.id for job in self.jobs]
+
+    def copy(self) -> Load:
+        """Return a load with columns of its own, into which a run writes."""
+        return msgspec.structs.replace(self, columns=self.columns.copy())
 
     def taken(self, column: Column[Any], rows: Numbers) -> Any:
         """Return a column that is a field of the jobs, for some of them."""
         field = column.source.removeprefix("job.")
-        if not isinstance(self.jobs, AlikeJobs):
+        if not isinstance(self.jobs, JobColumns):
             return column.made(getattr(job, field) for job in self.jobs)[rows]
-        if field in AlikeJobs.OWN:
-            return column.made(self.jobs.values(field))[rows]
-        return column.made([getattr(self.jobs[0], field)])[np.zeros_like(rows)]
+        some = _held(self.jobs).taken(rows).column(field)
+        if isinstance(some, np.ndarray):
+            return some
+        if isinstance(some, Repeating) and column.made in (coded, attributed):
+            made = column.made(some.values)
+            return Coded(made.numbers[some.codes], made.values)
+        return column.made(some.tolist())
 
     def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
         """Return the fields of some jobs as columns, in the order of the fields."""
-        if isinstance(self.jobs, AlikeJobs):
-            return self.jobs.columns(begin, end)
+        if isinstance(self.jobs, JobColumns):
+            return list(self.jobs.values(begin, end))
         return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
 
 
 def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
     """Return the jobs as columns; the policy's key function is called once per job, in order."""
-    alike = isinstance(jobs, AlikeJobs)
-    # of identical jobs the first one stands for all
-    samples = [jobs[0]] if alike else list(jobs)
-    platform = coded([job.platform for job in samples])
-    lane, lanes = numbered([one.normalised() for one in platform.values])
     made = np.zeros(len(jobs), layout.JOB)
-    if isinstance(jobs, AlikeJobs):
-        made["work"], made["submitted_at"] = jobs.held["service_time"], jobs.held["arrived_at"]
-        # their declared times are the actual ones, and the estimators use both
-        estimates = jobs.held["service_time"]
+    estimates: Floats
+    if isinstance(jobs, JobColumns):
+        block = _held(jobs)
+        for name, field in _FIELDS.items():
+            made[name] = block.array(field)
+        estimates, fails = _estimates(estimator, block), block.array("fails")
+        platform = Coded(*block.coded("platform"))
     else:
         made["work"] = [job.service_time for job in jobs]
         made["submitted_at"] = [job.arrived_at or 0.0 for job in jobs]
+        made["heavy"] = [job.heavy for job in jobs]
+        made["memory_heavy"] = [job.memory_heavy for job in jobs]
         estimates = np.array([estimator.estimate(job) for job in jobs], np.float64)
-    made["heavy"] = [job.heavy for job in samples]
-    made["memory_heavy"] = [job.memory_heavy for job in samples]
+        fails = np.array([job.fails for job in jobs], np.bool_)
+        platform = coded([job.platform for job in jobs])
+    lane, lanes = numbered([one.normalised() for one in platform.values])
     made["lane"] = lane[platform.numbers]
-    in_order = _order(policy, samples, estimates, made["submitted_at"])
+    in_order = _order(policy, jobs, estimates, made["submitted_at"])
     made["order"][in_order] = np.arange(len(jobs))
-    begins = np.flatnonzero(np.diff(made["submitted_at"], prepend=-1.0))
-    batches = np.append(begins, len(jobs)).astype(np.int32)
-    fails = np.broadcast_to(np.array([job.fails for job in samples], np.bool_), len(jobs))
+    batches = _batches(made["submitted_at"])
     return Load(jobs, estimates, fails, lanes, made, in_order, batches)
 
 
-def _order(
-    policy: KeyFunction, jobs: Sequence[Job], estimates: Floats, submitted_at: Floats
-) -> Array:
+_FIELDS = {"work": "service_time", "submitted_at": "arrived_at", "heavy": "heavy",
+           "memory_heavy": "memory_heavy"}  # fmt: skip
+"""The fields of a job that the kernel reads, by its names."""
+
+
+def _held(jobs: JobColumns) -> Block:
+    return NO_JOBS if jobs.held is None else jobs.held
+
+
+_UNKNOWN = Job(id="", service_time=math.inf)
+NO_JOBS = Block({"service_time": np.zeros(0), "arrived_at": np.zeros(0)})
+
+
+def _estimates(estimator: Estimator, block: Block) -> Floats:
+    """Return what Oracle or Declared say of each job."""
+    field = "service_time" if isinstance(estimator, Oracle) else "declared_time"
+    found = np.asarray(block.array(field), np.float64)
+    return np.where((found >= 0) & (found < np.inf), found, estimator.estimate(_UNKNOWN))
+
+
+def _batches(submitted_at: Floats) -> Array:
+    """Return the first job of each instant, and the number of jobs."""
+    begins = np.flatnonzero(np.diff(submitted_at, prepend=-1.0))
+    return np.append(begins, len(submitted_at)).astype(np.int32)
+
+
+class _Fields:
+    """Jobs by column in the place of a job, for key functions that only calculate."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    def __getattr__(self, field: str) -> Array:
+        return self._block.array(field)
+
+
+def _order(policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Floats) -> Array:
     """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
 
     A key is constant and depends only on the job: so all are sorted now.
@@ -102,16 +143,19 @@ def _order(
     if not count:
         return np.arange(0, dtype=np.int32)
     parts: Any
-    if len(jobs) == 1 and policy in _ARITHMETIC:
-        columns: Any = estimates, submitted_at, 0
-        parts = [policy(jobs[0], *columns)]
+    if isinstance(jobs, JobColumns) and takes_columns(policy):
+        fields: Any = _Fields(_held(jobs))
+        given: Any = (estimates, submitted_at, 0)
+        parts = policy(fields, *given)
+        parts = parts if isinstance(parts, tuple) else (parts,)
     else:
-        each: Any = jobs if len(jobs) == count else repeat(jobs[0], count)
-        made = zip(
-            each, estimates.tolist(), submitted_at.tolist(), range(1, count + 1), strict=True
-        )
-        parts = np.array([policy(*one) for one in made], np.float64).reshape(count, -1).T
-    levels = [-job.level for job in jobs]
+        times = (estimates.tolist(), submitted_at.tolist(), range(1, count + 1))
+        made = list(map(policy, jobs, *times))
+        parts = np.array(made, np.float64).reshape(count, -1).T
+    if isinstance(jobs, JobColumns):
+        levels = -_held(jobs).array("level")
+    else:
+        levels = np.array([-job.level for job in jobs])
     keys = [np.broadcast_to(part, count) for part in (levels, *parts)]
     changing = [key for key in keys if (key != key[0]).any()]
     if not changing:

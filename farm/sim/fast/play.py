@@ -14,13 +14,14 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
-from farm.core.pools.algorithm import Algorithm, PoolSnapshot
+from farm.core.pools.algorithm import Algorithm, PoolSnapshot, first_plan_at
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
+from farm.results.table.columns import Floats
+from farm.sim.fast.close_look import CloseLook
 from farm.sim.fast.job_arrays import Load
-from farm.sim.fast.kernel import layout, loop
-from farm.sim.fast.kernel.compiled import by_attribute
+from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.too_large import LIVES_ALLOWED
 
@@ -57,13 +58,18 @@ def play(
     """
     algorithms = algorithms or {}
     farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
-    asking = [Asking(pool, algorithms[pool.name]) if pool.provisioned else None for pool in pools]
-    while (halt := loop.play(by_attribute(farm))) != layout.PLAYED:
+    asking = [
+        Asking(number, pool, algorithms[pool.name], load.estimates) if pool.provisioned else None
+        for number, pool in enumerate(pools)
+    ]
+    run = native.bound("play", farm)
+    while (halt := run()) != layout.PLAYED:
         number = int(farm.counts["asked"][0])
         if halt == layout.FULL and not _goes_nowhere(farm):
             farm = _with_more_room(farm, pools)
+            run = native.bound("play", farm)
         elif halt == layout.ASKS and (asked := asking[number]) is not None:
-            asked.answer(farm, number)
+            asked.answer(farm)
         else:
             return None
     return Played(farm, load, pools, rules)
@@ -79,8 +85,8 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
-    farms = by_attribute(farm), by_attribute(_copy(farm))
-    if loop.play_each(*farms, columns, orders, ends) != layout.PLAYED:
+    run = native.bound("play_each", farm, _copy(farm), columns, orders, ends)
+    if run() != layout.PLAYED:
         raise InputError("found jobs that no builder can run; allowed: none")
     return ends
 
@@ -254,7 +260,7 @@ def _provisioners(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
         algorithm, row = algorithms[pools[number].name], made[number]
         rank = EARLY_TICK if algorithm.before_time_outs else TICK
         row["code"] = (rank << 48) + place
-        row["interval"] = algorithm.interval
+        row["interval"], row["first_plan_at"] = algorithm.interval, first_plan_at(algorithm)
         row["estimates"] = _estimates(algorithm)
     return made
 
@@ -320,22 +326,28 @@ _COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
 class Asking:
     """One pool's algorithm, with its memory."""
 
-    def __init__(self, pool: PoolSpec, algorithm: Algorithm[Any]) -> None:
+    def __init__(
+        self, number: int, pool: PoolSpec, algorithm: Algorithm[Any], estimates: Floats
+    ) -> None:
+        self._number = number
         self._pool = pool
         self._algorithm = algorithm
         self._memory = algorithm.start()
         #: a declaration holds for its own class only; without one it is called at every tick
         self._says = "stays_until" in vars(type(algorithm))
+        self._close_look = CloseLook(number, estimates) if algorithm.looks_closely else None
 
-    def answer(self, farm: layout.Farm, number: int) -> None:
+    def answer(self, farm: layout.Farm) -> None:
         """Plan for the loop's view of the pool, and write the answer into its arrays."""
-        seen, row = farm.looks[number], farm.answers[number]
+        seen, row = farm.looks[self._number], farm.answers[self._number]
         at = float(farm.instants["now"][0])
         counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
         pool = self._pool
         snapshot = PoolSnapshot(
             pool=pool.name, at=at, starts=pool.starts, slots=pool.slots, **counts
         )
+        if self._close_look is not None:
+            snapshot = self._close_look.at(snapshot, farm)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
         row["desired"], row["start"], row["stop"] = plan.desired, plan.start, plan.stop
         row["stays_until"] = at

@@ -18,6 +18,7 @@ from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
 from farm.sim.fast.kernel import layout
+from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
@@ -104,11 +105,11 @@ def _void(played: Played) -> Attempts:
     )
 
 
-def _ended(played: Played) -> Any:
+def _ended(played: Played) -> Array:
     return played.farm.ended[: played.farm.counts["ended"][0]]
 
 
-def _made(played: Played) -> Any:
+def _made(played: Played) -> Array:
     return played.farm.builders[: played.farm.counts["made"][0]]
 
 
@@ -130,7 +131,7 @@ def reasons_of(played: Played) -> list[str]:
     return [_REASONS.get(reason, "") for reason in _made(played)["reason"].tolist()]
 
 
-def ends_of(played: Played, ended: Any) -> Iterator[EndJob]:
+def ends_of(played: Played, ended: Array) -> Iterator[EndJob]:
     """Yield how these jobs ended, by their numbers."""
     farm, jobs, names, reasons = played.farm, played.load.jobs, _names(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("numba")
-
 from hypothesis import event as noted
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +27,7 @@ from farm.results.table.records import Recorder, RunRecords
 from farm.sim.fast.engine_choice import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.job_arrays import load_of
+from farm.sim.fast.kernel import native
 from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.run_records import records
 from farm.sim.provisioning import SimulatedProvisioner
@@ -37,8 +35,12 @@ from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
-from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.algorithms.sizing import AnySizing
+from tests.fixtures import plain_kernel
+from tests.fixtures.examples import examples, of_part
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
+
+pytestmark = pytest.mark.usefixtures("kernel")
 
 INFO: Any = {"name": "", "world": "simulated", "engine": "", "seed": 1, "policy": ""}
 
@@ -104,9 +106,9 @@ def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
 
 
 @st.composite
-def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnyAlgorithm]:
+def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnySizing]:
     """Draw the algorithm that sizes each provisioned pool."""
-    names = [name for name in sorted(ALGORITHMS) if name != "target-wait"]
+    names = sorted(ALGORITHMS)
     made = {}
     for pool in pools:
         if pool.provisioned:
@@ -169,8 +171,9 @@ def simulated(
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
     sized = sorted((s for s in specs if s.provisioned), key=lambda s: -algorithms[s.name].interval)
     for place, spec in enumerate(sized):
-        observer = PoolObserver(scheduler, spec)
-        world.provision(SimulatedProvisioner(spec.name, algorithms[spec.name], observer, place))
+        algorithm = algorithms[spec.name]
+        observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
+        world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
     play(scheduler, world, [recorder, log])
     return recorder.records(), log.take()
 
@@ -182,8 +185,8 @@ def plain(column: Any) -> Any:
 
 def compare(
     rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float, data: Any
-) -> bool:
-    """Simulate with both engines and compare; return whether the compiled one could."""
+) -> None:
+    """Simulate with both engines, and compare if the compiled one could."""
     algorithms = data.draw(sizing(specs))
     assert not why_not(rules, make_estimator(estimator), specs, algorithms)
     assert not why_not_these(rules, jobs, specs)
@@ -191,7 +194,7 @@ def compare(
     played = play_fast(load, specs, rules, algorithms, ends_at=ends, noted=True)
     noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
     if played is None:
-        return False
+        return
     kept, log = simulated(rules, specs, algorithms, jobs, estimator, ends)
     told = b"".join(log_of(played, data.draw(st.sampled_from([1, 5, 1000])))).splitlines()
     for fast, reference in zip(told, log.splitlines(), strict=True):
@@ -205,20 +208,42 @@ def compare(
     assert (of_play.events, of_play.last_at) == (kept.events, kept.last_at)
     summaries = [summarise(one, RunInfo(**INFO), 0.0) for one in (of_play, kept)]
     assert summaries[0] == summaries[1]
-    return True
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("changes", [True, False], ids=["builders change", "builders stay"])
-@given(
+drawn = given(
     rules(),
     loads(),
     st.sampled_from(["oracle", "declared"]),
     st.sampled_from([0.0, 0.0, 30.0, 100.0]),
     st.data(),
 )
-@settings(max_examples=2500, deadline=None)
-def test_the_same_events(changes, rules, jobs, estimator, ends_at, data):
-    """Protects equality on thousands of farms and loads drawn at random."""
-    compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)
+changing = pytest.mark.parametrize(
+    "changes", [True, False], ids=["builders change", "builders stay"]
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(4))
+@changing
+def test_the_same_events(changes, part):
+    """Protects equality on many farms and loads drawn at random."""
+
+    @of_part(part)
+    @examples(200)
+    @drawn
+    def same_events(rules, jobs, estimator, ends_at, data):
+        compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)
+
+    same_events()
+
+
+@changing
+@drawn
+@settings(max_examples=20, deadline=None)
+def test_the_same_events_by_python(changes, rules, jobs, estimator, ends_at, data):
+    """Protects the kernel's sources: run as they are, they give what they give compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "is_there", lambda: True)
+        patch.setattr(native, "bound", plain_kernel.bound)
+        compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from farm.sim.fast.kernel.compiled import compiled
 
 Array = Any
-"""A NumPy array; compiled code has no use for more."""
+"""A NumPy array; what the object takes is annotated with type and, if several, dimensions."""
+
+HEAP = np.dtype([("begin", np.int64), ("count", np.int64)])
+KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
 
 
 class Keyed(NamedTuple):
@@ -19,15 +22,11 @@ class Keyed(NamedTuple):
     """
 
     #: the entries of each heap, heap after heap
-    things: Array
+    things: Annotated[Array, np.int64]
     #: by heap: the index of its first entry, and the number of entries
-    heaps: Array
+    heaps: Annotated[Array, HEAP]
     #: by entry: its key, and its place in its heap (-1: it is in none)
-    keys: Array
-
-
-HEAP = np.dtype([("begin", np.int64), ("count", np.int64)])
-KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
+    keys: Annotated[Array, KEY]
 
 
 def keyed(things: int, heaps: int) -> Keyed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,7 @@ POOL_COUNTS = record(
 #: when a pool's provisioner plans; ``planned``: its last plan
 PROVISIONER = record(
     interval=np.float64,
+    first_plan_at=np.float64,
     code=np.int64,
     ticked_at=np.float64,
     resting=np.bool_,
@@ -224,32 +225,32 @@ class Farm(NamedTuple):
     """Everything that one run needs; ``job_arrays.py`` and ``play.py`` fill it."""
 
     #: in order of submission
-    jobs: Array
+    jobs: Annotated[Array, JOB]
     #: the jobs in the order of their keys
-    in_order: Array
+    in_order: Annotated[Array, np.int32]
     #: the first of the jobs submitted together, batch by batch; finally the number of jobs
-    batches: Array
+    batches: Annotated[Array, np.int32]
     #: as they are specified
-    pools: Array
+    pools: Annotated[Array, POOL]
     # by pool
-    pool_counts: Array
-    provisioners: Array
-    answers: Array
-    estimators: Array
-    looks: Array
-    fates: Array
-    losses: Array
+    pool_counts: Annotated[Array, POOL_COUNTS]
+    provisioners: Annotated[Array, PROVISIONER]
+    answers: Annotated[Array, ANSWER]
+    estimators: Annotated[Array, ESTIMATOR]
+    looks: Annotated[Array, LOOK]
+    fates: Annotated[Array, FATE, 2]
+    losses: Annotated[Array, LOSS]
     #: in order of request; ``counts.made`` of them are in use
-    builders: Array
+    builders: Annotated[Array, BUILDER]
     #: builder after builder, as many for each as the largest has
-    slots: Array
-    lanes: Array
+    slots: Annotated[Array, SLOT]
+    lanes: Annotated[Array, LANE]
     #: the places, in the order of keys, of the waiting jobs: a heap for each lane
-    queue: Array
+    queue: Annotated[Array, np.int32]
     #: whether the builders of a group may run the jobs of a lane
-    serves: Array
+    serves: Annotated[Array, np.bool_, 2]
     #: slowdown by law, heavy jobs and memory-heavy jobs
-    slowdown: Array
+    slowdown: Annotated[Array, np.float64, 3]
     #: builders with room, by group
     free: Keyed
     #: builders with an idle timer, by its expiry when last checked
@@ -257,17 +258,17 @@ class Farm(NamedTuple):
     #: the next entries
     agenda: Keyed
     #: instants of alarms that are set, the next one last
-    alarms: Array
+    alarms: Annotated[Array, np.float64]
     # one record each
-    counts: Array
-    instants: Array
-    rules: Array
+    counts: Annotated[Array, COUNTS]
+    instants: Annotated[Array, INSTANTS]
+    rules: Annotated[Array, RULES]
     #: events of the present instant that follow from the last commands
-    soon: Array
+    soon: Annotated[Array, SOON]
     #: jobs in order of ending
-    ended: Array
+    ended: Annotated[Array, np.int32]
     #: void attempts
-    void: Array
+    void: Annotated[Array, VOID_ATTEMPT]
     #: no notes are taken if there is no room for any
-    notes: Array
-    plans: Array
+    notes: Annotated[Array, NOTE]
+    plans: Annotated[Array, PLAN]

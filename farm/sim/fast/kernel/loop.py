@@ -8,13 +8,15 @@ this is wrong.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from farm.emulation.agenda import ARRIVAL, LIFE
-from farm.sim.fast.kernel.compiled import compiled, inlined, kept
+from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import code, first_slot, latest, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait
-from farm.sim.fast.kernel.heaps import gather, put, take_out
+from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
     ARRIVALS_ENDED,
@@ -27,6 +29,7 @@ from farm.sim.fast.kernel.layout import (
     FINISHED,
     FULL,
     HOPELESS,
+    JOB,
     LOST,
     PLAYED,
     RANG,
@@ -34,6 +37,7 @@ from farm.sim.fast.kernel.layout import (
     STARTED,
     SUBMITTED,
     TICKS,
+    Farm,
 )
 from farm.sim.fast.kernel.lives import (
     count_cleaning,
@@ -50,8 +54,8 @@ from farm.sim.fast.kernel.noting import alarm_rang, happened, hope, note, soon
 from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, ticked, wake
 
 
-@kept
-def play(farm):
+@compiled
+def play(farm: Farm):
     """Run to the end or a halt; return why it stopped."""
     counts, instants, agenda = farm.counts[0], farm.instants[0], farm.agenda
     batches = len(farm.batches) - 1
@@ -121,7 +125,7 @@ def opened(farm):
     lose_as_planned(farm)
     for number in range(len(farm.pools)):
         if farm.pools[number].provisioned:
-            expect(farm, number, farm.provisioners[number].interval)
+            expect(farm, number, farm.provisioners[number].first_plan_at)
     if len(farm.batches) == 1:
         soon(farm, ARRIVALS_ENDED, 0)
 
@@ -221,8 +225,14 @@ def finished(farm, builder, slot):
         slot_ready(farm, builder, slot)
 
 
-@kept
-def play_each(farm, fresh, columns, orders, ends):
+@compiled
+def play_each(
+    farm: Farm,
+    fresh: Farm,
+    columns: Annotated[Array, JOB, 2],
+    orders: Annotated[Array, np.int32, 2],
+    ends: Annotated[Array, np.float64, 2],
+):
     """Run each load on a fresh farm, and record when its jobs end; return the results."""
     for number in range(len(columns)):
         copy(farm.pool_counts, fresh.pool_counts)

@@ -1,0 +1,97 @@
+"""The compiled kernel: a shared object that ``build`` has made of these sources, called by ctypes.
+
+Its functions take the words that Numba takes for arrays, one after the other. An object of other
+sources, or of another kind of machine, has another name and is not seen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+_FARM = HERE.parents[2]
+#: what the object is made of, beside this package
+SOURCES = (
+    "core/pools/spec.py",
+    "core/pools/unrunnable_jobs.py",
+    "core/simultaneity.py",
+    "emulation/agenda.py",
+    "sim/provisioning.py",
+    "sim/rollouts/loops.py",
+    "upstream/taskcluster.py",
+)
+
+
+def path() -> Path:
+    """Return where the object of these sources is, or would be."""
+    kernel = sorted(set(HERE.glob("*.py")) - {Path(__file__)})
+    sources = [*kernel, *(_FARM / name for name in SOURCES)]
+    digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
+    return HERE / f"kernel-{digest}-{sys.platform}-{os.uname().machine}.so"
+
+
+@cache
+def is_there() -> bool:
+    """Return whether there is an object that can be loaded."""
+    return _library() is not None
+
+
+def bound(name: str, *arguments: Any) -> Callable[[], int]:
+    """Return the call of a function of the object with these arrays, in tuples; it can be repeated.
+
+    It holds no lock of the interpreter. The object must be there. Raises TypeError for arrays of
+    other types than the function was compiled for; the call raises RuntimeError if it fails.
+    """
+    call, takes = _function(name)
+    words, types = [], []
+    for array in _flat(arguments):
+        data = array.__array_interface__["data"][0]
+        words += [0, 0, array.size, array.itemsize, data, *array.shape, *array.strides]
+        types.append(
+            f"{array.dtype.str}/{array.ndim}{'' if array.flags.c_contiguous else ' in pieces'}"
+        )
+    if (found := " ".join(types)) != takes:
+        raise TypeError(f"{name}: found {found}; allowed: {takes}")
+    block = np.array(words, np.int64)
+    address = block.ctypes.data
+
+    def play(_: Any = (arguments, block)) -> int:
+        value: int = call(address)
+        if value < 0:
+            raise RuntimeError(f"{name} failed in the compiled kernel")
+        return value
+
+    return play
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(path()))
+    except OSError:  # not built, or not for this system
+        return None
+
+
+@cache
+def _function(name: str) -> tuple[Any, str]:
+    """Return a function of the object, and the types of the arrays that it takes."""
+    library: Any = _library()
+    call = library[name]
+    call.argtypes, call.restype = (ctypes.c_void_p,), ctypes.c_int64
+    takes = ctypes.c_char.in_dll(library, f"{name}_takes")
+    return call, ctypes.string_at(ctypes.addressof(takes)).decode()
+
+
+def _flat(part: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(part, tuple):
+        return [array for one in part for array in _flat(one)]
+    return [part]

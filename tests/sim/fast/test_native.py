@@ -1,0 +1,52 @@
+"""The object is that of the present sources, or it is not seen."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from farm.sim.fast.kernel import native
+from tests.fixtures import plain_kernel
+
+built = pytest.mark.skipif(not native.is_there(), reason="the kernel is not built: make kernel")
+FARM = Path(native.__file__).parents[3]
+
+
+def test_every_source_voids_the_object():
+    """A constant or function that the kernel imports is compiled into it, so its file counts."""
+    kernel = [path for path in native.HERE.glob("*.py") if path.stem not in ("build", "native")]
+    imported = set()
+    for path in [*kernel, FARM / "sim/rollouts/loops.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farm."):
+                imported.add(f"{node.module.removeprefix('farm.').replace('.', '/')}.py")
+    outside = {name for name in imported if not name.startswith("sim/fast/kernel")}
+    assert outside | {"sim/rollouts/loops.py"} == set(native.SOURCES)
+
+
+def test_a_changed_source_has_another_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Protects against an object of yesterday's loop."""
+    before = native.path()
+    (tmp_path / "changed.py").write_text("SAME = 0.0")
+    changed = (*native.SOURCES[1:], str(tmp_path / "changed.py"))
+    monkeypatch.setattr(native, "SOURCES", changed)
+    assert native.path().name != before.name
+
+
+@built
+def test_arrays_of_other_types_are_refused():
+    """The object would read beyond them."""
+    with pytest.raises(TypeError, match=r"empty: found <f4/1; allowed: <i8/1"):
+        native.bound("empty", np.zeros(3, np.float32))
+    with pytest.raises(TypeError, match="in pieces"):
+        native.bound("empty", np.zeros(3)[::2])
+
+
+@built
+def test_python_has_the_same_functions():
+    """Protects the tests that Python plays for."""
+    for name in plain_kernel.FUNCTIONS:
+        assert native._function(name)[1]
