@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import NormalDist
 
+import msgspec
 from pydantic import ConfigDict, model_validator
 
 from farm.scenario.quantities import (
@@ -159,10 +160,10 @@ class Empirical(Section):
     def quantile_function(self) -> Quantile:
         """Between the quantiles, or one of the values."""
         if self.quantiles is not None:
-            return _interpolated(self.quantiles)
+            return Interpolated(self.quantiles)
         values = tuple(sorted(self.values or ()))
         if self.interpolate and len(values) > 1:
-            return _interpolated(values)
+            return Interpolated(values)
         count = len(values)
         return lambda u: values[int(u * count)]
 
@@ -235,27 +236,32 @@ def _constant(value: float) -> Quantile:
     return lambda _: value
 
 
-def _capped(plain: Quantile, most: float | None) -> Quantile:
-    if most is None:
-        return plain
+class Interpolated(msgspec.Struct, frozen=True):
+    """Between equally spaced quantiles."""
 
-    def capped(u: float) -> float:
-        try:
-            return min(plain(u), most)
-        except OverflowError:
-            return most
+    points: tuple[float, ...]
 
-    return capped
-
-
-def _interpolated(quantiles: Sequence[float]) -> Quantile:
-    points = tuple(quantiles)
-    steps = len(points) - 1
-
-    def quantile(u: float) -> float:
-        place = u * steps
+    def __call__(self, u: float) -> float:
+        """Return the value between two points, by a straight line."""
+        place = u * (len(self.points) - 1)
         index = int(place)
-        low = points[index]
-        return low + (points[index + 1] - low) * (place - index)
+        low = self.points[index]
+        return low + (self.points[index + 1] - low) * (place - index)
 
-    return quantile
+
+class Capped(msgspec.Struct, frozen=True):
+    """Another one's, but not above the most."""
+
+    plain: Quantile
+    most: float
+
+    def __call__(self, u: float) -> float:
+        """Return the smaller of the two, also where the other's is too large for a number."""
+        try:
+            return min(self.plain(u), self.most)
+        except OverflowError:
+            return self.most
+
+
+def _capped(plain: Quantile, most: float | None) -> Quantile:
+    return plain if most is None else Capped(plain, most)

@@ -17,7 +17,9 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.fast.engine_choice import is_worth_it, why_not, why_not_these
+from farm.sim.fast.engine_choice import why_not, why_not_these
+from farm.sim.fast.job_arrays import Load, load_of
+from farm.sim.fast.play import ends_of_each
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
@@ -50,11 +52,10 @@ def ends_of(jobs: Sequence[Job], pools: Sequence[PoolSpec], rules: SchedulingRul
 def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
     """Simulate all sets of all cases; return when each job ended (s), by set and job.
 
-    By the compiled loop where that is possible in all cases and worthwhile, else by the scheduler
-    itself. Run times are known beforehand.
+    By the compiled loop if it covers all cases, else by the scheduler itself. Run times are known
+    beforehand.
     """
-    jobs = sum(len(one.sets) * len(one.sets[0]) for one in cases.values())
-    if is_worth_it(jobs) and not any(map(_why_not, cases.values())):
+    if not any(map(_why_not, cases.values())):
         return _compiled(cases)
     return {
         name: np.array([ends_of(jobs, one.pools, one.rules) for jobs in one.sets])
@@ -72,9 +73,6 @@ def _why_not(case: Case) -> str:
 
 def _compiled(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
     """Simulate in threads: compiled code holds no lock."""
-    from farm.sim.fast.job_arrays import Load, load_of  # noqa: PLC0415 - Numba, where installed
-    from farm.sim.fast.play import ends_of_each  # noqa: PLC0415 - likewise
-
     loads: dict[tuple[int, KeyFunction], list[Load]] = {}
     played = {}
     with ThreadPoolExecutor() as threads:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from farm.assembly import make_scheduler, pool_specs
@@ -13,21 +11,17 @@ from farm.core.model import Job
 from farm.core.scheduler import Scheduler
 from farm.results.table.columns import Floats
 from farm.scenario import Scenario
-from farm.sim.fast.engine_choice import is_worth_it, why_not
+from farm.sim.fast.engine_choice import why_not
+from farm.sim.fast.job_arrays import Load, load_of
+from farm.sim.fast.play import play as play_compiled
 from farm.sim.play import Algorithms, play
-
-if TYPE_CHECKING:
-    from farm.sim.fast.job_arrays import Load
 
 
 class OneLoad:
-    """Jobs by arrival, with ids of their own; as columns they are made once.
+    """Jobs by arrival, with ids of their own; as columns they are made once."""
 
-    ``plays``: how often they are likely to be played.
-    """
-
-    def __init__(self, jobs: Sequence[Job], plays: int) -> None:
-        self._jobs, self._plays = jobs, plays
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
         self._places = {job.id: place for place, job in enumerate(jobs)}
         self._columns: dict[str, Load] = {}
 
@@ -40,7 +34,7 @@ class OneLoad:
         waits = self._compiled(scenario, scheduler, algorithms)
         if waits is not None:
             return waits
-        jobs = play(scenario, scheduler, self._jobs, algorithms, engine="reference").jobs
+        jobs = play(scenario, scheduler, iter(self._jobs), algorithms, engine="reference").jobs
         waits = np.full(len(self._jobs), np.nan)
         waits[[self._places[name] for name in jobs.job_id]] = jobs.waiting_time
         return waits
@@ -48,20 +42,14 @@ class OneLoad:
     def _compiled(
         self, scenario: Scenario, scheduler: Scheduler, algorithms: Algorithms
     ) -> Floats | None:
-        """Return the waits by the compiled loop, if it covers the farm and is worth loading."""
+        """Return the waits by the compiled loop, if it covers the farm."""
         pools, rules = pool_specs(scenario), scheduler.rules
-        worth = is_worth_it(self._plays * len(self._jobs), pools)
-        if not worth or why_not(rules, scheduler.estimator, pools, algorithms):
+        if why_not(rules, scheduler.estimator, pools, algorithms):
             return None
-        from farm.sim.fast.job_arrays import load_of  # noqa: PLC0415 - Numba, where it is used
-        from farm.sim.fast.play import play as play_compiled  # noqa: PLC0415 - likewise
-
         order = scenario.scheduling.policy
         if order not in self._columns:
             self._columns[order] = load_of(rules.policy, scheduler.estimator, self._jobs)
-        load = self._columns[order]
-        load = msgspec.structs.replace(load, columns=load.columns.copy())
-        played = play_compiled(load, pools, rules, algorithms)
+        played = play_compiled(self._columns[order].copy(), pools, rules, algorithms)
         if played is None:
             return None
         columns = played.farm.jobs

@@ -1,68 +1,109 @@
-"""When jobs arrive: Poisson or at fixed intervals, with a daily cycle if wanted."""
+"""When jobs arrive: Poisson or at fixed intervals, with a daily or weekly cycle if wanted."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Callable, Iterator
-from itertools import count, islice, takewhile
+from itertools import count
+
+import numpy as np
 
 from farm.scenario.workload import Releases
+from farm.workload.columns import Floats
+from farm.workload.streams import uniforms
 
 HOUR = 3600.0
+#: seconds before the end of an hour in which rounding may lead to the next one
+EDGE = 1e-3
+#: instants that are drawn together
+LEAST, MOST = 16, 4096
 
 
-def instants(releases: Releases, rng: random.Random, horizon: float = math.inf) -> Iterator[float]:
-    """Yield the ascending instants (farm time, s) at which a source releases something.
+def instants(
+    releases: Releases, rng: random.Random, horizon: float = math.inf, most: int = MOST
+) -> Iterator[Floats]:
+    """Yield the ascending instants (farm time, s) at which a source releases something, in blocks.
 
-    They lie in [start, start + duration), and before the horizon if there is no duration.
+    They lie in [start, start + duration), and before the horizon if there is no duration. Those
+    that are equal are in one block, however many; else it has up to about ``most``.
     """
     end = horizon if releases.duration is None else releases.start + releases.duration
-    unlimited = _poisson(releases, rng) if releases.poisson else _every(releases)
-    limited = islice(unlimited, releases.count) if releases.count else unlimited
-    return takewhile(lambda at: at < end, limited)
+    left = releases.count or math.inf
+    size = min(most, _expected(releases, end))
+    unlimited = _poisson(releases, rng, size) if releases.poisson else _every(releases, size)
+    kept = np.zeros(0)
+    for block in unlimited:
+        some = block[: min(left, np.searchsorted(block, end))]
+        left -= len(some)
+        kept = np.concatenate((kept, some))
+        if len(some) < len(block) or not left:
+            break
+        whole = int(np.searchsorted(kept, kept[-1]))
+        if whole:
+            yield kept[:whole]
+            kept = kept[whole:]
+    if len(kept):
+        yield kept
 
 
-def _poisson(releases: Releases, rng: random.Random) -> Iterator[float]:
+def _expected(releases: Releases, end: float) -> int:
+    """Return about how many instants there are, rather more."""
+    interval = releases.every or 0.0
+    rate = releases.poisson.rate if releases.poisson else 1.0 / interval if interval else math.inf
+    expected = min(rate * max(end - releases.start, 1.0), MOST)
+    return math.ceil(min(LEAST + expected + 3 * math.sqrt(expected), releases.count or math.inf))
+
+
+def _poisson(releases: Releases, rng: random.Random, size: int) -> Iterator[Floats]:
     """Unit-mean exponential steps of the expected number of arrivals, turned into instants."""
     rate = releases.poisson.rate if releases.poisson else 1.0
-    if releases.daily_cycle is None:
-        at = releases.start
-        while True:
-            at -= math.log1p(-rng.random()) / rate
-            yield at
-    expected, instant_of = 0.0, _cycle_inverse(releases, rate)
+    last = releases.start if releases.cycle is None else 0.0
+    instant_of = None if releases.cycle is None else _cycle_inverse(releases, rate)
     while True:
-        expected -= math.log1p(-rng.random())
-        yield instant_of(expected)
+        steps = np.array(list(map(math.log1p, (-uniforms(rng, size)).tolist())))
+        if instant_of is None:
+            steps /= rate
+        # from first to last, as one would add them up
+        sums = np.cumsum(np.concatenate(([last], -steps)))[1:]
+        last = float(sums[-1])
+        yield sums if instant_of is None else np.array(list(map(instant_of, sums.tolist())))
 
 
-def _every(releases: Releases) -> Iterator[float]:
+def _every(releases: Releases, size: int) -> Iterator[Floats]:
     interval, start = releases.every or 0.0, releases.start
-    if releases.daily_cycle is None or not interval:
-        return (start + number * interval for number in count())
-    instant_of = _cycle_inverse(releases, 1.0 / interval)
-    return (instant_of(float(number)) for number in count())
+    instant_of = None
+    if releases.cycle is not None and interval:
+        instant_of = _cycle_inverse(releases, 1.0 / interval)
+    for first in count(0, size):
+        numbers = np.arange(first, first + size, dtype=np.float64)
+        if instant_of is None:
+            yield start + numbers * interval
+        else:
+            yield np.array(list(map(instant_of, numbers.tolist())))
 
 
 def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
     """Return the exact inverse of the expected number of arrivals since ``start``.
 
-    The rate is constant within an hour of the day: rate times that hour's factor. The function
-    returned must be called with ascending numbers; it remembers its current hour.
+    The rate is constant within an hour of the day or week: rate times that hour's factor. The
+    function returned must be called with ascending numbers; it remembers its current hour.
     """
-    factors = releases.daily_cycle or ()
-    day_offset = releases.cycle_start or 0.0
+    factors = releases.cycle or ()
+    offset = releases.cycle_start or 0.0
     at, done = releases.start, 0.0
+    hour_end, hourly, surely_until = at, 0.0, -math.inf
 
     def instant_of(expected: float) -> float:
-        nonlocal at, done
+        nonlocal at, done, hour_end, hourly, surely_until
         while True:
-            hour = math.floor((at + day_offset) / HOUR)
-            hour_end = (hour + 1) * HOUR - day_offset
-            if hour_end <= at:  # rounding led to the edge itself
-                hour, hour_end = hour + 1, hour_end + HOUR
-            hourly = rate * factors[hour % 24]
+            if at >= surely_until:
+                hour = math.floor((at + offset) / HOUR)
+                hour_end = (hour + 1) * HOUR - offset
+                if hour_end <= at:  # rounding led to the edge itself
+                    hour, hour_end = hour + 1, hour_end + HOUR
+                hourly = rate * factors[hour % len(factors)]
+                surely_until = hour_end - EDGE
             needed = expected - done
             if hourly > 0 and needed <= hourly * (hour_end - at):
                 at, done = at + needed / hourly, expected

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform, Recorded
@@ -19,7 +19,7 @@ from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Source, Trace
 from farm.workload import generators
-from farm.workload.alike import AlikeJobs
+from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
@@ -59,19 +59,19 @@ def build_workload(scenario: Scenario) -> Workload:
         _source_jobs(scenario, index, prefixes[index], horizon, found)
         for index in range(len(scenario.workload))
     ]
-    if len(sources) == 1 and isinstance(sources[0], AlikeJobs):
-        alike = sources[0].before(horizon)
-        if alike.is_empty:
+    # with ids of the user's, prefixes do not suffice: "a-" and "b-1", "a-b-" and "1"
+    of_user = any(isinstance(source.options, Generator | Trace) for source in scenario.workload)
+    of_user = of_user and len(sources) > 1
+    by_column = [one for one in sources if isinstance(one, JobColumns)]
+    if len(by_column) == len(sources) and not of_user:
+        made = JobColumns.merged(by_column).before(horizon)
+        if made.is_empty:
             raise _no_job(scenario)
-        return found._replace(jobs=alike)
-    merged = sources[0]
-    if len(sources) > 1:
-        merged = heapq.merge(*sources, key=arrival)
-        if any(isinstance(source.options, Generator | Trace) for source in scenario.workload):
-            # with ids of the user's, prefixes do not suffice: "a-" and "b-1", "a-b-" and "1"
-            merged = distinct(merged, f"{scenario.name}: workload")
-    # a generated job has its arrival; checking would cost time for each
-    jobs = takewhile(lambda job: job.arrived_at < horizon, merged)  # type: ignore[operator]
+        return found._replace(jobs=made)
+    merged: Iterable[Job] = heapq.merge(*sources, key=arrival)
+    if of_user:
+        merged = distinct(merged, f"{scenario.name}: workload")
+    jobs = takewhile(lambda job: (job.arrived_at or 0.0) < horizon, merged)
     first = next(jobs, None)
     if first is None:
         raise _no_job(scenario)
@@ -182,7 +182,7 @@ def _happened(attempt: Attempt) -> Recorded:
     return Recorded(attempt.waited, attempt.ran, attempt.runner or None, outcome)
 
 
-def _with_own_matrix(details: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _with_own_matrix(details: dict[str, object], prefix: str) -> dict[str, object]:
     """Return a job's fields, its matrix apart from those of other sources."""
     matrix = details.get("matrix")
     return {**details, "matrix": f"{prefix}-{matrix}"} if matrix else details

@@ -2,86 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from itertools import count, groupby
+from collections.abc import Callable, Iterator
 
-from farm.core.model import Job, Platform
+import numpy as np
+
+from farm.core.model import Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
-from farm.workload.alike import AlikeJobs
 from farm.workload.arrivals import instants
-from farm.workload.streams import chooser
-from farm.workload.traits import Fields, Streams, job_maker, mark_longest, trait_steps
+from farm.workload.columns import Array, Block, Coded, Floats, Names, joined
+from farm.workload.job_columns import JobColumns
+from farm.workload.streams import chooser, drawn, uniforms
+from farm.workload.traits import Columns, Streams, longest, longest_rules, traits_adder
+
+#: matrices that are drawn together
+MATRICES = 64
+#: more jobs than a matrix can have
+PLACES = 1 << 32
 
 
 def arrivals(
     source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
-) -> Iterable[Job]:
+) -> JobColumns:
     """Return jobs that arrive one by one, made on demand."""
-    arrived = instants(source, streams("arrivals"), horizon)
-    kinds, platforms = source.kind or {"job": 1.0}, _platforms(source, platform)
-    if len(kinds) == len(platforms) == 1 and not trait_steps(_without_kind(source), streams):
-        (kind,), (only,) = kinds, platforms
-        quantile = source.service_time.quantiles_by_kind([kind])[kind]
-        uniform = streams("service_time").random
-        times = ((at, quantile(uniform())) for at in arrived)
-        return AlikeJobs(times, f"{prefix}-{{:06d}}".format, {"kind": kind, "platform": only})
-    make = _drawn(source, platform, streams)
-    numbered = enumerate(arrived, start=1)
-    return (make(f"{prefix}-{number:06d}", at, None) for number, at in numbered)
+    return JobColumns(_arrivals(source, prefix, platform, streams, horizon))
+
+
+def _arrivals(
+    source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+) -> Iterator[Block]:
+    draw, name = _drawn(source, platform, streams), f"{prefix}-{{:06d}}".format
+    made = 1
+    for arrived in instants(source, streams("arrivals"), horizon):
+        numbers = np.arange(made, made + len(arrived))
+        made += len(arrived)
+        yield draw({"id": Names.by(name, numbers), "arrived_at": arrived})
 
 
 def matrices(
     source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
-) -> Iterator[Job]:
-    """Yield the jobs of matrices in order of arrival; matrix 2's third job is ``name-0002-003``."""
-    make, apart = _drawn(source, platform, streams), source.jobs_apart
+) -> JobColumns:
+    """Return the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``."""
+    return JobColumns(_matrices(source, prefix, platform, streams, horizon))
+
+
+def _matrices(
+    source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+) -> Iterator[Block]:
+    draw, apart = _drawn(source, platform, streams), source.jobs_apart
     size = chooser(source.size, streams("size"))
-    released = enumerate(instants(source, streams("arrivals"), horizon), start=1)
-    made = count()
-    later: list[tuple[float, int, Job]] = []  # of incomplete matrices
-    for at, together in groupby(released, key=lambda pair: pair[1]):
-        while later and later[0][0] <= at:
-            yield heappop(later)[2]
-        batch: list[Job] = []
-        for number, _ in together:
-            name = f"{prefix}-{number:04d}"
-            jobs = [
-                make(f"{name}-{place + 1:03d}", at + place * apart, name) for place in range(size())
-            ]
-            batch.extend(mark_longest(jobs, source, "matrix"))
-        for job in mark_longest(batch, source, "batch"):
-            heappush(later, (job.arrived_at or 0.0, next(made), job))
-    yield from (job for _, _, job in sorted(later))
+
+    def name(number: int) -> str:
+        return f"{prefix}-{number // PLACES:04d}-{number % PLACES + 1:03d}"
+
+    made = 1
+    later: list[Block] = []  # of incomplete matrices
+    for released in instants(source, streams("arrivals"), horizon, MATRICES):
+        sizes = size(len(released)).mapped(int)
+        matrix, begins = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
+        place = np.arange(len(matrix)) - begins[matrix]
+        names = [f"{prefix}-{made + number:04d}" for number in range(len(sizes))]
+        columns: Columns = {
+            "id": Names.by(name, (made + matrix) * PLACES + place),
+            "arrived_at": released[matrix] + place * apart,
+            "matrix": Coded(matrix, names),
+        }
+        made += len(sizes)
+        block = draw(columns)
+        _mark_longest(block, source, released, begins)
+        if apart:
+            block = joined([*later, block])
+            block = block.taken(np.argsort(block.array("arrived_at"), kind="stable"))
+            complete = int(np.searchsorted(block.array("arrived_at"), released[-1], "right"))
+            later = [block.taken(slice(complete, None))]
+            block = block.taken(slice(complete))
+        yield block
+    yield from later
+
+
+def _mark_longest(block: Block, source: Matrices, released: Floats, begins: Array) -> None:
+    """Set ``heavy`` and ``memory_heavy`` where the longest of a matrix, or of a batch, have it."""
+    for name, rule in longest_rules(source).items():
+        groups = begins
+        if rule.among == "batch":
+            groups = begins[np.flatnonzero(np.diff(released, prepend=-1.0))]
+        block.columns[name] = longest(
+            block.array("service_time"), rule.longest or 0.0, groups.tolist()
+        )
 
 
 def _drawn(
     source: Releases, default: Platform | None, streams: Streams
-) -> Callable[[str, float, str | None], Job]:
-    """Return a function that draws a job: first the kind, as the service time may depend on it."""
-    make = job_maker(_without_kind(source), streams)
-    kind_of = chooser(source.kind or {"job": 1.0}, streams("kind"))
-    quantiles = source.service_time.quantiles_by_kind(list(source.kind or {"job": 1.0}))
-    uniform = streams("service_time").random
+) -> Callable[[Columns], Block]:
+    """Return a function that draws jobs: first the kind, as the service time may depend on it."""
+    add = traits_adder(source.model_copy(update={"kind": None}), streams)
+    weights = source.kind or {"job": 1.0}
+    kind_of = chooser(weights, streams("kind"))
+    quantiles = source.service_time.quantiles_by_kind(list(weights))
+    rng = streams("service_time")
     platform_of = chooser(_platforms(source, default), streams("platform"))
 
-    def draw(job_id: str, at: float, matrix: str | None) -> Job:
-        kind = kind_of()
-        fields: Fields = {
-            "id": job_id,
-            "service_time": quantiles[kind](uniform()),
-            "platform": platform_of(),
-            "arrived_at": at,
-            "kind": kind,
-            "matrix": matrix,
-        }
-        return make(fields)
+    def draw(columns: Columns) -> Block:
+        count = len(columns["arrived_at"])
+        kind, numbers = kind_of(count), uniforms(rng, count)
+        if len({id(quantiles[one]) for one in kind.values}) == 1:
+            times = drawn(quantiles[kind.values[0]], numbers)
+        else:
+            times = np.empty(count)
+            for code, one in enumerate(kind.values):
+                some = kind.codes == code
+                times[some] = drawn(quantiles[one], numbers[some])
+        columns["service_time"] = times
+        columns["platform"], columns["kind"] = platform_of(count), kind
+        return add(columns)
 
     return draw
-
-
-def _without_kind(source: Releases) -> Releases:
-    return source.model_copy(update={"kind": None})
 
 
 def _platforms(source: Releases, default: Platform | None) -> dict[Platform, float]:

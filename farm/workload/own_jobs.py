@@ -57,7 +57,7 @@ def distinct(jobs: Iterable[Job], source: str) -> Iterator[Job]:
         yield job
 
 
-def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
+def sound_jobs(jobs: Iterable[object], scenario: Scenario, source: str) -> Iterator[Job]:
     """Pass jobs on, each with a platform and an arrival; raises InputError for an invalid one.
 
     ``source`` names them in messages.
@@ -65,7 +65,7 @@ def sound_jobs(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator
     return distinct(_checked(jobs, scenario, source), source)
 
 
-def _checked(jobs: Iterable[Any], scenario: Scenario, source: str) -> Iterator[Job]:
+def _checked(jobs: Iterable[object], scenario: Scenario, source: str) -> Iterator[Job]:
     able: set[Platform] = set()
     last = 0.0
     for number, made in enumerate(jobs, 1):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
 
 from farm.core.model import Job, Platform
 from farm.records.traces import Records, read_records
 from farm.scenario.workload import TraceOptions
-from farm.workload.alike import AlikeJobs
+from farm.workload.columns import Coded, Names
+from farm.workload.job_columns import JobColumns
 from farm.workload.traits import (
-    Fields,
+    Columns,
     Streams,
-    job_maker,
     longest,
     longest_rules,
     source_streams,
-    trait_steps,
+    traits_adder,
 )
 
 
@@ -41,7 +45,7 @@ def trace_jobs(
     name: Callable[[int], str],
     default: Platform | None = None,
     streams: Streams | None = None,
-) -> Iterable[Job]:
+) -> JobColumns:
     """Return the jobs of the records, in their order, made on demand.
 
     ``name`` makes the id of the n-th job, from 1; ``default`` is the platform of jobs for which
@@ -49,42 +53,25 @@ def trace_jobs(
     """
     streams = streams or source_streams(0, "trace")
     forced = None if options.platform is None else options.platform.platform
-    platform = forced or default or Platform()
-    if records.details is None and not longest_rules(options) and not trait_steps(options, streams):
-        pairs = zip(records.arrived.tolist(), records.service.tolist(), strict=True)
-        return AlikeJobs(pairs, name, {"platform": platform})
-    return _each(records, options, name, platform, forced, job_maker(options, streams))
+    count = len(records.arrived)
+    columns: Columns = {
+        "id": Names.by(name, np.arange(1, count + 1)),
+        "service_time": records.service,
+        "platform": Coded.same(forced or default or Platform(), count),
+        "arrived_at": records.arrived,
+    }
+    for field, found in _details(records.details or ()).items():
+        if field == "platform":
+            if forced is None:
+                columns[field] = found.replaced(default or Platform())
+        else:
+            columns[field] = found
+    for field, rule in longest_rules(options).items():
+        columns[field] = longest(records.service, rule.longest or 0.0)
+    return JobColumns([traits_adder(options, streams)(columns)])
 
 
-def _each(
-    records: Records,
-    options: TraceOptions,
-    name: Callable[[int], str],
-    platform: Platform,
-    forced: Platform | None,
-    make: Callable[[Fields], Job],
-) -> Iterator[Job]:
-    chosen = _longest_of(records, options)
-    names = map(name, range(1, len(records.arrived) + 1))
-    times = zip(names, records.arrived.tolist(), records.service.tolist(), strict=True)
-    for place, (job_id, arrived_at, service_time) in enumerate(times):
-        fields: Fields = {
-            "id": job_id,
-            "service_time": service_time,
-            "platform": platform,
-            "arrived_at": arrived_at,
-        }
-        if records.details is not None:
-            fields.update(records.details[place])
-            if forced is not None:
-                fields["platform"] = forced
-        for field, places in chosen.items():
-            fields[field] = place in places
-        yield make(fields)
-
-
-def _longest_of(records: Records, options: TraceOptions) -> dict[str, set[int]]:
-    """Return which jobs are heavy by ``longest``: in a trace, that share of all selected jobs."""
-    times = records.service.tolist()
-    rules = longest_rules(options)
-    return {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}
+def _details(rows: Sequence[Mapping[str, Any]]) -> dict[str, Coded]:
+    """Return the fields that are given as columns; UNSET: not of this job."""
+    fields = dict.fromkeys(field for row in rows for field in row)
+    return {field: Coded.of([row.get(field, msgspec.UNSET) for row in rows]) for field in fields}

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any
 
-T = TypeVar("T")
+import numpy as np
+
+from farm.scenario.distributions import Capped, Interpolated, Quantile
+from farm.workload.columns import Coded, Floats
 
 
 def stream(seed: int, *names: str | int) -> random.Random:
@@ -29,15 +31,44 @@ def stream(seed: int, *names: str | int) -> random.Random:
     return random.Random(seeded)  # noqa: S311 - it must be repeatable
 
 
-def chooser(weights: Mapping[T, float], rng: random.Random) -> Callable[[], T]:
-    """Return a function that draws one of the values, in proportion to their weights.
+def uniforms(rng: random.Random, count: int) -> Floats:
+    """Return the next numbers that as many calls of ``rng.random()`` would return.
+
+    Each is made of two words of the generator (Matsumoto and Nishimura's ``genrand_res53``).
+    """
+    words = np.frombuffer(rng.randbytes(8 * count), "<u4").reshape(count, 2)
+    high, low = words[:, 0] >> 5, words[:, 1] >> 6
+    numbers: Floats = (high * 67108864.0 + low) / 9007199254740992.0
+    return numbers
+
+
+def drawn(quantile: Quantile, numbers: Floats) -> Floats:
+    """Return the quantile of each number, to the last bit as one by one."""
+    if isinstance(quantile, Capped) and isinstance(quantile.plain, Interpolated):
+        return np.minimum(drawn(quantile.plain, numbers), quantile.most)
+    if isinstance(quantile, Interpolated):
+        points = np.array(quantile.points)
+        places = numbers * (len(points) - 1)
+        index = places.astype(np.int64)
+        low = points[index]
+        found: Floats = low + (points[index + 1] - low) * (places - index)
+        return found
+    return np.array(list(map(quantile, numbers.tolist())), np.float64)
+
+
+def chooser(weights: Mapping[Any, float], rng: random.Random) -> Callable[[int], Coded]:
+    """Return a function that draws a number of values, in proportion to their weights.
 
     A single value draws nothing from the stream.
     """
     values = [value for value, weight in weights.items() if weight > 0]
     if len(values) == 1:
-        only = values[0]
-        return lambda: only
+        return lambda count: Coded(np.broadcast_to(np.int8(0), count), values)
     sums = list(accumulate(weight for weight in weights.values() if weight > 0))
-    total, last, draw = sums[-1], len(values) - 1, rng.random
-    return lambda: values[min(bisect_right(sums, draw() * total), last)]
+    total, last = sums[-1], len(values) - 1
+
+    def draw(count: int) -> Coded:
+        places = np.searchsorted(sums, uniforms(rng, count) * total, side="right")
+        return Coded(np.minimum(places, last), values)
+
+    return draw

@@ -1,4 +1,4 @@
-"""Adds the traits given by the scenario to each job of a source."""
+"""Adds the traits given by the scenario to the jobs of a source, a block of them at a time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from farm.core.model import Job
 from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.streams import chooser, stream
+from farm.workload.columns import DEFAULTS, Array, Block, Coded, Column, Floats
+from farm.workload.streams import chooser, drawn, stream, uniforms
 
-Fields = dict[str, Any]
-"""Keyword arguments of a Job; ``id`` and ``service_time`` are always among them."""
+Columns = dict[str, Any]
+"""Columns by field of a Job; ``id`` and ``service_time`` are always among them.
 
-Draw = Callable[[Fields], Any]
-"""From the fields that a job has so far to the value of one more."""
+``msgspec.UNSET`` stands for what a trace does not say of a job.
+"""
+
+Draw = Callable[[Columns], Column]
+"""From the columns that jobs have so far to one more."""
 
 Streams = Callable[[str], random.Random]
 """From the name of a draw to its stream."""
 
 SAME_WORK = ("service_time", "kind", "platform", "fails", "size", "heavy", "memory_heavy")
 """What two jobs of the same action share."""
+#: a number of combinations that an array of integers can hold
+LARGEST = 2**62
 
 
 def source_streams(seed: int, source: str | int) -> Streams:
@@ -31,32 +37,42 @@ def source_streams(seed: int, source: str | int) -> Streams:
     return lambda draw: stream(seed, "workload", source, draw)
 
 
-def job_maker(traits: Traits, streams: Streams) -> Callable[[Fields], Job]:
-    """Return a function that adds a source's traits to a job's fields and makes the job.
+def traits_adder(traits: Traits, streams: Streams) -> Callable[[Columns], Block]:
+    """Return a function that adds a source's traits to columns and makes a block of them.
 
     Traits that the scenario does not mention stay as they are, and cost nothing. The declared
     time is the service time unless the scenario has another.
     """
-    steps = trait_steps(traits, streams)
+    steps = _steps(traits, streams)
 
-    def make(fields: Fields) -> Job:
+    def add(columns: Columns) -> Block:
         for name, draw in steps:
-            fields[name] = draw(fields)
-        if "declared_time" not in fields:
-            fields["declared_time"] = fields["service_time"]
-        return Job(**fields)
+            columns[name] = draw(columns)
+        return Block({name: _filled(name, columns) for name in columns})
 
-    return make
+    return add
 
 
-def trait_steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
+def _filled(name: str, columns: Columns) -> Column:
+    """Return a column, with what a job has where a trace says nothing of it."""
+    column: Column = columns[name]
+    if not isinstance(column, Coded) or all(one is not msgspec.UNSET for one in column.values):
+        return column
+    if name == "declared_time":
+        served = columns["service_time"].tolist()
+        pairs = zip(column.tolist(), served, strict=True)
+        return np.array([time if own is msgspec.UNSET else own for own, time in pairs])
+    return column.replaced(DEFAULTS[name])
+
+
+def _steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
     """Return the traits that are given, in an order in which they may build on others."""
     steps = [
         (name, _choice(weights, streams(name)))
         for name in CHOSEN
         if (weights := getattr(traits, name)) is not None
     ]
-    if traits.attributes is not None or traits.invocation is not None:
+    if any((traits.attributes, traits.attribute_sets, traits.invocation)):
         steps.append(("attributes", _attributes(traits, streams)))
     if traits.fails is not None:
         steps.append(("fails", _fails(traits.fails, streams("fails"))))
@@ -73,9 +89,21 @@ def trait_steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
     return steps
 
 
-def _choice(weights: dict[Any, float], rng: random.Random) -> Draw:
+def _count(columns: Columns) -> int:
+    return len(columns["service_time"])
+
+
+def _by_kind(columns: Columns, made: Callable[[str], object]) -> Array:
+    """Return the array of what is made of each job's kind."""
+    usual = str(DEFAULTS["kind"])
+    kinds = columns.get("kind", Coded.same(usual, _count(columns)))
+    found: Array = kinds.mapped(lambda one: made(usual if one is msgspec.UNSET else one))
+    return found
+
+
+def _choice(weights: dict[object, float], rng: random.Random) -> Draw:
     draw = chooser(weights, rng)
-    return lambda _: draw()
+    return lambda columns: draw(_count(columns))
 
 
 def _attributes(traits: Traits, streams: Streams) -> Draw:
@@ -84,20 +112,43 @@ def _attributes(traits: Traits, streams: Streams) -> Draw:
         name: chooser(weights, streams(f"attribute {name}"))
         for name, weights in (traits.attributes or {}).items()
     }
+    sets = [one.attributes for one in traits.attribute_sets or ()]
+    weights = {n: one.weight for n, one in enumerate(traits.attribute_sets or ())}
+    chosen = chooser(weights, streams("attribute set")) if sets else None
     parts = traits.invocation
-    shared: dict[tuple[str, ...], dict[str, str]] = {}
+    values: list[dict[str, str]] = []
+    shared: dict[tuple[Any, ...], int] = {}
 
-    def draw_all(fields: Fields) -> dict[str, str]:
-        drawn = tuple([draw() for draw in draws.values()])
-        own = fields.get("attributes")
-        attributes = None if own else shared.get(drawn)
-        if attributes is None:
-            attributes = {**(own or {}), **dict(zip(draws, drawn, strict=True))}
-            if parts is not None:
-                attributes["invocation"] = "/".join(attributes.get(part, part) for part in parts)
-            if not own:
-                shared[drawn] = attributes
-        return attributes
+    def made(own: Any, *given: Any) -> dict[str, str]:
+        found = {**({} if own is msgspec.UNSET else own), **dict(zip(draws, given, strict=False))}
+        if chosen is not None:
+            found |= sets[given[-1]]
+        if parts is not None:
+            found["invocation"] = "/".join(found.get(part, part) for part in parts)
+        return found
+
+    def draw_all(columns: Columns) -> Coded:
+        count = _count(columns)
+        own = columns.get("attributes", Coded.same(msgspec.UNSET, count))
+        given = [own, *(draw(count) for draw in draws.values())]
+        if chosen is not None:
+            given.append(chosen(count))
+        code = np.zeros(count, np.int64)
+        most = 1
+        for one in given:
+            if most * len(one.values) > LARGEST:
+                code, most = np.unique(code, return_inverse=True)[1], count
+            code, most = code * len(one.values) + one.codes, most * len(one.values)
+        _, firsts, places = np.unique(code, return_index=True, return_inverse=True)
+        known = []
+        for first in firsts.tolist():
+            row = [one.values[one.codes[first]] for one in given]
+            key = (tuple(row[0].items()) if isinstance(row[0], dict) else None, *row[1:])
+            if key not in shared:
+                shared[key] = len(values)
+                values.append(made(*row))
+            known.append(shared[key])
+        return Coded(np.array(known)[places], values)
 
     return draw_all
 
@@ -105,57 +156,70 @@ def _attributes(traits: Traits, streams: Streams) -> Draw:
 def _fails(rule: Fails, rng: random.Random) -> Draw:
     by_kind, always = rule.by_kind, rule.probability or 0.0
     if by_kind is None:
-        return lambda _: rng.random() < always
-    return lambda fields: rng.random() < by_kind.get(fields.get("kind", "job"), 0.0)
+        return lambda columns: uniforms(rng, _count(columns)) < always
+
+    def fails(columns: Columns) -> Array:
+        share = _by_kind(columns, lambda kind: by_kind.get(kind, 0.0))
+        return uniforms(rng, _count(columns)) < share
+
+    return fails
 
 
 def _heavy(rule: Heavy, rng: random.Random) -> Draw:
     kinds, threshold, share = rule.kind, rule.threshold, rule.probability or 0.0
     if rule.declared is not None:
-        return lambda _: rule.declared
+        return lambda columns: Coded.same(rule.declared, _count(columns))
     if kinds is not None:
-        return lambda fields: fields.get("kind", "job") in kinds
+        return lambda columns: _by_kind(columns, lambda kind: kind in kinds)
     if threshold is not None:
-        return lambda fields: fields["service_time"] >= threshold
-    return lambda _: rng.random() < share
+        return lambda columns: columns["service_time"] >= threshold
+    return lambda columns: uniforms(rng, _count(columns)) < share
 
 
 def _work_size(rule: WorkSize, rng: random.Random) -> Draw:
     rate, factor = rule.per_second, rule.factor
     if factor is None:
-        return lambda fields: fields["service_time"] * rate
+        return lambda columns: columns["service_time"] * rate
     scale = factor.quantile_function()
-    return lambda fields: fields["service_time"] * rate * scale(rng.random())
+    return lambda columns: (
+        columns["service_time"] * rate * drawn(scale, uniforms(rng, _count(columns)))
+    )
 
 
 def _declared(rule: Declared, rng: random.Random) -> Draw:
     factor = rule.factor.quantile_function()
-    return lambda fields: fields["service_time"] * factor(rng.random())
+    return lambda columns: columns["service_time"] * drawn(factor, uniforms(rng, _count(columns)))
 
 
 def _action(rule: Action, rng: random.Random) -> Draw:
     """With the given probability a job repeats a recent action: the same work, once more."""
-    recent: deque[Fields] = deque(maxlen=rule.window)
+    recent: deque[tuple[str, dict[str, Any]]] = deque(maxlen=rule.window)
 
-    def repeat_or_begin(fields: Fields) -> str:
-        reuse, place = rng.random(), rng.random()
-        if recent and reuse < rule.reuse:
-            work = recent[int(place * len(recent))]
-            fields.update(work)
-        else:
-            work = {name: fields[name] for name in SAME_WORK if name in fields}
-            work["action"] = f"action-{fields['id']}"
-            recent.append(work)
-        return str(work["action"])
+    def repeat_or_begin(columns: Columns) -> Coded:
+        numbers = uniforms(rng, 2 * _count(columns)).reshape(-1, 2).tolist()
+        work = {name: columns[name].tolist() for name in SAME_WORK if name in columns}
+        actions = []
+        for row, (job, (reuse, place)) in enumerate(
+            zip(columns["id"].tolist(), numbers, strict=True)
+        ):
+            if recent and reuse < rule.reuse:
+                action, same = recent[int(place * len(recent))]
+                for name, value in same.items():
+                    work[name][row] = value
+            else:
+                action = f"action-{job}"
+                own = {name: each[row] for name, each in work.items()}
+                recent.append((action, {n: v for n, v in own.items() if v is not msgspec.UNSET}))
+            actions.append(action)
+        for name, each in work.items():
+            coded = isinstance(columns[name], Coded)
+            columns[name] = Coded.of(each) if coded else np.array(each)
+        return Coded.of(actions)
 
     return repeat_or_begin
 
 
-def longest(service_times: Sequence[float], share: float) -> set[int]:
-    """Return the positions of the longest ``share`` of the jobs (rounded; ties: earlier first)."""
-    most = round(share * len(service_times))
-    order = sorted(range(len(service_times)), key=lambda place: (-service_times[place], place))
-    return set(order[:most])
+# --- the longest jobs of a group ----------------------------------------------------------------
 
 
 def longest_rules(traits: Traits) -> dict[str, Heavy]:
@@ -164,14 +228,14 @@ def longest_rules(traits: Traits) -> dict[str, Heavy]:
     return {name: rule for name, rule in rules.items() if rule and rule.longest is not None}
 
 
-def mark_longest(jobs: list[Job], traits: Traits, among: str) -> list[Job]:
-    """Return the jobs with ``heavy`` and ``memory_heavy`` set where ``longest`` decides them."""
-    rules = {name: rule for name, rule in longest_rules(traits).items() if rule.among == among}
-    if not rules:
-        return jobs
-    times = [job.service_time for job in jobs]
-    chosen = {name: longest(times, rule.longest or 0.0) for name, rule in rules.items()}
-    return [
-        msgspec.structs.replace(job, **{name: place in chosen[name] for name in chosen})
-        for place, job in enumerate(jobs)
-    ]
+def longest(service_times: Floats, share: float, begins: Sequence[int] = (0,)) -> Array:
+    """Return which jobs are the longest ``share`` of their group (rounded; ties: earlier first).
+
+    ``begins``: the place of the first job of each group.
+    """
+    ends = [*begins[1:], len(service_times)]
+    flags = np.zeros(len(service_times), np.bool_)
+    for begin, end in zip(begins, ends, strict=True):
+        most = round(share * (end - begin))
+        flags[begin + np.argsort(-service_times[begin:end], kind="stable")[:most]] = True
+    return flags

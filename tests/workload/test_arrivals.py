@@ -20,7 +20,8 @@ HOUR = 3600.0
 def made(horizon: float = 1e9, **keys: Any) -> list[float]:
     """Return the instants of a source with these keys."""
     releases = Arrivals.model_validate({"service_time": 1, **keys})
-    return list(instants(releases, stream(1, "arrivals"), horizon))
+    blocks = instants(releases, stream(1, "arrivals"), horizon)
+    return [at for block in blocks for at in block.tolist()]
 
 
 def test_poisson_gaps_are_exponential() -> None:
@@ -57,6 +58,15 @@ def test_the_daily_cycle_shapes_the_rate() -> None:
     assert hours[0] == 0
     for hour in (1, 2, 3, 12, 23):
         assert hours[hour] == pytest.approx(100 * 200 * factors[hour], rel=0.03)
+
+
+def test_a_weekly_cycle_has_its_monday() -> None:
+    """Hours are those since Monday 00:00, where the source begins on a Wednesday."""
+    factors = [0.0] * 168
+    factors[3 * 24 + 5] = 1.0
+    times = made(every="6m", count=20, weekly_cycle=factors, cycle_start="48h")
+    assert times[0] == pytest.approx(29 * HOUR)
+    assert times[11] == pytest.approx(29 * HOUR + 7 * 24 * HOUR + 0.1 * HOUR, abs=361)
 
 
 def test_a_flat_cycle_changes_nothing() -> None:

@@ -1,0 +1,204 @@
+"""Columns of jobs: numbers, values that repeat, and names that are made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.core.model import JOB_FIELDS, Job
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Rows = Array | slice
+
+
+class Coded(NamedTuple):
+    """Values that repeat: the place of each row's value among the values, which are distinct."""
+
+    codes: Array
+    values: Sequence[Any]
+
+    @classmethod
+    def same(cls, value: object, count: int) -> Coded:
+        """Return the column of rows that all have this value; it takes no memory."""
+        return cls(np.broadcast_to(np.int8(0), count), [value])
+
+    @classmethod
+    def of(cls, values: Sequence[object]) -> Coded:
+        """Return the column of these values, one for each row."""
+        return cls(np.arange(len(values)), values).distinct()
+
+    def distinct(self) -> Coded:
+        """Return the same column, equal values with one place."""
+        known: dict[object, int] = {}
+        places = [known.setdefault(_key(value), len(known)) for value in self.values]
+        if len(known) == len(places):
+            return self
+        firsts = dict(zip(reversed(places), reversed(self.values), strict=True))
+        codes = np.array(places, np.int32)[self.codes]
+        return Coded(codes, [firsts[place] for place in range(len(known))])
+
+    def taken(self, rows: Rows) -> Coded:
+        """Return the column of some rows."""
+        return Coded(self.codes[rows], self.values)
+
+    def replaced(self, default: object) -> Coded:
+        """Return the column with a default where the value is UNSET."""
+        values = [default if value is msgspec.UNSET else value for value in self.values]
+        return Coded(self.codes, values).distinct()
+
+    def mapped(self, made: Callable[[Any], object]) -> Array:
+        """Return the array of what is made of each row's value."""
+        return np.array([made(value) for value in self.values])[self.codes]
+
+    def tolist(self) -> list[Any]:
+        """Return the value of each row."""
+        values = self.values
+        return [values[code] for code in self.codes.tolist()]
+
+
+def _key(value: Any) -> object:
+    return tuple(value.items()) if isinstance(value, dict) else value
+
+
+class Names(NamedTuple):
+    """Names that are made of numbers, each by one of several functions."""
+
+    functions: Sequence[Callable[[int], str]]
+    which: Array
+    numbers: Array
+
+    @classmethod
+    def by(cls, function: Callable[[int], str], numbers: Array) -> Names:
+        """Return the names that one function makes."""
+        return cls([function], np.broadcast_to(np.int8(0), len(numbers)), numbers)
+
+    def taken(self, rows: Rows) -> Names:
+        """Return the column of some rows."""
+        return Names(self.functions, self.which[rows], self.numbers[rows])
+
+    def tolist(self) -> list[str]:
+        """Return the name of each row."""
+        if len(self.functions) == 1:
+            return list(map(self.functions[0], self.numbers.tolist()))
+        pairs = zip(self.which.tolist(), self.numbers.tolist(), strict=True)
+        return [self.functions[which](number) for which, number in pairs]
+
+
+Column = Array | Coded | Names
+"""One value for each row."""
+
+
+class Block:
+    """Some jobs as columns, by the names of their fields.
+
+    A field without a column has its default; without declared times a job declares its service
+    time.
+    """
+
+    def __init__(self, columns: dict[str, Column]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.array("arrived_at"))
+
+    def column(self, field: str) -> Column:
+        """Return the column of a field."""
+        if field == "declared_time":
+            field = field if field in self.columns else "service_time"
+        found = self.columns.get(field)
+        return Coded.same(DEFAULTS[field], len(self)) if found is None else found
+
+    def array(self, field: str) -> Array:
+        """Return the numbers of a field that has a number for every job."""
+        found = self.column(field)
+        return found.mapped(_itself) if isinstance(found, Coded) else cast("Array", found)
+
+    def coded(self, field: str) -> Coded:
+        """Return the column of a field whose values repeat."""
+        found = self.column(field)
+        return found if isinstance(found, Coded) else Coded.of(found.tolist())
+
+    def taken(self, rows: Rows) -> Block:
+        """Return some of the jobs."""
+        return Block(
+            {
+                field: one[rows] if isinstance(one, np.ndarray) else one.taken(rows)
+                for field, one in self.columns.items()
+            }
+        )
+
+    def jobs(self) -> Iterator[Job]:
+        """Make the jobs, one after the other."""
+        columns = self.columns
+        if "declared_time" not in columns:
+            columns = {**columns, "declared_time": columns["service_time"]}
+        fields = list(columns)
+        for row in zip(*(one.tolist() for one in columns.values()), strict=True):
+            yield Job(**dict(zip(fields, row, strict=True)))
+
+
+def _itself(value: object) -> object:
+    return value
+
+
+DEFAULTS = {name: field.default for name, field in JOB_FIELDS.items()}
+"""What a field holds that is not given."""
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Return the jobs of all these blocks, one block after the other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    fields = dict.fromkeys(field for block in blocks for field in block.columns)
+    return Block({field: _joined([one.column(field) for one in blocks]) for field in fields})
+
+
+def _joined(parts: Sequence[Any]) -> Column:
+    kinds = {type(part) for part in parts}
+    if kinds == {Coded}:
+        return _joined_codes(parts)
+    if kinds == {Names}:
+        return _joined_names(parts)
+    if kinds == {np.ndarray}:
+        return np.concatenate(parts)
+    if kinds == {np.ndarray, Coded} and all(
+        isinstance(value, bool | float) for part in parts if type(part) is Coded
+        for value in part.values
+    ):  # fmt: skip
+        return np.concatenate(
+            [part.mapped(_itself) if isinstance(part, Coded) else part for part in parts]
+        )
+    return Coded.of([value for part in parts for value in part.tolist()])
+
+
+def _joined_codes(parts: Sequence[Coded]) -> Coded:
+    values = parts[0].values
+    if all(part.values is values or part.values == values for part in parts):
+        if len(values) == 1:
+            return Coded.same(values[0], sum(len(part.codes) for part in parts))
+        return Coded(np.concatenate([part.codes for part in parts]), values)
+    every: list[object] = []
+    codes = []
+    for part in parts:
+        codes.append(part.codes.astype(np.int32) + len(every))
+        every += part.values
+    return Coded(np.concatenate(codes), every).distinct()
+
+
+def _joined_names(parts: Sequence[Names]) -> Names:
+    every: list[Callable[[int], str]] = []
+    which = []
+    for part in parts:
+        if not every or every[-1] is not part.functions[-1]:
+            begin = len(every)
+            every += part.functions
+        which.append(part.which.astype(np.int16) + begin)
+    numbers = np.concatenate([part.numbers for part in parts])
+    if len(every) == 1:
+        return Names.by(every[0], numbers)
+    return Names(every, np.concatenate(which), numbers)

@@ -1,0 +1,67 @@
+"""One load is played on many farms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.assembly import make_scheduler
+from farm.core.model import Job, Platform
+from farm.scenario import load_scenario
+from farm.sim.fast.kernel import native
+from farm.sim.one_load import OneLoad
+from farm.sim.play import play
+from provisioner.from_scenario import algorithms_of
+
+SIZED = {"provisioner": {"algorithm": "taskcluster", "max": 3}, "boot_time": 20, "idle_timeout": 30}
+
+
+def farm_of(pool, **scheduling):
+    """Return a farm without a load of its own."""
+    return load_scenario(
+        {
+            "pools": [{"name": "p", "platform": {"processor": "x"}, **pool}],
+            "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
+            "scheduling": scheduling,
+        }
+    )
+
+
+def jobs_of(times):
+    """Return jobs by arrival."""
+    return [
+        Job(
+            id=str(number), service_time=took, declared_time=took, arrived_at=at,
+            platform=Platform(processor="x"),
+        )
+        for number, (at, took) in enumerate(sorted(times))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", [{"builders": 2}, SIZED], ids=["fixed", "sized"])
+@pytest.mark.parametrize("policy", ["fifo", "sjf"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["reference", "compiled"])
+@settings(max_examples=25)
+@given(
+    times=st.lists(st.tuples(st.floats(0, 90), st.floats(1, 60)), min_size=1, max_size=12),
+    first_plans=st.lists(st.sampled_from([1.0, 2.5, 27.5, 0.1]), min_size=1, max_size=3),
+)
+def test_a_load_is_played_as_jobs_made_anew(kernel, pool, policy, compiled, times, first_plans):
+    """Several times, with provisioners that plan at other instants: waits are those of new jobs."""
+    jobs = jobs_of(times)
+    load = OneLoad(jobs)
+    for first_plan in first_plans:
+        changed = dict(pool)
+        if "provisioner" in pool:
+            changed["provisioner"] = {**pool["provisioner"], "first_plan": first_plan}
+        farm = farm_of(changed, policy=policy)
+        algorithms = algorithms_of(farm)
+        found = play(farm, make_scheduler(farm), iter(jobs), algorithms, engine="reference").jobs
+        by_id = dict(zip(found.job_id, found.waiting_time.tolist(), strict=True))
+        with pytest.MonkeyPatch.context() as patch:
+            if not compiled:
+                patch.setattr(native, "is_there", lambda: False)
+            waits = load.waits(farm, algorithms)
+        assert np.array_equal(waits, [by_id[job.id] for job in jobs])

@@ -1,0 +1,135 @@
+"""Columns: the same draws as one by one, blocks joined and merged, jobs made on demand."""
+
+from hashlib import sha256
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+import pytest
+from msgspec.structs import astuple
+
+from farm.scenario.distributions import Distribution
+from farm.workload import build_jobs, stream
+from farm.workload.job_columns import JobColumns
+from farm.workload.streams import drawn, uniforms
+
+from .conftest import ScenarioOf
+
+EVERYTHING = {
+    "kind": {"a": 3, "b": 1},
+    "attributes": {"team": {"x": 3, "y": 1}, "user": ["u", "v", "w"], "one": "k"},
+    "attribute_sets": [{"attributes": {"p": "1"}}, {"attributes": {"p": "3"}, "weight": 2}],
+    "invocation": ["team", "p", "night"],
+    "fails": {"by_kind": {"a": 0.5}},
+    "memory_heavy": {"probability": 0.3},
+    "work_size": {"per_second": 2.5, "factor": {"uniform": {"min": 1, "max": 2}}},
+    "action": {"reuse": 0.4, "window": 5},
+    "declared": {"factor": {"lognormal": {"median": 1, "sigma": 0.3}}},
+    "level": [1, 2, -3],
+    "score": {"1.5": 2, "7": 1},
+    "threads": [1, 4],
+    "platform": [{"processor": "amd64", "weight": 3}, {}],
+    "service_time": {
+        "by_kind": {
+            "a": {"empirical": {"quantiles": [1, 2, 7, 40]}},
+            "b": {"exponential": {"mean": 9}},
+        },
+        "max": "30s",
+    },
+}  # fmt: skip
+SOURCES = (
+    {"arrivals": {**EVERYTHING, "poisson": {"rate": "400/h"}, "count": 500,
+                  "heavy": {"kind": ["b"]}, "daily_cycle": [0.5, 0, 2, *[1] * 21]}},
+    {"matrices": {**EVERYTHING, "every": 60, "count": 20, "size": {"3": 1, "9": 2},
+                  "jobs_apart": 7, "heavy": {"longest": 0.3, "among": "batch"}}},
+)  # fmt: skip
+
+
+def test_uniforms_are_those_of_the_stream() -> None:
+    """Drawn together or one by one, in any pieces, they are the same numbers."""
+    one, other = stream(1, "a"), stream(1, "a")
+    singly = [one.random() for _ in range(1000)]
+    together = [number for size in (1, 0, 640, 359) for number in uniforms(other, size).tolist()]
+    assert together == singly
+    assert one.random() == other.random()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        3,
+        {"exponential": {"mean": 9}},
+        {"empirical": {"quantiles": [1, 2, 7, 40]}},
+        {"empirical": {"quantiles": [1, 2, 7, 40]}, "max": 5},
+        {"empirical": {"values": [3, 1, 2]}},
+        {"empirical": {"values": [3, 1, 2], "interpolate": True}},
+        {"pareto": {"alpha": 0.01, "scale": 3}, "max": 1000},
+    ],
+)
+def test_quantiles_of_many_are_those_of_each(form: Any) -> None:
+    """To the last bit: a run repeated by another version draws the same service times."""
+    quantile = Distribution.model_validate(form).quantile_function()
+    numbers = uniforms(stream(1, "b"), 2000)
+    assert drawn(quantile, numbers).tolist() == list(map(quantile, numbers.tolist()))
+
+
+def test_the_jobs_of_a_seed_stay_as_they_are(scenario_of: ScenarioOf) -> None:
+    """All draws of all traits, from generators of both kinds: a recorded run can be repeated."""
+    for sources, digest in (
+        (SOURCES[:1], "77a9f01bcab99e96"),
+        (SOURCES[1:], "9bd2495869313534"),
+        (SOURCES, "cd05fe3860c08f2c"),
+    ):
+        jobs = list(build_jobs(scenario_of(*sources)))
+        assert sha256(repr([astuple(job) for job in jobs]).encode()).hexdigest()[:16] == digest
+
+
+def test_sources_are_merged_as_single_jobs_would_be(scenario_of: ScenarioOf) -> None:
+    """By arrival, then the position of the source, across the blocks of each."""
+    arrivals = [
+        {"arrivals": {"name": name, "every": every, "count": count, "service_time": 1, **more}}
+        for name, every, count, more in (
+            ("b", 1, 9000, {}), ("a", 3, 5000, {"fails": 0.5}), ("c", 0.5, 20_000, {"kind": "x"}),
+            ("last", 30_000, 2, {"attributes": {"team": "t"}}),
+        )
+    ]  # fmt: skip
+    whole = scenario_of(*arrivals)
+    alone = [build_jobs(scenario_of(one)) for one in arrivals]
+    found = build_jobs(whole)
+    assert isinstance(found, JobColumns)
+    some = list(islice(merge(*alone, key=lambda job: job.arrived_at or 0.0), 30_000))
+    assert [(job.id, job.arrived_at, job.kind) for job in islice(found, 30_000)] == [
+        (job.id, job.arrived_at, job.kind) for job in some
+    ]
+
+
+def test_held_jobs_are_those_that_are_made(scenario_of: ScenarioOf) -> None:
+    """Held or passed through, singly or by column, before or after the others."""
+    scenario = scenario_of(*SOURCES)
+    made = list(build_jobs(scenario))
+    held = build_jobs(scenario)
+    assert isinstance(held, JobColumns)
+    assert not held.hold(10)
+    assert list(held) == made
+    held = build_jobs(scenario)
+    assert isinstance(held, JobColumns)
+    assert held.hold()
+    assert [held[place] for place in range(len(held))] == made
+    assert held.ids() == [job.id for job in made]
+    columns = list(zip(*held.values(100, 200), strict=True))
+    assert columns == [astuple(job) for job in made[100:200]]
+
+
+def test_jobs_of_a_trace_have_what_it_says(scenario_of: ScenarioOf, tmp_path: Any) -> None:
+    """Cells that are empty in some rows have the default, or what the scenario draws from."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "submitted_at_s,service_time_s,job_id,kind,size,declared_time_s,attributes\n"
+        '0,10,a,x,7,,"{""team"": ""t""}"\n1,20,b,,,5,\n2,30,c,x,,,\n'
+    )
+    jobs = list(build_jobs(scenario_of({"trace": {"path": str(path), "fails": {"by_kind": {"x": 1}},
+                                                  "attributes": {"user": "u"}}})))  # fmt: skip
+    assert [(job.kind, job.size, job.declared_time, job.fails) for job in jobs] == [
+        ("x", 7.0, 10.0, True), ("job", None, 5.0, False), ("x", None, 30.0, True),
+    ]  # fmt: skip
+    assert [job.attributes for job in jobs] == [{"team": "t", "user": "u"}, *[{"user": "u"}] * 2]
