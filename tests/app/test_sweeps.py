@@ -24,7 +24,6 @@ from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
-from farm.sim.fast import engine_choice
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
@@ -216,18 +215,6 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     shared = play_all(runs, lambda _: None)
     assert [s.response_time for s in shared] == [s.response_time for s in alone]
     assert [s.seed for s in shared] == [0, 1, 2, 3]
-
-
-def test_many_runs_share_the_loading_of_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run too short for it alone is played by it among many, with the same numbers."""
-    pytest.importorskip("numba")
-    monkeypatch.setattr(engine_choice, "WORTH_LOADING", 100)
-    monkeypatch.setattr(engine_choice, "WORTH_COMPILING", 100)
-    run = SeededRun(farm.load_scenario("mm1", **SMALL), 3)
-    alone, among_many = run.play(), run.play(runs=2)
-    assert (alone.engine, among_many.engine) == ("reference", "fast")
-    assert alone.waiting_time == among_many.waiting_time
-    assert alone.cost == among_many.cost
 
 
 OWN_POLICY = "def key(job, estimate, at, serial):\n    return ({}serial,)\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from farm.app.sweeps.execution import SeededRun, SentRun
+from farm.app.sweeps.execution import SeededRun, SentRuns
 from farm.core.errors import RunError
 from farm.live import remote_calls
 from farm.live.redis.server import Server
@@ -26,10 +26,10 @@ VARY = {"scheduling.policy": ["fifo", "sjf"]}
 def test_a_worker_refuses_a_run_that_it_would_run_differently() -> None:
     """Another version, or another trace of the same name, would give another result."""
     run = SeededRun(farm.load_scenario("mm1", workload__0__count=5), 7)
-    sent = SentRun(run.scenario.to_yaml(), 7, run.key, 1)
-    assert sent.play().waiting_time == run.play().waiting_time
+    sent = SentRuns(run.scenario.to_yaml(), ((7, run.key),))
+    assert sent.play() == [run.play()]
     with pytest.raises(RunError, match="another version"):
-        SentRun(sent.scenario, 8, sent.key, 1).play()
+        SentRuns(sent.scenario, ((8, run.key),)).play()
 
 
 @contextmanager

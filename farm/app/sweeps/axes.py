@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,8 @@ from farm.core.errors import InputError, ScenarioError, not_among
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
-from farm.scenario.load import load_scenario
+from farm.scenario.file.overrides import apply_change
+from farm.scenario.load import parse_scenario
 from farm.scenario.provisioning.presets import without_preset
 
 ALGORITHM, PRESET = ".provisioner.algorithm", ".provisioner.preset"
@@ -122,8 +124,8 @@ class Grid:
             )
         self.base = base
         self._axes = axes
-        document = parse_document(base.to_yaml(), base.name)
-        self._places = {key: list(_expanded(document, key)) for key in keys}
+        self._document = parse_document(base.to_yaml(), base.name)
+        self._places = {key: list(_expanded(self._document, key)) for key in keys}
         self.axes = {axis.key: list(axis.values) for axis in axes}
         self.scenarios: dict[Settings, Scenario] = {
             settings: self._scenario(settings)
@@ -140,7 +142,12 @@ class Grid:
         for axis, name in chosen:
             for place in self._places[axis.key]:
                 changes.update(self._change(place, axis.values[name]))
-        return load_scenario(self.base, changes=changes) if changes else self.base
+        if not changes:
+            return self.base
+        document = deepcopy(self._document)
+        for key, value in changes.items():
+            apply_change(document, key, value)
+        return parse_scenario(document, source=self.base.name)
 
     def _change(self, place: str, value: Any) -> Mapping[str, Any]:
         """Return the change; another algorithm takes over the limits, not the other's options.

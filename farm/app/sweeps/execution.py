@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,15 +16,23 @@ import msgspec
 from farm import __version__
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import RunError, file_access
-from farm.live.remote_calls import call_all
-from farm.live.settings import from_environment
 from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
 from farm.results.run_directory import EVENTS
-from farm.results.summary.summary import Summary
+from farm.results.summary.summary import Figures
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
+from farm.sim.too_large import expected_jobs
 from farm.whole_files import write_whole
+from farm.workload import Workload, build_workload
+from farm.workload.job_columns import JobColumns
+
+MOST_HELD = 1_000_000
+"""Jobs that are held for the next run."""
+JOBS_AT_ONCE = 200_000
+"""Jobs of the runs that a worker is given together: some tenths of a second."""
+WORKERS = 16
+"""As many have something to do, if there are as many runs."""
 
 
 class SeededRun(NamedTuple):
@@ -29,39 +40,73 @@ class SeededRun(NamedTuple):
 
     scenario: Scenario
     seed: int
+    #: equal for scenarios whose jobs are the same; empty: no other run has these
+    same_load: str = ""
+    #: the scenario as text, where it is known: writing it takes longer than many runs
+    written: str = ""
 
-    def play(self, runs: int = 1) -> Summary:
-        """Simulate it; the summary is as it would be read back, so that both write the same.
-
-        ``runs``: the number of similar runs, in this process or another.
-        """
+    def play(self) -> Figures:
+        """Simulate it; the figures are as they would be read back, so that both write the same."""
         seeded = self.scenario.model_copy(update={"seed": self.seed})
-        written = msgspec.json.encode(simulated_run(seeded, runs=runs).kept.summary)
-        return msgspec.json.decode(written, type=Summary)
+        load = _held(_Load(self.same_load, self.seed, seeded)) if self.same_load else None
+        written = msgspec.json.encode(simulated_run(seeded, load=load).kept.figures)
+        return msgspec.json.decode(written, type=Figures)
 
     @property
     def key(self) -> str:
         """Return a hash that is equal for runs with the same result."""
-        return run_key(self.scenario, self.seed)
+        return run_key(self.scenario, self.seed, self.written)
 
 
-class SentRun(msgspec.Struct, frozen=True):
-    """A run as it is sent to a worker."""
+@dataclass(frozen=True)
+class _Load:
+    """The jobs of a scenario with one seed, by what they are equal for."""
+
+    name: str
+    seed: int
+    scenario: Scenario = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _held(load: _Load) -> Workload | None:
+    """Return jobs that several runs can play, one after the other; None: there are too many."""
+    made = build_workload(load.scenario)
+    if isinstance(made.jobs, JobColumns) and made.jobs.hold(MOST_HELD):
+        return made
+    return None
+
+
+def _load_name(scenario: Scenario) -> str:
+    """Return what is equal for scenarios with the same jobs; empty: the user's code makes them."""
+    if any(source.generator is not None for source in scenario.workload):
+        return ""
+    parts = scenario.model_dump_json(
+        include={"name", "workload", "phases", "starts", "allow_unrunnable"}
+    )
+    platforms = ",".join(pool.platform.model_dump_json() for pool in scenario.pools)
+    return hashlib.blake2b(f"{parts}{platforms}".encode(), digest_size=16).hexdigest()
+
+
+class SentRuns(msgspec.Struct, frozen=True):
+    """Runs of a scenario as they are sent to a worker; each has a seed and a key."""
 
     scenario: str
-    seed: int
-    key: str
-    runs: int
+    runs: tuple[tuple[int, str], ...]
 
-    def play(self) -> Summary:
-        """Simulate it; raises RunError if the sender's result would differ."""
-        run = SeededRun(parse_scenario(parse_document(self.scenario, "sweep")), self.seed)
-        if run.key != self.key:
-            raise RunError(
-                "a worker has another version of the farm, or other files or code of your own: "
-                "they must be the same there (after a change of code, restart it)"
-            )
-        return run.play(self.runs)
+    def play(self) -> list[Figures]:
+        """Simulate them; raises RunError if the sender's results would differ."""
+        found = []
+        scenario = parse_scenario(parse_document(self.scenario, "sweep"))
+        written = scenario.to_yaml()
+        for seed, key in self.runs:
+            run = SeededRun(scenario, seed, written=written)
+            if run.key != key:
+                raise RunError(
+                    "a worker has another version of the farm, or other files or code of your own: "
+                    "they must be the same there (after a change of code, restart it)"
+                )
+            found.append(run.play())
+        return found
 
 
 class FinishedRuns:
@@ -72,14 +117,14 @@ class FinishedRuns:
         with file_access(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def find(self, run: SeededRun) -> Summary | None:
+    def find(self, run: SeededRun) -> Figures | None:
         """Return the summary of a run that was finished before."""
         try:
-            return msgspec.json.decode(self._path(run).read_bytes(), type=Summary)
+            return msgspec.json.decode(self._path(run).read_bytes(), type=Figures)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
-    def keep(self, run: SeededRun, summary: Summary) -> None:
+    def keep(self, run: SeededRun, summary: Figures) -> None:
         """Write a summary; it appears whole or not at all."""
         path = self._path(run)
         with file_access(path, error=RunError):
@@ -95,13 +140,14 @@ def play_all(
     *,
     kept: FinishedRuns | None = None,
     redis: str | None = None,
-) -> list[Summary]:
+) -> list[Figures]:
     """Return each run's summary, in order; ``progress`` is called with the number of finished runs.
 
     ``kept``: finished runs, which are not repeated. ``redis``: the server whose Celery workers play
     (``farm.app.sweeps.worker``); None: this machine. Raises what a run raises, and RunError if a
     process was killed: the finished runs are kept.
     """
+    runs = _prepared(runs, written=kept is not None or redis is not None)
     summaries = [None if kept is None else kept.find(run) for run in runs]
     missing = [place for place, summary in enumerate(summaries) if summary is None]
     done = len(runs) - len(missing)
@@ -116,42 +162,78 @@ def play_all(
     return [summary for summary in summaries if summary is not None]
 
 
-def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Summary]]:
+def _prepared(runs: Sequence[SeededRun], *, written: bool) -> list[SeededRun]:
+    """Return the runs with what those of one scenario share; ``written``: its text, too."""
+    scenarios = {id(run.scenario): run.scenario for run in runs}
+    names = {place: _load_name(scenario) for place, scenario in scenarios.items()}
+    texts = {place: one.to_yaml() if written else "" for place, one in scenarios.items()}
+    several = {name for name, count in Counter(names.values()).items() if count > 1}
+    return [
+        run._replace(
+            same_load=name if (name := names[id(run.scenario)]) in several else "",
+            written=texts[id(run.scenario)],
+        )
+        for run in runs
+    ]
+
+
+def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Figures]]:
     """Yield the summaries as they are made: locally, or by processes if it takes long."""
-    with SharedWork() as work:
-        for number, summary in work.done([partial(runs[p].play, len(places)) for p in places]):
-            yield places[number], summary
+    # those that share jobs are neighbours
+    places = sorted(places, key=lambda place: (runs[place].same_load, runs[place].seed))
+    try:
+        with SharedWork() as work:
+            for number, summary in work.done([runs[p].play for p in places]):
+                yield places[number], summary
+    finally:
+        _held.cache_clear()
 
 
 def _played_by_workers(
     runs: Sequence[SeededRun], places: Sequence[int], redis: str
-) -> Iterator[tuple[int, Summary]]:
+) -> Iterator[tuple[int, Figures]]:
+    """Yield the figures as workers send them."""
+    from farm.live.remote_calls import call_all  # noqa: PLC0415 - Celery takes 0.1 s to import
+    from farm.live.settings import from_environment  # noqa: PLC0415
+
+    settings = from_environment()
     place_of: dict[str, list[int]] = {}
     for place in places:
         place_of.setdefault(runs[place].key, []).append(place)
-    calls = {
-        key: msgspec.json.encode(
-            SentRun(runs[same[0]].scenario.to_yaml(), runs[same[0]].seed, key, len(places))
-        ).decode()
-        for key, same in place_of.items()
-    }
-    for key, answer in call_all(redis, from_environment().prefix, calls):
-        summary = msgspec.json.decode(answer, type=Summary)
-        yield from ((place, summary) for place in place_of[key])
+    distinct = {key: runs[same[0]] for key, same in place_of.items()}
+    calls: dict[str, str] = {}
+    keys_of: dict[str, list[str]] = {}
+    for some in _chunks(distinct):
+        sent = SentRuns(some[0][1].written, tuple([(run.seed, key) for key, run in some]))
+        name = hashlib.blake2b("".join(key for key, _ in some).encode(), digest_size=16).hexdigest()
+        calls[name], keys_of[name] = msgspec.json.encode(sent).decode(), [key for key, _ in some]
+    for name, answer in call_all(redis, settings.prefix, calls):
+        found = msgspec.json.decode(answer, type=list[Figures])
+        for key, figures in zip(keys_of[name], found, strict=True):
+            yield from ((place, figures) for place in place_of[key])
+
+
+def _chunks(distinct: Mapping[str, SeededRun]) -> Iterator[list[tuple[str, SeededRun]]]:
+    """Yield runs of one scenario that are played by one call: those of about ``JOBS_AT_ONCE``."""
+    for _, same in groupby(distinct.items(), key=lambda pair: id(pair[1].scenario)):
+        left = list(same)
+        size = int(JOBS_AT_ONCE / max(1.0, expected_jobs(left[0][1].scenario)))
+        size = max(1, min(size, len(distinct) // WORKERS))
+        yield from (left[begin : begin + size] for begin in range(0, len(left), size))
 
 
 # --- the key of a run: equal keys, equal results ---------------------------------------------
 
 
-def run_key(scenario: Scenario, seed: int) -> str:
+def run_key(scenario: Scenario, seed: int, written: str = "") -> str:
     """Return a hash of version, seed, scenario, the files that it reads and the user's own code.
 
-    Of the code it covers the modules that the scenario names, not what they import. Raises
-    InputError for a file that cannot be read.
+    Of the code it covers the modules that the scenario names, not what they import. ``written``:
+    the scenario as text, if it is known. Raises InputError for a file that cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     contents = (*map(_content, _files(scenario)), *_own_code(scenario))
-    for part in (__version__, str(seed), scenario.to_yaml(), *contents):
+    for part in (__version__, str(seed), written or scenario.to_yaml(), *contents):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.app.sweeps.execution import SentRun
+from farm.app.sweeps.execution import SentRuns
 from farm.core.errors import FarmError
 from farm.live.remote_calls import remote_app, serve
 from farm.live.settings import from_environment
 
 
 def play(text: str) -> str:
-    """Simulate a run that was sent; return its summary as JSON."""
-    return msgspec.json.encode(msgspec.json.decode(text, type=SentRun).play()).decode()
+    """Simulate runs that were sent; return their figures as JSON."""
+    return msgspec.json.encode(msgspec.json.decode(text, type=SentRuns).play()).decode()
 
 
 try:

@@ -32,6 +32,7 @@ from farm.results.comparison.significance import (
 from farm.results.recorded_run import FinishedRun
 from farm.results.table.columns import Flags, Floats, known
 from farm.results.table.job_table import JobTable, joined
+from farm.scenario import TwinErrors
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -82,6 +83,8 @@ class PairComparison(msgspec.Struct, frozen=True):
     jobs: JobByJob | None
     agreement: Agreement
     note: str = ""
+    #: of a farm's twin: its errors, mean and p95, shares; of two, those of the worse
+    twin: dict[str, float] | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -156,7 +159,8 @@ def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Compa
 
 def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairComparison:
     found = CommonJobs(base, other)
-    metrics = tuple(_compare_metric(m, base, other, found, relevant) for m in METRICS)
+    twin = _twin_of(base, other)
+    metrics = tuple(_compare_metric(m, base, other, found, relevant, twin) for m in METRICS)
     jobs = _job_by_job(found) if found.count else None
     return PairComparison(
         base=base.label,
@@ -166,7 +170,15 @@ def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairCompari
         jobs=jobs,
         agreement=_agreement(base, other, jobs),
         note=found.note,
+        twin=None if twin is None else twin.model_dump(),
     )
+
+
+def _twin_of(*settings: Setting) -> TwinErrors | None:
+    """Return the errors of the twin, or of the worse one; only a twin's scenario is read."""
+    runs = [one.first for one in settings if re.search(r"(?m)^twin:", one.first.scenario_text)]
+    errors = [run.scenario.twin for run in runs if run.scenario.twin is not None]
+    return max(errors, key=lambda twin: twin.largest, default=None)
 
 
 class Pairs(NamedTuple):
@@ -237,7 +249,12 @@ def _time_alone(jobs: JobTable) -> Floats:
 
 
 def _compare_metric(
-    metric: Metric, base: Setting, other: Setting, found: CommonJobs, relevant: float
+    metric: Metric,
+    base: Setting,
+    other: Setting,
+    found: CommonJobs,
+    relevant: float,
+    twin: TwinErrors | None,
 ) -> MetricComparison:
     one, two = base.mean(metric), other.mean(metric)
     difference = None if one is None or two is None else two - one
@@ -253,7 +270,7 @@ def _compare_metric(
         interval=interval,
         verdict=None
         if one is None or difference is None
-        else verdict_of(metric.better, one, difference, interval, relevant),
+        else verdict_of(metric, one, difference, interval, relevant, twin),
     )
 
 

@@ -9,14 +9,18 @@ import msgspec
 
 from farm.core.errors import InputError, not_among
 from farm.results.comparison.significance import Interval
-from farm.results.summary.summary import Summary
+from farm.results.summary.summary import Figures, Summary
+from farm.scenario import TwinErrors
+from farm.scenario.model import NOT_DISTINGUISHABLE
 
 Better = Literal["lower", "higher"]
-Verdict = Literal["same", "better", "worse", "noise", "small", "differs"]
+Verdict = Literal["same", "better", "worse", "noise", "small", "not distinguishable", "differs"]
 """``noise``: the confidence interval contains zero. ``small``: more than noise, but less than
-relevant. ``differs``: neither direction is better, or the noise is unknown."""
+relevant. ``not distinguishable``: of a twin, smaller than its own errors. ``differs``: neither
+direction is better, or the noise is unknown."""
 Unit = Literal["s", "count", "ratio"]
 
+WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
 RELEVANT = 0.01
 """Differences below this share of the base are small, by default."""
 
@@ -26,9 +30,14 @@ class Metric(msgspec.Struct, frozen=True):
 
     name: str
     unit: Unit
-    value: Callable[[Summary], float | None]
+    value: Callable[[Figures | Summary], float | None]
     better: Better | None = "lower"
     of_jobs: str | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is made of waits, which is what a twin's errors are of."""
+        return self.name.startswith(WAITS)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -73,22 +82,26 @@ def metrics_named(names: Sequence[str], option: str) -> tuple[Metric, ...]:
 
 
 def verdict_of(
-    better: Better | None,
+    metric: Metric,
     base: float,
     difference: float,
     interval: Interval | None,
     relevant: float,
+    twin: TwinErrors | None = None,
 ) -> Verdict:
     """Return the verdict on a difference: better only if it is significant and relevant.
 
-    ``relevant`` is the smallest share of the base that counts.
+    ``relevant`` is the smallest share of the base that counts; ``twin`` has the errors of a farm's
+    twin.
     """
     if difference == 0:
         return "same"
+    if twin is not None and metric.waits and twin.hide(base, difference):
+        return NOT_DISTINGUISHABLE
     if interval is not None and interval.holds_zero:
         return "noise"
     if abs(difference) < relevant * abs(base):
         return "small"
-    if better is None or interval is None:
+    if metric.better is None or interval is None:
         return "differs"
-    return "better" if (difference < 0) == (better == "lower") else "worse"
+    return "better" if (difference < 0) == (metric.better == "lower") else "worse"

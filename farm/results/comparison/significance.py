@@ -68,20 +68,50 @@ def welch_interval(one: Floats, other: Floats) -> Interval | None:
 def student_quantile(p: float, freedom: float) -> float:
     """Return the p-quantile (p >= 0.5) of Student's t with these degrees of freedom.
 
-    By bisection on the integral of the density (Simpson's rule), to at least four digits.
+    By bisection on the integral of the density (Simpson's rule), to at least four digits. A middle
+    that is clearly on one side of the root, which Newton's method finds, is not integrated for.
     """
     low, high = 0.0, 1.0
     while _student_cdf(high, freedom) < p:
         high *= 2
+    root, near = _student_root(p, freedom, high / 2 if high > 1.0 else 0.0)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _student_cdf(middle, freedom) < p else (low, middle)
+        if middle in (low, high):
+            break
+        clear = abs(middle - root) > near
+        below = middle < root if clear else _student_cdf(middle, freedom) < p
+        low, high = (middle, high) if below else (low, middle)
     return (low + high) / 2
+
+
+def _student_root(p: float, freedom: float, low: float) -> tuple[float, float]:
+    """Return where the integral is p, and more than the error of that; infinite: it is not known.
+
+    The integral bends down, so Newton's steps from below never pass the root.
+    """
+    root = low
+    for _ in range(50):
+        density = _student_density(root, freedom)
+        step = (p - _student_cdf(root, freedom)) / density
+        root += step
+        if abs(step) <= 1e-6 * root:
+            return root, max(1e-10 * root, 1e-12 / density)
+    return root, math.inf
+
+
+def _student_density(t: float, freedom: float) -> float:
+    power = -(freedom + 1) / 2
+    return _student_scale(freedom) / math.sqrt(freedom) * math.pow(1 + t * t / freedom, power)
+
+
+def _student_scale(freedom: float) -> float:
+    return math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
 
 
 def _student_cdf(t: float, freedom: float) -> float:
     """Return P(T <= t), t >= 0: with x = √freedom·tan(a) the density is cosine^(freedom - 1)."""
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    scale = _student_scale(freedom)
     angles = np.linspace(0.0, math.atan(t / math.sqrt(freedom)), 2001)
     density = scale * np.cos(angles) ** (freedom - 1)
     inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
@@ -117,9 +147,18 @@ class Mean(msgspec.Struct, frozen=True):
 
 def mean_of(values: Floats) -> Mean:
     """Return the mean of one or more values, or of paired differences."""
-    count = len(values)
-    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
-    return Mean(float(np.mean(values)), error, count - 1)
+    return means_of(values[np.newaxis])[0]
+
+
+def means_of(rows: Floats) -> list[Mean]:
+    """Return the mean of each row of values, to the last bit as of each alone."""
+    count = rows.shape[1]
+    means: list[float] = np.mean(rows, axis=1).tolist()
+    if count == 1:
+        return [Mean(mean, None, 0) for mean in means]
+    deviations: list[float] = np.std(rows, axis=1, ddof=1).tolist()
+    pairs = zip(means, deviations, strict=True)
+    return [Mean(mean, deviation / math.sqrt(count), count - 1) for mean, deviation in pairs]
 
 
 def difference_of(one: Floats, other: Floats) -> Mean:

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
-from farm.results.comparison.significance import Interval, Mean, holm_levels, mean_of
-from farm.results.summary.summary import Summary
+from farm.results.comparison.significance import Interval, Mean, holm_levels, means_of
+from farm.results.summary.summary import Figures
+from farm.scenario import TwinErrors
 
 Settings = tuple[str, ...]
 """The value of each axis, as text."""
@@ -48,6 +49,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     axes: dict[str, list[str]]
     seeds: list[int]
     relevant: float
+    #: of a farm's twin: its errors, mean and p95, shares
+    twin: dict[str, float] | None = None
     rows: tuple[SweepRow, ...]
     #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
@@ -58,12 +61,13 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a sweep: by setting the summaries, in order of the seeds."""
+    """The runs of a sweep: by setting their figures, in order of the seeds."""
 
     scenario: str
     axes: Mapping[str, Sequence[str]]
     seeds: Sequence[int]
-    summaries: Mapping[Settings, Sequence[Summary]]
+    summaries: Mapping[Settings, Sequence[Figures]]
+    twin: TwinErrors | None = None
 
     def named(self, settings: Settings) -> dict[str, str]:
         """Return the settings by axis."""
@@ -85,6 +89,7 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
         axes={axis: list(values) for axis, values in played.axes.items()},
         seeds=list(played.seeds),
         relevant=relevant,
+        twin=None if played.twin is None else played.twin.model_dump(),
         rows=rows,
         without_effect=_without_effect(played),
     )
@@ -93,25 +98,27 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
 def _rows_of(
     metric: Metric, played: Played, baseline: Mapping[str, str], relevant: float
 ) -> list[SweepRow]:
-    values = {
-        settings: np.array([_number(metric.value(one)) for one in summaries], dtype=np.float64)
-        for settings, summaries in played.summaries.items()
-    }
-    bases = {settings: _baseline_of(settings, played, baseline) for settings in values}
+    table = np.array(
+        [[_number(metric.value(one)) for one in found] for found in played.summaries.values()],
+        dtype=np.float64,
+    )
+    places = {settings: place for place, settings in enumerate(played.summaries)}
+    bases = {settings: _baseline_of(settings, played, baseline) for settings in places}
+    with np.errstate(invalid="ignore"):  # without such a value
+        means, medians = _means(table), np.median(table, axis=1).tolist()
+        apart = _means(table - table[[places[base] for base in bases.values()]])
     differences = {
-        settings: _mean(values[settings] - values[base])
-        for settings, base in bases.items()
-        if settings != base
+        settings: apart[places[settings]] for settings, base in bases.items() if settings != base
     }
     p_values = {s: m.p for s, m in differences.items() if m is not None and m.p is not None}
     judged = {s: p for s, p in p_values.items() if p is not None}
     levels = dict(zip(judged, holm_levels(list(judged.values())), strict=True))
     rows = []
-    for settings, found in values.items():
-        row = _row(metric, played.named(settings), found)
+    for settings, place in places.items():
+        row = _row(metric, played, settings, means[place], medians[place])
         difference = differences.get(settings)
         if difference is not None:
-            base = mean_of(values[bases[settings]]).value
+            base = float(np.mean(table[places[bases[settings]]]))
             method = f"paired t, Holm over {len(judged)}"
             interval = difference.interval(method, levels.get(settings, 0.0))
             row = msgspec.structs.replace(
@@ -121,28 +128,30 @@ def _rows_of(
                 relative=difference.value / base if base else None,
                 difference_interval=interval,
                 p=difference.p,
-                verdict=verdict_of(metric.better, base, difference.value, interval, relevant),
+                verdict=verdict_of(metric, base, difference.value, interval, relevant, played.twin),
             )
         rows.append(row)
     return rows
 
 
-def _row(metric: Metric, settings: dict[str, str], values: np.ndarray) -> SweepRow:
-    mean = _mean(values)
+def _row(
+    metric: Metric, played: Played, settings: Settings, mean: Mean | None, median: float
+) -> SweepRow:
     return SweepRow(
-        settings=settings,
+        settings=played.named(settings),
         metric=metric.name,
         unit=metric.unit,
-        replications=len(values),
+        replications=len(played.seeds),
         mean=None if mean is None else mean.value,
         interval=None if mean is None else mean.interval("t"),
-        median=None if mean is None else float(np.median(values)),
+        median=None if mean is None else median,
     )
 
 
-def _mean(values: np.ndarray) -> Mean | None:
-    """Return the mean; None if a replication has no such value."""
-    return mean_of(values) if np.isfinite(values).all() else None
+def _means(table: np.ndarray) -> list[Mean | None]:
+    """Return the mean of each row; None if a replication has no such value."""
+    there = np.isfinite(table).all(axis=1).tolist()
+    return [mean if whole else None for mean, whole in zip(means_of(table), there, strict=True)]
 
 
 def _number(value: float | None) -> float:

@@ -15,11 +15,16 @@ from farm.results.comparison.metrics import METRICS, Metric, Unit
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.scenario import TwinErrors
+from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.terminal.tables import Listing, folding, numbers, texts
 
 #: a difference of more than this many times the base is shown as it is
 MOST = 10.0
-STYLES = {"better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim"}
+STYLES = {
+    "better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim",
+    NOT_DISTINGUISHABLE: "dim",
+}  # fmt: skip
 
 TIDY = (
     "metric", "unit", "replications", "mean", "low", "high", "median", "difference", "relative",
@@ -57,6 +62,8 @@ def remarks(sweep: Sweep) -> Iterator[str]:
             f"than noise among all comparisons of a metric (Holm), and at least "
             f"{readable_percent(sweep.relevant)} of the baseline"
         )
+    if sweep.twin is not None:
+        yield str(TwinErrors(**sweep.twin))
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
 
@@ -185,8 +192,9 @@ def _intervals(pair: PairComparison) -> list[str]:
 
 
 def _lines(pair: PairComparison) -> list[str]:
-    lines = [pair.note] if pair.note else []
-    if pair.jobs is None and lines:
+    lines = [str(TwinErrors(**pair.twin))] if pair.twin is not None else []
+    lines += [pair.note] if pair.note else []
+    if pair.jobs is None and pair.note:
         return lines
     if (jobs := pair.jobs) is not None:
         lines.append(
