@@ -6,18 +6,19 @@ Two situations, each O(log n) in the waiting jobs and in the builders:
   balancer ranks first, until no job or no free slot is left;
 * a slot became free: it gets the best job of the lanes that its builder serves.
 
-Between two events no job waits while a builder that may run it is free. Two balancers hold a job
-back deliberately and have their own dispatchers: ``heavy_light.py`` and ``fastest.py``.
+Between two events no job waits while a builder that may run it is free, unless a *hold rule* holds
+it back for a better one: ``heavy_light.py`` and ``fastest.py``, by the interface of ``holding.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from farm.core.alarms import Alarms
 from farm.core.commands import Out, RetireBuilder, StartJob
 from farm.core.dispatching.decisions import Decision, DecisionLog
-from farm.core.dispatching.matching import Lane, Matching
+from farm.core.dispatching.holding import HoldRule
+from farm.core.dispatching.matching import Lane, free_slot
 from farm.core.model import Builder, Job
 from farm.core.rules import SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
@@ -28,23 +29,20 @@ _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
 class Dispatcher:
     """Assigns waiting jobs to free slots and counts the busy ones."""
 
-    #: makes lanes and groups as this balancer needs them
-    matching_type: type[Matching] = Matching
-    #: whether jobs behind one that is held back may be dispatched
-    looks_behind = False
     #: called with an idle builder that has no timer (given by the scheduler)
     on_idle: Callable[[BuilderState], None]
     #: returns the size to send to a builder with labels (likewise); None: none is sent to any
     size_sent: Callable[[Job, Builder], float | None] | None = None
 
-    def __init__(self, rules: SchedulingRules, alarms: Alarms, out: Out) -> None:
+    def __init__(self, rules: SchedulingRules, hold: HoldRule, alarms: Alarms, out: Out) -> None:
         self.rules = rules
+        self._hold = hold
         self._alarms = alarms
         self._out = out
-        self.matching = self.matching_type(rules.ranking, rules.make_queue)
+        self.matching = hold.matching
         self.decisions = DecisionLog(rules.explain_last)
         #: instants since or until which jobs are held back, by job or platform: in snapshots
-        self.held: dict[str, float] = {}
+        self.held = hold.held
         #: fair-share queues are notified of slots; plain ones are not
         self.watched = rules.path is not None
 
@@ -61,7 +59,7 @@ class Dispatcher:
     def arrive(self, state: JobState, at: float) -> None:
         """Dispatch an arriving job if a builder is free and no job is ahead; else queue it."""
         lane = state.lane
-        if self.looks_behind:
+        if self._hold.looks_behind:
             self.wait(state, lane, at)
             self.fill_lanes([lane], at)
         elif not lane.waiting and (builder := lane.best_builder()) is not None:
@@ -69,39 +67,27 @@ class Dispatcher:
             self._dispatch(state, slot or free_slot(builder), lane, at)
         else:
             self.wait(state, lane, at)
-            self._held_back([lane], at)
+            self._hold.ask([lane], at)
 
     def wait(self, state: JobState, lane: Lane, at: float) -> None:
         """Queue a job in its lane (a requeued one at its old place)."""
         state.status = _WAITING
         state.slot = None
+        self._hold.waits(lane, at)
         lane.queue.add(state, at)
         lane.waiting += 1
 
     def unwait(self, state: JobState, lane: Lane, at: float) -> None:
         """Take a waiting job out of its lane."""
+        self._hold.leaves(state)
         lane.queue.remove(state, at)
         lane.waiting -= 1
 
-    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
+    def fill_lanes(self, lanes: Collection[Lane], at: float) -> None:
         """Dispatch, best job first, until these lanes are empty or their builders full."""
-        live = list(lanes)
-        while True:
-            chosen: tuple[JobState, Slot, Lane] | None = None
-            for lane in live:
-                if not lane.waiting or (builder := lane.best_builder()) is None:
-                    continue
-                slot = free_slot(builder)
-                state = lane.queue.choose(slot, at)
-                if state is not None and (chosen is None or self._before(state, chosen[0])):
-                    chosen = (state, slot, lane)
-            if chosen is None:
-                break
-            state, slot, lane = chosen
-            if self.watched:
-                slot = lane.queue.place(state, at) or slot
+        for state, slot, lane in self._hold.starts(lanes, at):
             self._dispatch(state, slot, lane, at)
-        self._held_back(live, at)
+        self._hold.ask(lanes, at)
 
     def _fill_slot(self, slot: Slot, at: float) -> bool:
         """Give a free slot the best job that its builder may run; return whether there was one."""
@@ -110,16 +96,12 @@ class Dispatcher:
         for lane in slot.builder.lanes:
             if lane.waiting:
                 state = lane.queue.choose(slot, at)
-                if state is not None and (best is None or self._before(state, best)):
+                if state is not None and (best is None or self.matching.before(state, best)):
                     best, best_lane = state, lane
         if best is None or best_lane is None:
             return False
         self._dispatch(best, slot, best_lane, at)
         return True
-
-    def _before(self, state: JobState, other: JobState) -> bool:
-        """Return whether the head of one lane precedes the head of another."""
-        return self.matching.before(state, other)
 
     def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         """Assign the job to the slot: a new attempt begins."""
@@ -160,6 +142,7 @@ class Dispatcher:
             size = self.size_sent(state.job, builder.builder)
         state.sent_size = size
         self._out.append(StartJob(state.job, attempts, builder.builder.id, slot.number, size))
+        self._hold.taken(state, slot, at)
 
     def attempt_over(self, slot: Slot, at: float) -> None:
         """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
@@ -168,57 +151,71 @@ class Dispatcher:
         if builder.builder.cleans:
             slot.cleaning = True
             builder.pool.cleaning_slots += 1
+            self._hold.freed(slot, at)
             self.retire_if_empty(builder)
         else:
-            self.slot_ready(slot, builder, at)
+            self._slot_ready(slot, builder, at)
+        if held := self._hold.admitted(builder):
+            self.fill_lanes(held, at)
 
     def slot_cleaned(self, slot: Slot, at: float) -> None:
         """Offer a slot that has been cleaned."""
         slot.cleaning = False
         slot.builder.pool.cleaning_slots -= 1
-        self.slot_ready(slot, slot.builder, at)
+        self._slot_ready(slot, slot.builder, at)
 
-    def slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
+    def _slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
         """Mark a busy slot as free and offer it."""
+        self._hold.freed(slot, at)
         builder.busy = busy = builder.busy - 1
         builder.active_at = at
         builder.pool.busy_slots -= 1
         if builder.accepts:
             if not busy:
                 builder.pool.idle_builders += 1
-            self.open_slot(slot, builder, at)
+            self._open([slot], builder, at)
             if not (builder.timed or builder.busy):
                 self.on_idle(builder)
         else:
             self.retire_if_empty(builder)
 
-    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
-        """Offer a free slot: it takes a waiting job now, or is kept for the next arrival."""
-        lanes = builder.lanes
+    def _open(self, slots: list[Slot], builder: BuilderState, at: float) -> None:
+        """Offer free slots (one, unless the hold rule can use them together).
+
+        Each takes a waiting job now, or is kept for the next arrival.
+        """
+        self._hold.opens(builder, at)
+        lanes, looks_behind = builder.lanes, self._hold.looks_behind
         if self.watched:
             for lane in lanes:
-                lane.queue.slot_free(slot, at)
-        for lane in lanes:
+                for slot in slots:
+                    lane.queue.slot_free(slot, at)
+        for lane in () if looks_behind else lanes:
             if lane.waiting:
                 if self.rules.ends_together:
                     self._alarms.ask(at)  # once all slots of this instant are free
-                elif self._fill_slot(slot, at):
+                elif self._fill_slot(slots[0], at):
                     return
                 break
         builder.group.free.offer(builder)
+        self._hold.freed(slots[0], at)
+        if looks_behind:
+            self.fill_lanes(lanes, at)
 
     def open_builder(self, builder: BuilderState, at: float) -> None:
         """Offer the free slots of a builder that now takes jobs."""
-        for slot in builder.slots:
-            if slot.running is None and not slot.cleaning and builder.accepts:
-                self.open_slot(slot, builder, at)
+        free = [slot for slot in builder.slots if slot.running is None and not slot.cleaning]
+        for slots in [free] if free and self._hold.looks_behind else [[slot] for slot in free]:
+            if builder.accepts:
+                self._open(slots, builder, at)
 
-    def reoffer(self, builder: BuilderState, at: float) -> None:  # noqa: ARG002 - for subclasses
+    def reoffer(self, builder: BuilderState) -> None:
         """Offer a builder whose state was restored; a fair-share queue knows its slots already."""
         if builder.accepts:
             builder.pool.opens(builder)
             if builder.busy < len(builder.slots):
                 builder.group.free.offer(builder)
+        self._hold.restored(builder)
 
     def resume(self, at: float) -> None:
         """Continue after a restart: other rules may allow more, and earlier alarms are lost."""
@@ -250,23 +247,24 @@ class Dispatcher:
                 for slot in builder.slots:
                     if gone or (slot.running is None and not slot.cleaning):
                         lane.queue.slot_unavailable(slot, at, gone=gone)
-
-    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
-        """Set an alarm for the jobs of these lanes that are held back."""
+        self._hold.closed(builder, gone=gone)
 
     def look_again(self, at: float) -> None:
         """Dispatch jobs that were held back, if a change now allows it."""
-        if self.looks_behind:
+        if self._hold.looks_behind:
             self.fill_lanes(self.matching.lanes, at)
 
-    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:  # noqa: ARG002
+    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:
         """Handle a builder's report on whether it has room for heavy jobs."""
-        builder.overloaded = overloaded
+        self.fill_lanes(self._hold.load_reported(builder, overloaded, at), at)
 
     def alarm_rang(self, at: float) -> None:
-        """Act on an alarm, which this dispatcher may have set."""
+        """Act on an alarm, which this dispatcher or its hold rule may have set."""
         if self.rules.ends_together:
             self.fill_lanes(self.matching.with_jobs(), at)
+        else:
+            for lanes in self._hold.rang(at):
+                self.fill_lanes(lanes, at)
 
     def retire_if_empty(self, builder: BuilderState) -> None:
         """Retire a builder that is being retired and runs nothing any more."""
@@ -275,13 +273,3 @@ class Dispatcher:
             builder.accepts = False
             builder.pool.stopping += 1
             self._out.append(RetireBuilder(builder.builder.id))
-
-
-def free_slot(builder: BuilderState) -> Slot:
-    """Return the lowest-numbered free slot of a builder."""
-    if not builder.busy:
-        return builder.slots[0]
-    for slot in builder.slots:
-        if slot.running is None and not slot.cleaning:
-            return slot
-    raise LookupError(builder.builder.id)

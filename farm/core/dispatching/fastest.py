@@ -17,17 +17,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import cast
-
-import msgspec
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Out
-from farm.core.dispatching.balancers import Ranking
-from farm.core.dispatching.dispatcher import Dispatcher, free_slot
-from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
+from farm.core.dispatching.holding import HoldRule, Start
+from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank, free_slot
 from farm.core.model import Builder
 from farm.core.queues.plain import LookAheadQueue, PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
@@ -40,38 +35,14 @@ End = tuple[float, int]
 """When a busy slot is expected to be free (farm time, s), and the number of its dispatch."""
 
 
-class SpeedGroup(BuilderGroup):
-    """Builders of one kind and one speed, and when their busy slots are expected to be free."""
-
-    __slots__ = ("ends", "slots")
-
-    def __init__(self, sample: Builder, ranking: Ranking) -> None:
-        super().__init__(sample, ranking)
-        self.ends: list[End] = []
-        #: the slots occupied by these dispatches
-        self.slots: dict[int, Slot] = {}
-
-
-class _SpeedMatching(Matching):
-    """Groups builders by speed as well as by kind."""
-
-    __slots__ = ()
-
-    def _new_group(self, sample: Builder) -> BuilderGroup:
-        return SpeedGroup(sample, self._ranking)
-
-    def _group_key(self, builder: Builder) -> tuple[object, ...]:
-        return (builder.processors, builder.virtualized, builder.speed)
-
-
 class Outlook:
     """When slots will be free, without those reserved by jobs further ahead."""
 
     def __init__(self, at: float) -> None:
         self.at = at
-        self._groups: dict[SpeedGroup, tuple[Iterator[End], list[End]]] = {}
+        self._groups: dict[BuilderGroup, tuple[Iterator[End], list[End]]] = {}
 
-    def next_free(self, group: SpeedGroup) -> tuple[float, Builder] | None:
+    def next_free(self, group: BuilderGroup) -> tuple[float, Builder] | None:
         """Return when the group's next unreserved slot is expected to be free, and its builder."""
         heap = self._heap(group)
         if not heap:
@@ -79,14 +50,14 @@ class Outlook:
         free_at, number = heap[0]
         return max(free_at, self.at), group.slots[number].builder.builder
 
-    def reserve(self, group: SpeedGroup, until: float) -> None:
+    def reserve(self, group: BuilderGroup, until: float) -> None:
         """Reserve that slot until the given instant."""
         rest, _ = self._groups[group]
         heap = self._heap(group)
         heapq.heapreplace(heap, (until, heap[0][1]))
         self._take_one(rest, heap, group)
 
-    def _heap(self, group: SpeedGroup) -> list[End]:
+    def _heap(self, group: BuilderGroup) -> list[End]:
         """Return the heap of slots examined so far; the first is the next to be free."""
         found = self._groups.get(group)
         if found is None:
@@ -95,109 +66,79 @@ class Outlook:
         return found[1]
 
     @staticmethod
-    def _take_one(rest: Iterator[End], heap: list[End], group: SpeedGroup) -> None:
+    def _take_one(rest: Iterator[End], heap: list[End], group: BuilderGroup) -> None:
         for end in rest:
             if group.slots[end[1]].builder.accepts:
                 heapq.heappush(heap, end)
                 return
 
 
-class FastestDispatcher(Dispatcher):
-    """Assigns each waiting job, in order, to the builder that will finish it first."""
+class FastestRule(HoldRule):
+    """Finds, for each waiting job in order, the builder that will finish it first."""
 
-    matching_type = _SpeedMatching
     looks_behind = True
 
-    def __init__(
-        self, rules: SchedulingRules, estimator: Estimator, alarms: Alarms, out: Out
-    ) -> None:
-        if rules.make_queue is PlainQueue:
-            rules = msgspec.structs.replace(rules, make_queue=LookAheadQueue)
-        super().__init__(rules, alarms, out)
+    def __init__(self, rules: SchedulingRules, estimator: Estimator, alarms: Alarms) -> None:
+        plain = rules.make_queue is PlainQueue
+        make_queue = LookAheadQueue if plain else rules.make_queue
+        super().__init__(Matching(rules.ranking, make_queue, by_speed=True), alarms)
         self._estimate = estimator.estimate
         self._ends: dict[Slot, End] = {}
         self._dispatches = 0
 
     # --- when running jobs are expected to end ----------------------------------------------
 
-    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
-        super()._dispatch(state, slot, lane, at)
+    def taken(self, state: JobState, slot: Slot, at: float) -> None:
+        """Expect the end of a job that was dispatched."""
         self.held.pop(state.job.id, None)
-        self._expect(slot, at)
+        self._expect(state, slot, at)
 
-    def _expect(self, slot: Slot, at: float) -> None:
-        if slot.running is None:
-            return
+    def _expect(self, state: JobState, slot: Slot, at: float) -> None:
         builder = slot.builder
-        group = cast("SpeedGroup", builder.group)
         self._dispatches += 1
-        expected = at + self._estimate(slot.running.job, builder.builder)
+        expected = at + self._estimate(state.job, builder.builder)
         self._ends[slot] = end = (expected, self._dispatches)
-        group.slots[self._dispatches] = slot
-        insort(group.ends, end)
+        builder.group.slots[self._dispatches] = slot
+        insort(builder.group.ends, end)
 
     def _forget(self, slot: Slot) -> None:
         end = self._ends.pop(slot, None)
         if end is not None:
-            group = cast("SpeedGroup", slot.builder.group)
+            group = slot.builder.group
             del group.ends[bisect_left(group.ends, end)]
             del group.slots[end[1]]
 
-    def slot_ready(self, slot: Slot, builder: BuilderState, at: float) -> None:
-        """Release a busy slot (until now it counted as about to be free)."""
-        self._forget(slot)
-        super().slot_ready(slot, builder, at)
+    def leaves(self, state: JobState) -> None:
+        """Forget that the job was held back."""
+        self.held.pop(state.job.id, None)
 
-    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """Withdraw a builder's slots; no job is held back for them any more."""
-        super().close(builder, at, gone=gone)
+    def freed(self, slot: Slot, at: float) -> None:
+        """Release a busy slot; while it is cleaned it counts as about to be free."""
+        if not slot.cleaning:
+            self._forget(slot)
+
+    def closed(self, builder: BuilderState, *, gone: bool) -> None:
+        """Hold no job back any more for a builder that is gone."""
         if gone:
             for slot in builder.slots:
                 self._forget(slot)
 
-    def reoffer(self, builder: BuilderState, at: float) -> None:
-        """Offer a builder whose state was restored."""
-        super().reoffer(builder, at)
+    def restored(self, builder: BuilderState) -> None:
+        """Expect the ends of the jobs that a builder runs."""
         for slot in builder.slots:
-            if slot.running is not None:
-                dispatched_at = slot.running.dispatched_at
-                self._expect(slot, at if dispatched_at is None else dispatched_at)
+            if (state := slot.running) is not None:
+                self._expect(state, slot, state.dispatched_at or 0.0)
 
-    # --- where the plain dispatcher decides -------------------------------------------------
+    # --- deciding ---------------------------------------------------------------------------
 
-    def unwait(self, state: JobState, lane: Lane, at: float) -> None:
-        """Take a waiting job out of its lane."""
-        self.held.pop(state.job.id, None)
-        super().unwait(state, lane, at)
-
-    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
-        """Offer a free slot."""
-        self._open([slot], builder, at)
-
-    def open_builder(self, builder: BuilderState, at: float) -> None:
-        """Offer all free slots of a builder together, so that a decision can use any of them."""
-        free = [slot for slot in builder.slots if slot.running is None and not slot.cleaning]
-        if free:
-            self._open(free, builder, at)
-
-    def _open(self, slots: list[Slot], builder: BuilderState, at: float) -> None:
-        if self.watched:
-            for lane in builder.lanes:
-                for slot in slots:
-                    lane.queue.slot_free(slot, at)
-        builder.group.free.offer(builder)
-        self.fill_lanes(builder.lanes, at)
-
-    def alarm_rang(self, at: float) -> None:
+    def rang(self, at: float) -> Iterator[list[Lane]]:
         """Decide again: a job may have been held back for as long as it may be."""
-        self.look_again(at)
+        yield self.matching.lanes
         later = [until for until in self.held.values() if until > at]
         if later:
             self._alarms.ask(min(later))
 
-    # --- deciding ---------------------------------------------------------------------------
-
-    def fill_lanes(self, lanes: Iterable[Lane], at: float) -> None:
+    def starts(self, lanes: Collection[Lane], at: float) -> Iterator[Start]:
         """Go through the waiting jobs of all lanes that share builders with these, in order."""
         near = {id(other): other for lane in lanes for g in lane.groups for other in g.lanes}
         count = 1
@@ -207,7 +148,7 @@ class FastestDispatcher(Dispatcher):
             if not open_lanes:
                 return
             states = self._first(live if count <= LOOK_AHEAD else open_lanes, count)
-            self._look_at(states, at)
+            yield from self._starts_of(states, at)
             if len(states) < count:
                 return
             count = LOOK_AHEAD + 1 if count == 1 else 4 * LOOK_AHEAD
@@ -221,14 +162,14 @@ class FastestDispatcher(Dispatcher):
         while len(found) < count:
             best: list[JobState] | None = None
             for states in heads:
-                if states and (best is None or self._before(states[0], best[0])):
+                if states and (best is None or self.matching.before(states[0], best[0])):
                     best = states
             if best is None:
                 break
             found.append(best.pop(0))
         return found
 
-    def _look_at(self, states: list[JobState], at: float) -> None:
+    def _starts_of(self, states: list[JobState], at: float) -> Iterator[Start]:
         outlook = Outlook(at)
         sides: dict[int, _Sides] = {}
         waiting = 0
@@ -239,7 +180,7 @@ class FastestDispatcher(Dispatcher):
             if waiting < LOOK_AHEAD and self._waits(state, best, full, outlook):
                 waiting += 1
             elif best is not None:
-                self._dispatch(state, free_slot(best[1]), lane, at)
+                yield state, free_slot(best[1]), lane
                 sides.clear()
 
     def _first_to_end(
@@ -261,7 +202,7 @@ class FastestDispatcher(Dispatcher):
         self,
         state: JobState,
         now: tuple[float, BuilderState] | None,
-        full: list[SpeedGroup],
+        full: list[BuilderGroup],
         outlook: Outlook,
     ) -> bool:
         """Return whether the job waits, held back or for lack of a slot; it then reserves one."""
@@ -285,17 +226,17 @@ class FastestDispatcher(Dispatcher):
         return True
 
 
-_Sides = tuple[list[BuilderState], list[SpeedGroup]]
+_Sides = tuple[list[BuilderState], list[BuilderGroup]]
 
 
 def _sides(lane: Lane) -> _Sides:
     """Return the best free builder of each group of a lane, and the groups without one."""
     free: list[BuilderState] = []
-    full: list[SpeedGroup] = []
+    full: list[BuilderGroup] = []
     for group in lane.groups:
         if (builder := group.free.best()) is not None:
             free.append(builder)
-        elif isinstance(group, SpeedGroup):
+        else:
             full.append(group)
     return free, full
 

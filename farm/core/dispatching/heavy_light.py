@@ -11,18 +11,12 @@ dispatch from a lane of heavy jobs, one of them competes for the next free slot 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from farm.core.alarms import Alarms
-from farm.core.commands import Out
-from farm.core.contention.laws import ContentionLaw, Load, LoadLimits
-from farm.core.dispatching.balancers import Ranking
-from farm.core.dispatching.dispatcher import Dispatcher
-from farm.core.dispatching.matching import BuilderGroup, Lane, Matching
-from farm.core.model import Builder, Platform
-from farm.core.queues.heap import UpdatableHeap
-from farm.core.queues.plain import PlatformQueue
+from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.dispatching.holding import HoldRule
+from farm.core.dispatching.matching import Lane, Matching
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
@@ -59,90 +53,28 @@ def _is_on_its_way(slot: Slot) -> bool:
     return state is not None and state.job.heavy and state.status is JobStatus.DISPATCHED
 
 
-class HeavyLane(Lane):
-    """The heavy jobs of one platform."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
-        super().__init__(platform, queue)
-        self.heavy = True
-        self.name = str(platform)
-
-    def best_builder(self) -> BuilderState | None:
-        """Return the builder with the lowest load that has room for a heavy job."""
-        heaps = [group.calm for group in self.groups if isinstance(group, WeighedGroup)]
-        found = [(heap.key(best), best) for heap in heaps if (best := heap.first()) is not None]
-        return min(found, key=lambda pair: pair[0])[1] if found else None
-
-    def free_builders(self, count: int) -> list[BuilderState]:
-        """Return builders that have room for a heavy job, the best ``count`` of each group."""
-        heaps = [group.calm for group in self.groups if isinstance(group, WeighedGroup)]
-        return [builder for heap in heaps for builder in heap.ordered()[:count]]
-
-
-class WeighedGroup(BuilderGroup):
-    """Builders of one kind, and which of them may take a heavy job now."""
-
-    __slots__ = ("calm", "light_lanes")
-
-    def __init__(self, sample: Builder, ranking: Ranking) -> None:
-        super().__init__(sample, ranking)
-        self.light_lanes: list[Lane] = []
-        #: builders with a free slot that are not overloaded, by load, rank and index
-        self.calm: UpdatableHeap[BuilderState] = UpdatableHeap()
-
-    @property
-    def heavy_lanes(self) -> list[HeavyLane]:
-        """The heavy jobs' lanes that these builders serve."""
-        return [lane for lane in self.lanes if isinstance(lane, HeavyLane)]
-
-
-class _WeighedMatching(Matching):
-    """Keeps two lanes for each platform."""
-
-    __slots__ = ()
-
-    def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
-        super().__init__(ranking, make_queue)
-        self.by_weight = ({}, {})
-
-    def _new_lane(self, platform: Platform, *, heavy: bool) -> Lane:
-        return (HeavyLane if heavy else Lane)(platform, self._make_queue())
-
-    def _new_group(self, sample: Builder) -> BuilderGroup:
-        return WeighedGroup(sample, self._ranking)
-
-    def _connect(self, lane: Lane, group: BuilderGroup) -> None:
-        super()._connect(lane, group)
-        if isinstance(group, WeighedGroup) and not lane.heavy and group in lane.groups:
-            group.light_lanes.append(lane)
-
-
-class HeavyLightDispatcher(Dispatcher):
+class HeavyLightRule(HoldRule):
     """Measures a builder's load whenever it changes, and chooses its lanes accordingly.
 
     Heavy jobs are held back since one of their platform was last dispatched, or the first arrived.
     """
 
-    matching_type = _WeighedMatching
-
-    def __init__(self, rules: SchedulingRules, rule: HeavyLight, alarms: Alarms, out: Out) -> None:
-        super().__init__(rules, alarms, out)
-        self._limits: LoadLimits = rule.limits
+    def __init__(self, rules: SchedulingRules, rule: HeavyLight, alarms: Alarms) -> None:
+        matching = Matching(
+            rules.ranking, rules.make_queue, by_weight=True, heavy_first=rule.heavy_first
+        )
+        super().__init__(matching, alarms)
+        self._watched = rules.path is not None
+        self._limits = rule.limits
         #: None: builders report their load
         self._measure = rule.measure
         self._hold_at_most = rule.hold_at_most
-        self._heavy_first = rule.heavy_first
 
     # --- load -------------------------------------------------------------------------------
 
     def _weigh(self, builder: BuilderState, at: float) -> None:
         """Measure a builder's load again, and admit or refuse heavy jobs."""
-        was = builder.overloaded
-        builder.overloaded = self._is_overloaded(builder)
-        if builder.overloaded != was:
-            self._switch(builder, at)
+        self._switch(builder, self._is_overloaded(builder), at)
         self._place(builder)
 
     def _is_overloaded(self, builder: BuilderState) -> bool:
@@ -152,134 +84,107 @@ class HeavyLightDispatcher(Dispatcher):
             return builder.overloaded
         return self._limits.overloaded(self._measure(builder), was=builder.overloaded)
 
-    def _switch(self, builder: BuilderState, at: float) -> None:
+    def _switch(self, builder: BuilderState, overloaded: bool, at: float) -> None:
         """Let the builder serve light lanes only, or all; notify trees of its free slots."""
-        group = _group(builder)
-        builder.lanes = group.light_lanes if builder.overloaded else group.lanes
-        if not self.watched or not builder.accepts:
+        if overloaded == builder.overloaded:
             return
+        builder.overloaded = overloaded
+        group = builder.group
+        builder.lanes = group.light_lanes if overloaded else group.lanes
+        if not self._watched or not builder.accepts:
+            return
+        heavy = [lane for lane in group.lanes if lane.heavy]
         for slot in builder.slots:
             if slot.running is None and not slot.cleaning:
-                for lane in group.heavy_lanes:
-                    if builder.overloaded:
+                for lane in heavy:
+                    if overloaded:
                         lane.queue.slot_unavailable(slot, at, gone=False)
                     else:
                         lane.queue.slot_free(slot, at)
 
     def _place(self, builder: BuilderState) -> None:
-        group = _group(builder)
+        calm = builder.group.calm
         if builder.rank is None or builder.overloaded:
-            group.calm.discard(builder)
+            calm.discard(builder)
         else:
             load = heavy_share(builder) if self._measure is None else self._measure(builder)
-            group.calm.put(builder, (load, builder.rank, builder.builder.index))
+            calm.put(builder, (load, builder.rank, builder.builder.index))
 
-    def _before(self, state: JobState, other: JobState) -> bool:
-        ours, theirs = state.job, other.job
-        if self._heavy_first and ours.heavy != theirs.heavy and ours.level == theirs.level:
-            return ours.heavy
-        return super()._before(state, other)
-
-    # --- as the plain dispatcher, then measuring the load again -----------------------------
-
-    def wait(self, state: JobState, lane: Lane, at: float) -> None:
-        """Queue a job in its lane."""
-        if isinstance(lane, HeavyLane) and not lane.waiting:
+    def waits(self, lane: Lane, at: float) -> None:
+        """Begin to count the time of a lane in which no job waited."""
+        if lane.heavy and not lane.waiting:
             self.held[lane.name] = at
-        super().wait(state, lane, at)
 
-    def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
-        super()._dispatch(state, slot, lane, at)
+    def taken(self, state: JobState, slot: Slot, at: float) -> None:
+        """Measure the load with the job."""
         builder = slot.builder
-        if isinstance(lane, HeavyLane):
-            self.held[lane.name] = at
-            if self._measure is None and not builder.overloaded:
-                builder.overloaded = True  # until the builder reports its load with this job
-                self._switch(builder, at)
+        if state.lane.heavy:
+            self.held[state.lane.name] = at
+            if self._measure is None:
+                # until the builder reports its load with this job
+                self._switch(builder, True, at)
         self._weigh(builder, at)
 
-    def attempt_over(self, slot: Slot, at: float) -> None:
-        """Reuse the slot of an ended attempt; its builder may have room for heavy jobs again."""
-        builder = slot.builder
-        slot.running = None
-        slot.cleaning = builder.builder.cleans
-        self._weigh(builder, at)
-        super().attempt_over(slot, at)
-        self._fill_heavy(_group(builder), at)
+    def freed(self, slot: Slot, at: float) -> None:
+        """Measure the load without the job that ended."""
+        self._weigh(slot.builder, at)
 
-    def open_slot(self, slot: Slot, builder: BuilderState, at: float) -> None:
-        """Offer a free slot."""
-        heavy = _group(builder).heavy_lanes
-        if builder.overloaded and any(self._overdue(lane, at) for lane in heavy):
-            self._relent(builder, at)
-        super().open_slot(slot, builder, at)
-        self._weigh(builder, at)
+    def closed(self, builder: BuilderState, *, gone: bool) -> None:
+        """Send a builder no more heavy jobs."""
+        builder.group.calm.discard(builder)
 
-    def close(self, builder: BuilderState, at: float, *, gone: bool = False) -> None:
-        """Withdraw a builder's slots."""
-        super().close(builder, at, gone=gone)
-        _group(builder).calm.discard(builder)
-
-    def reoffer(self, builder: BuilderState, at: float) -> None:
-        """Offer a builder whose state was restored."""
-        super().reoffer(builder, at)
+    def restored(self, builder: BuilderState) -> None:
+        """Let a builder serve the lanes that it served."""
         if builder.overloaded:
-            builder.lanes = _group(builder).light_lanes
+            builder.lanes = builder.group.light_lanes
         self._place(builder)
 
-    # --- admitting heavy jobs ---------------------------------------------------------------
-
-    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> None:
+    def load_reported(self, builder: BuilderState, overloaded: bool, at: float) -> list[Lane]:
         """Handle a builder's report on its load; ignored unless reports are the measure."""
         if self._measure is not None or overloaded == builder.overloaded:
-            return
+            return []
         if not overloaded and any(_is_on_its_way(slot) for slot in builder.slots):
-            return  # it did not know yet of the job on its way to it
-        builder.overloaded = overloaded
-        self._switch(builder, at)
+            return []  # it did not know yet of the job on its way to it
+        self._switch(builder, overloaded, at)
         self._weigh(builder, at)
-        self._fill_heavy(_group(builder), at)
+        return self.admitted(builder)
 
-    def alarm_rang(self, at: float) -> None:
-        """Admit heavy jobs that have been held back long enough."""
-        for lane in self.matching.with_jobs():
-            if isinstance(lane, HeavyLane) and self._overdue(lane, at):
-                self._let_in(lane, at)
-            self._held_back([lane], at)
+    # --- admitting heavy jobs that have been held back long enough ---------------------------
 
-    def _let_in(self, lane: HeavyLane, at: float) -> None:
-        """Send one heavy job to an overloaded builder, if one has a free slot."""
-        builder = Lane.best_builder(lane)
-        if builder is not None and lane.best_builder() is None:
+    def admitted(self, builder: BuilderState) -> list[Lane]:
+        """Return the heavy jobs' lanes."""
+        return [lane for lane in builder.group.lanes if lane.heavy and lane.waiting]
+
+    def opens(self, builder: BuilderState, at: float) -> None:
+        """Let overdue heavy jobs compete for the slot."""
+        if builder.overloaded and any(
+            at >= self._held_until(lane, at) for lane in self.admitted(builder)
+        ):
             self._relent(builder, at)
-            self.fill_lanes([lane], at)
-            self._weigh(builder, at)
 
-    def _fill_heavy(self, group: WeighedGroup, at: float) -> None:
-        lanes = [lane for lane in group.heavy_lanes if lane.waiting]
-        if lanes:
-            self.fill_lanes(lanes, at)
+    def rang(self, at: float) -> Iterator[list[Lane]]:
+        """Admit one job of each overdue lane to an overloaded builder that has a free slot."""
+        for lane in self.matching.with_jobs():
+            if lane.heavy and at >= self._held_until(lane, at):
+                builder = Lane.best_builder(lane)
+                if builder is not None and lane.best_builder() is None:
+                    self._relent(builder, at)
+                    yield [lane]
+                    self._weigh(builder, at)
+            self.ask([lane], at)
 
     def _relent(self, builder: BuilderState, at: float) -> None:
         """Treat an overloaded builder as if it had room, until its load is measured again."""
-        builder.overloaded = False
-        self._switch(builder, at)
+        self._switch(builder, False, at)
         self._place(builder)
 
-    def _overdue(self, lane: HeavyLane, at: float) -> bool:
-        return lane.waiting > 0 and at >= self._held_until(lane, at)
-
-    def _held_back(self, lanes: Iterable[Lane], at: float) -> None:
+    def ask(self, lanes: Iterable[Lane], at: float) -> None:
+        """Set an alarm for when heavy jobs have been held back long enough."""
         for lane in lanes:
-            if isinstance(lane, HeavyLane) and lane.waiting:
+            if lane.heavy and lane.waiting:
                 rings_at = self._held_until(lane, at)
                 if at < rings_at < float("inf"):
                     self._alarms.ask(rings_at)
 
-    def _held_until(self, lane: HeavyLane, at: float) -> float:
+    def _held_until(self, lane: Lane, at: float) -> float:
         return self.held.setdefault(lane.name, at) + self._hold_at_most
-
-
-def _group(builder: BuilderState) -> WeighedGroup:
-    """Return a builder's group, as this balancer's matching makes them."""
-    return cast("WeighedGroup", builder.group)

@@ -15,6 +15,7 @@ from farm.core.dispatching.balancers import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.invocation import score
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.heap import UpdatableHeap
 from farm.core.queues.plain import PlatformQueue
 from farm.core.state.working_state import BuilderState, JobState, Slot
 
@@ -22,16 +23,18 @@ from farm.core.state.working_state import BuilderState, JobState, Slot
 class Lane:
     """The jobs waiting for one platform, and the groups of builders that may run them."""
 
-    __slots__ = ("groups", "heavy", "platform", "queue", "waiting")
+    __slots__ = ("groups", "name", "platform", "queue", "waiting")
+
+    #: holds the heavy jobs only (heavy-light)
+    heavy = False
 
     def __init__(self, platform: Platform, queue: PlatformQueue) -> None:
         self.platform = platform
+        self.name = str(platform)
         self.queue = queue
         #: how many jobs wait in the queue
         self.waiting = 0
         self.groups: list[BuilderGroup] = []
-        #: holds the heavy jobs only (heavy-light)
-        self.heavy = False
 
     def best_builder(self) -> BuilderState | None:
         """Return the free builder that the balancer prefers; the lowest index on a tie."""
@@ -52,20 +55,58 @@ class Lane:
         return [s for b in with_room for s in b.slots if s.running is None and not s.cleaning]
 
 
+class HeavyLane(Lane):
+    """The heavy jobs of one platform, which only builders with room for them may run."""
+
+    __slots__ = ()
+
+    heavy = True
+
+    def best_builder(self) -> BuilderState | None:
+        """Return the builder with the lowest load that has room for a heavy job."""
+        heaps = [group.calm for group in self.groups]
+        found = [(heap.key(best), best) for heap in heaps if (best := heap.first()) is not None]
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def free_builders(self, count: int) -> list[BuilderState]:
+        """Return builders that have room for a heavy job, the best ``count`` of each group."""
+        return [builder for group in self.groups for builder in group.calm.ordered()[:count]]
+
+
 def by_rank(state: BuilderState) -> tuple[float, int]:
     """Return what the balancer compares free builders by: the rank, then the index."""
     return inf if state.rank is None else state.rank, state.builder.index
 
 
-class BuilderGroup:
-    """The builders of one kind: same processors, same virtualization."""
+def free_slot(builder: BuilderState) -> Slot:
+    """Return the lowest-numbered free slot of a builder."""
+    if not builder.busy:
+        return builder.slots[0]
+    for slot in builder.slots:
+        if slot.running is None and not slot.cleaning:
+            return slot
+    raise LookupError(builder.builder.id)
 
-    __slots__ = ("free", "lanes", "sample")
+
+class BuilderGroup:
+    """The builders of one kind: same processors, same virtualization.
+
+    What follows ``free`` is filled by the rules that hold jobs back.
+    """
+
+    __slots__ = ("calm", "ends", "free", "lanes", "light_lanes", "sample", "slots")
 
     def __init__(self, sample: Builder, ranking: Ranking) -> None:
         self.sample = sample
         self.lanes: list[Lane] = []
+        self.light_lanes: list[Lane] = []
         self.free = FreeBuilders(ranking)
+        #: builders with a free slot that are not overloaded, by load, rank and index
+        self.calm: UpdatableHeap[BuilderState] = UpdatableHeap()
+        #: in order, when busy slots are expected to be free (farm time, s), and the numbers of
+        #: their dispatches; the slots by these numbers
+        self.ends: list[tuple[float, int]] = []
+        self.slots: dict[int, Slot] = {}
 
     def all_slots(self) -> list[Slot]:
         """Return every slot of the group's builders, in order of joining."""
@@ -75,17 +116,36 @@ class BuilderGroup:
 class Matching:
     """The lanes and groups of a farm, created as platforms and builders appear.
 
-    Subclasses sort the builders into finer groups, or the jobs into more lanes.
+    ``by_weight``: heavy jobs have lanes of their own, which ``heavy_first`` lets precede the others
+    of their level; ``by_speed``: builders of different speeds are in different groups.
     """
 
-    __slots__ = ("_make_queue", "_ranking", "by_weight", "groups", "lanes")
+    __slots__ = (
+        "_by_speed",
+        "_heavy_first",
+        "_make_queue",
+        "_ranking",
+        "by_weight",
+        "groups",
+        "lanes",
+    )
 
-    def __init__(self, ranking: Ranking, make_queue: Callable[[], PlatformQueue]) -> None:
+    def __init__(
+        self,
+        ranking: Ranking,
+        make_queue: Callable[[], PlatformQueue],
+        *,
+        by_weight: bool = False,
+        heavy_first: bool = False,
+        by_speed: bool = False,
+    ) -> None:
         self._ranking = ranking
         self._make_queue = make_queue
-        lanes: dict[Platform, Lane] = {}
-        #: the lanes of light and of heavy jobs, by platform: the same ones here
-        self.by_weight: tuple[dict[Platform, Lane], dict[Platform, Lane]] = (lanes, lanes)
+        self._heavy_first = heavy_first
+        self._by_speed = by_speed
+        light: dict[Platform, Lane] = {}
+        #: the lanes of light and of heavy jobs, by platform
+        self.by_weight: tuple[dict[Platform, Lane], ...] = (light, {} if by_weight else light)
         #: all lanes, in the order in which their platforms were first seen; other packages ask
         #: the methods below
         self.lanes: list[Lane] = []
@@ -101,7 +161,8 @@ class Matching:
         normal = platform.normalised()
         if normal != platform:
             return self.lane(normal, heavy=heavy)
-        found = by_platform[platform] = self._new_lane(platform, heavy=heavy)
+        kind = HeavyLane if heavy and by_platform is not self.by_weight[False] else Lane
+        found = by_platform[platform] = kind(platform, self._make_queue())
         self.lanes.append(found)
         for group in self.groups.values():
             self._connect(found, group)
@@ -138,9 +199,12 @@ class Matching:
         differ, the invocation with the smaller (executing slots + 1) · 2^(priority/100) goes first,
         with slots counted over all lanes; on a tie the policy decides.
         """
+        same_level = state.job.level == other.job.level
+        if self._heavy_first and same_level and state.job.heavy != other.job.heavy:
+            return state.job.heavy
         if not (state.path or other.path):
             return bool(state.key < other.key)
-        if state.job.level != other.job.level:
+        if not same_level:
             return state.job.level > other.job.level
         mine, theirs = state.path, other.path
         for level, (one, another) in enumerate(zip(mine, theirs, strict=False), start=1):
@@ -160,24 +224,19 @@ class Matching:
 
     def group(self, builder: Builder) -> BuilderGroup:
         """Return the group that a builder belongs to."""
-        key = self._group_key(builder)
+        speed = builder.speed if self._by_speed else None
+        key = (builder.processors, builder.virtualized, speed)
         found = self.groups.get(key)
         if found is None:
-            found = self.groups[key] = self._new_group(builder)
+            found = self.groups[key] = BuilderGroup(builder, self._ranking)
             for lane in self.lanes:
                 self._connect(lane, found)
         return found
 
-    def _new_lane(self, platform: Platform, *, heavy: bool) -> Lane:  # noqa: ARG002 - theirs
-        return Lane(platform, self._make_queue())
-
-    def _new_group(self, sample: Builder) -> BuilderGroup:
-        return BuilderGroup(sample, self._ranking)
-
-    def _group_key(self, builder: Builder) -> Hashable:
-        return (builder.processors, builder.virtualized)
-
-    def _connect(self, lane: Lane, group: BuilderGroup) -> None:
+    @staticmethod
+    def _connect(lane: Lane, group: BuilderGroup) -> None:
         if group.sample.can_run(lane.platform):
             lane.groups.append(group)
             group.lanes.append(lane)
+            if not lane.heavy:
+                group.light_lanes.append(lane)
