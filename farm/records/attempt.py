@@ -33,7 +33,8 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     attempt: int = 1
     #: the machine, or registration, that ran it
     runner: str = ""
-    slots: int = 1
+    #: that it took at once; also a part of one
+    slots: int | float = 1
     #: the labels that a runner must have
     platform: str = ""
     #: the job's name, which repeats from run to run
@@ -44,6 +45,16 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     attributes: dict[str, str] = {}
     #: on runners that the system's vendor has without limit
     hosted: bool = False
+
+    @property
+    def arrived_at(self) -> float:
+        """When it could start, or was submitted if that is not known."""
+        return self.submitted_at if self.eligible_at is None else self.eligible_at
+
+    @property
+    def traits(self) -> dict[str, str]:
+        """What a farm may order jobs by: the attributes, and the user if there is one."""
+        return {**({"user": self.user} if self.user else {}), **self.attributes}
 
     @property
     def waited(self) -> float | None:

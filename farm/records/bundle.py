@@ -16,10 +16,11 @@ import hmac
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec.json import Decoder
@@ -28,7 +29,7 @@ from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading, SourceFile
-from farm.records.runners import Runner, runners_of
+from farm.records.runners import ROUNDING, Runner, runners_of
 
 T = TypeVar("T")
 VERSION = 1
@@ -53,6 +54,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     left_out: dict[str, int]
     noted: dict[str, int]
     anonymized: bool = False
+    #: that the farm is said to have, by the user
+    slots_told: float | None = None
+    #: of a part: from when to when its jobs arrived, seconds since 1970; None: all did
+    window: tuple[float, float] | None = None
+    #: what made it from other bundles
+    history: list[str] = []
     #: of the other files
     sha256: dict[str, str] = {}
 
@@ -73,7 +80,28 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     @property
     def remarks(self) -> list[str]:
         """What a reader of the records must know: what was left out, corrected, or is unknown."""
-        return [self.summary(), *(f"{count:,} {why}" for why, count in self.noted.items())]
+        noted = (f"{count:,} {why}" for why, count in self.noted.items())
+        return [self.summary(), *noted, *self.history]
+
+    @property
+    def clock(self) -> tzinfo:
+        """The zone in which the source's clocks are. Raises TraceError."""
+        try:
+            return UTC if self.zone in ("UTC", "") else ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise TraceError(
+                f"{MANIFEST}: zone: found {self.zone!r:.60}; allowed: a name as Europe/Berlin"
+            ) from None
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The clock of a farm, as it went when its records began."""
+
+    zone: str = "UTC"
+    #: of UTC, seconds
+    ahead: float = 0.0
+    #: seconds by which instants may be out of order without meaning it
+    resolution: float = 0.0
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -86,20 +114,77 @@ class Bundle(msgspec.Struct, frozen=True):
         """Return the runners that were seen."""
         return runners_of(self.attempts, self.manifest.resolution_time)
 
+    @property
+    def clock(self) -> Clock:
+        """The source's clock. Raises TraceError."""
+        first = datetime.fromtimestamp(self.arrivals[0], self.manifest.clock)
+        ahead = first.utcoffset() or timedelta()
+        resolution = self.manifest.resolution_time + ROUNDING
+        return Clock(self.manifest.zone or "UTC", ahead.total_seconds(), resolution)
+
+    @property
+    def arrivals(self) -> tuple[float, float]:
+        """From when to when jobs arrived, seconds since 1970."""
+        if self.manifest.window is not None:
+            return self.manifest.window
+        times = [one.arrived_at for one in self.attempts]
+        return min(times), max(times)
+
+    def derived(
+        self,
+        attempts: list[Attempt],
+        left_out: Mapping[str, int],
+        noted: Mapping[str, int],
+        *history: str,
+        window: tuple[float, float] | None,
+    ) -> Bundle:
+        """Return a bundle of other attempts, made from this one.
+
+        ``left_out`` and ``noted`` are counted beside what this one has. Raises TraceError if there
+        are no attempts.
+        """
+        if not attempts:
+            raise TraceError(f"found no attempt that is left: {_reasons(left_out)}")
+        attempts = sorted(attempts, key=lambda one: one.arrived_at)
+        known, zone = self.manifest, self.manifest.clock
+        begins, ends = _window(attempts)
+        manifest = msgspec.structs.replace(
+            known,
+            begins=_readable(begins, zone),
+            ends=_readable(ends, zone),
+            kept=len(attempts),
+            left_out=_sum(known.left_out, left_out),
+            noted=_sum(known.noted, noted),
+            window=window,
+            history=[*known.history, *history],
+            sha256={},
+        )
+        return Bundle(manifest, attempts)
+
+
+def _sum(known: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums of two counts, without zeros."""
+    return {why: n for why in (*known, *more) if (n := known.get(why, 0) + more.get(why, 0))}
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+
 
 def bundle_of(
     source: str, attempts: list[Attempt], reading: Reading, resolution: float, zone: tzinfo
 ) -> Bundle:
     """Return the bundle of these attempts. Raises TraceError if there are none."""
     if not attempts:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in reading.left_out.items())
-        raise TraceError(f"found no attempt that can be used{': ' + why if why else ''}")
-    instants = [at for one in attempts for at in _instants(one)]
+        why = _reasons(reading.left_out)
+        names = ", ".join(one.name for one in reading.files)
+        raise TraceError(f"{names}: found no attempt that can be used{': ' + why if why else ''}")
+    begins, ends = _window(attempts)
     manifest = Manifest(
         source=source,
         files=reading.files,
-        begins=_readable(min(instants), zone),
-        ends=_readable(max(instants), zone),
+        begins=_readable(begins, zone),
+        ends=_readable(ends, zone),
         zone=str(zone),
         resolution_time=resolution,
         kept=len(attempts),
@@ -107,6 +192,18 @@ def bundle_of(
         noted=dict(reading.noted),
     )
     return Bundle(manifest, attempts)
+
+
+def with_capacity(bundle: Bundle, slots: float | None) -> Bundle:
+    """Return the bundle of a farm that is said to have these slots (None: as before)."""
+    if slots is None:
+        return bundle
+    return Bundle(msgspec.structs.replace(bundle.manifest, slots_told=slots), bundle.attempts)
+
+
+def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
+    """Return the first and the last instant."""
+    return min(map(min, map(_instants, attempts))), max(map(max, map(_instants, attempts)))
 
 
 def _instants(one: Attempt) -> Iterator[float]:

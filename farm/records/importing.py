@@ -40,7 +40,8 @@ def import_files(
     else:
         how = SOURCES[source]
         found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
-    attempts = sifted(found, reading, longest_open)
+    with reading.checked():
+        attempts = sifted(found, reading, longest_open)
     return bundle_of(source, attempts, reading, resolution, zone or ZONE)
 
 
@@ -49,13 +50,14 @@ def source_of(files: Sequence[Path]) -> str:
     if files[:1] == [STDIN]:
         raise InputError(f"source: found none; allowed with standard input: {', '.join(NAMES)}")
     reading = Reading(files[:1])
-    for text in reading.texts():
-        first = text.readline(FIRST)
-        if not first.lstrip().startswith(("{", "[")):
-            return "slurm" if slurm.knows_line(first) else "csv"
-        for value in reading.objects_of(text, first):
-            for name, source in SOURCES.items():
-                if source.knows(value):
-                    return name
-            return "jsonl"
+    with reading.checked():
+        for text in reading.texts():
+            first = text.readline(FIRST)
+            if not first.lstrip().startswith(("{", "[")):
+                return "slurm" if slurm.knows_line(first) else "csv"
+            for value in reading.objects_of(text, first):
+                for name, source in SOURCES.items():
+                    if source.knows(value):
+                        return name
+                return "jsonl"
     raise TraceError(f"{files[0]}: found no record; allowed: those of {', '.join(NAMES)}")

@@ -73,7 +73,7 @@ class Reading:
         """Yield each file as text, unpacked if it is gzip. Raises TraceError."""
         for path in self._paths:
             self._path, self._record = path, 0
-            with _access(self._path), _opened(self._path) as binary:
+            with file_access(self._path, "be read", TraceError), _opened(self._path) as binary:
                 hashed = _Hashed(binary)
                 text = _text_of(hashed)
                 yield text
@@ -81,6 +81,16 @@ class Reading:
                     raise TraceError(f"{self._path}: is empty; allowed: records")
                 name = "standard input" if self._path == STDIN else self._path.name
                 self.files.append(SourceFile(name, hashed.digest(), hashed.size))
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Raise TraceError for a file that is damaged: at its beginning, or later."""
+        try:
+            yield
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise TraceError(f"{self._path}: damaged or truncated gzip: {error}") from None
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{self._path}: not UTF-8 text: {error.reason}") from None
 
     def count(self) -> None:
         """Count a record: messages name it by its number."""
@@ -202,14 +212,3 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         return
     with path.open("rb") as file:
         yield file
-
-
-@contextmanager
-def _access(path: Path) -> Iterator[None]:
-    with file_access(path, "be read", TraceError):
-        try:
-            yield
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
-        except UnicodeDecodeError as error:
-            raise TraceError(f"{path}: not UTF-8 text: {error.reason}") from None

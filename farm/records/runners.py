@@ -28,6 +28,10 @@ class Runner(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     jobs: int
 
 
+ROUNDING = 1e-6
+"""Seconds by which an end that is a sum of rounded numbers is off, beside its resolution."""
+
+
 def runners_of(attempts: Iterable[Attempt], resolution: float) -> list[Runner]:
     """Return the runners by the instant of their first start (ties: by name).
 
@@ -51,7 +55,9 @@ def _runner(name: str, attempts: list[Attempt], resolution: float) -> Runner:
         joined_at=joined_at,
         gone_at=max(ends, default=joined_at),
         slots=most_at_once(
-            (start, max(start, end - resolution)) for start, end in spans if end is not None
+            (start, max(start, end - resolution - ROUNDING))
+            for start, end in spans
+            if end is not None
         ),
         jobs=len(attempts),
     )

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading
 
+CALENDAR = 1e8
+"""An instant below this (1973) is of a trace's own time."""
+FEW, MOST_BACKWARDS = 10, 0.1
+"""Attempts against the order of time, and their share, from which no wait is evidence."""
 NOISE = 2.0
 """Seconds by which clocks of whole seconds, or of two machines, may disagree."""
 
@@ -19,17 +24,37 @@ def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> l
     """
     attempts = _distinct(found, reading)
     attempts = _without_copies(attempts, reading)
-    attempts = [one for one in attempts if _is_sound(one, reading)]
+    attempts = _without_epoch(attempts, reading)
+    sound = [one for one in attempts if _is_sound(one, reading)]
+    _refuse_clocks(len(attempts) - len(sound), len(attempts))
+    attempts = sound
     attempts = _without_forgotten(attempts, reading, longest_open)
     attempts.sort(key=_place)
     _number(attempts)
     return attempts
 
 
+def _without_epoch(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
+    """Leave out times that are none: zero, where the others are of a calendar."""
+    if max((one.submitted_at for one in attempts), default=0.0) < CALENDAR:
+        return attempts
+    kept = [one for one in attempts if one.submitted_at >= CALENDAR]
+    if len(kept) < len(attempts):
+        reading.left_out["with a time of 1970, among later ones"] += len(attempts) - len(kept)
+    return kept
+
+
+def _refuse_clocks(backwards: int, of: int) -> None:
+    if backwards >= max(FEW, MOST_BACKWARDS * of):
+        raise TraceError(
+            f"{backwards:,} of {of:,} attempts started before they could, or ended before they "
+            f"started: clocks jump, or times are of several zones; allowed: {MOST_BACKWARDS:.0%}"
+        )
+
+
 def _place(attempt: Attempt) -> tuple[float, int, str]:
-    at = attempt.submitted_at if attempt.eligible_at is None else attempt.eligible_at
     # ids that count up are ordered as numbers
-    return at, len(attempt.id), attempt.id
+    return attempt.arrived_at, len(attempt.id), attempt.id
 
 
 def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:

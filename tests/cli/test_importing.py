@@ -64,9 +64,10 @@ def test_the_list_of_commands_agrees_with_their_help(name: str):
 @pytest.mark.parametrize("name", [name for names in COMMANDS.values() for name in names.split()])
 def test_every_option_has_a_help(name: str):
     """It is in the declaration or in the command's docstring, of which every line is used."""
-    own = typer.main.get_command(app).get_command(None, name).load()  # type: ignore[attr-defined, arg-type]
-    assert [one.name for one in own.params if not one.help] == []
-    _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
-    words = " ".join(one.help for one in own.params).split()
-    assert set(re.sub(r"(?m)^ {4}\w+: ", "", told).split()) <= set(words)
-    assert "Args:" not in own.help
+    found = typer.main.get_command(app).get_command(None, name).load()  # type: ignore[attr-defined, arg-type]
+    for own in (found, *getattr(found, "commands", {}).values()):
+        assert [one.name for one in own.params if not one.help] == []
+        _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
+        words = " ".join(one.help for one in own.params).split()
+        assert set(re.sub(r"(?m)^ {4}\w+: ", "", told).split()) <= set(words)
+        assert "Args:" not in own.help

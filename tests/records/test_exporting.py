@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from farm.records import load_records
 from farm.records.attempt import Attempt
-from farm.records.exporting import export_attempts
-from farm.records.sources import SOURCES
+from farm.records.sources import SOURCES, export_attempts
 
 START = 1_793_610_000
 NO_RUNNERS = ("bazel", "kueue")

@@ -146,7 +146,7 @@ def _write_block_by_block(run: Run, place: Place, take: Callable[[Path], None], 
 
 def _make_blocks(promtool: str, text: Path, folder: Path) -> None:
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
-    done = subprocess.run(  # noqa: S603 - Prometheus's own tool, no shell
+    done = subprocess.run(
         [*command, f"--max-block-duration={BLOCK_OPTION}", text, folder],
         capture_output=True,
         text=True,

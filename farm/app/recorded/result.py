@@ -40,7 +40,7 @@ class Result:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The summary, with the keys of summary.json (docs/reference/results.md)."""
-        plain: dict[str, Any] = msgspec.to_builtins(self.kept.summary)
+        plain: dict[str, object] = msgspec.to_builtins(self.kept.summary)
         return plain
 
     @property
@@ -70,7 +70,7 @@ class Result:
         self,
         interval: float,
         metrics: Mapping[str, Metric] | None = None,
-        initial_state: dict[str, Any] | None = None,
+        initial_state: dict[str, object] | None = None,
         update: Update | None = None,
     ) -> Analysis:
         """Sample the run every ``interval`` ms in one pass; see ``EventStore.analyze``."""

@@ -18,7 +18,7 @@ from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
 from farm.results.recorded_run import RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
-from farm.results.summary.summary import WorldName, summarise, too_fast
+from farm.results.summary.summary import Measured, WorldName, too_fast
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.workload import Workload
@@ -116,9 +116,9 @@ class RunRecorder:
         info = msgspec.structs.replace(info, until=until)
         if self._world == "live":
             self._remarks += too_fast(records, self._scenario.live.speed)
-        summary = summarise(records, info, wall_time, warnings, self._remarks)
+        measured = Measured(records, info, wall_time, warnings, self._remarks)
         log = None if self._lines is None else [*self._pieces, self._lines.take()]
-        kept = RecordedRun(self._scenario, summary, records, log, state, self._started)
+        kept = RecordedRun(self._scenario, measured, records, log, state, self._started)
         if self._directory is None:
             return Result(kept)
         kept.write(self._directory)

@@ -86,14 +86,16 @@ def knows(value: dict[str, Any]) -> bool:
     if "workflow_job" in value or "workflow_runs" in value:
         return True
     some = members(value, "jobs")[:1]
-    return bool(some) and isinstance(some[0], dict) and "run_id" in some[0]
+    if not some:  # a page of a run without jobs
+        return value.keys() == {"total_count", "jobs"}
+    return isinstance(some[0], dict) and "run_id" in some[0]
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts; who caused a job is known after the last record."""
     runs: dict[int, _Run] = {}
     delivered: dict[int, list[_Delivery]] = {}
-    found: list[tuple[Attempt, int]] = []
+    found: list[Attempt] = []
     for value in reading.objects():
         if "workflow_runs" in value or "workflow_run" in value:
             some = members(value, "workflow_runs") or [value.get("workflow_run")]
@@ -106,18 +108,16 @@ def read(reading: Reading) -> Iterator[Attempt]:
             for one in members(value, "jobs") if "jobs" in value else [value]:
                 job = reading.record(one, _Job)
                 if attempt := _attempt(job, reading):
-                    found.append((reading.share(attempt), job.run_id))
+                    found.append(reading.share(attempt))
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
             )
-    merged = (
-        (_delivered(each, reading), each[0].workflow_job.run_id) for each in delivered.values()
-    )
-    found.extend((attempt, run_id) for attempt, run_id in merged if attempt)
-    for attempt, run_id in found:
-        if run_id in runs:
-            _add(attempt, runs[run_id])
+    merged = (_delivered(each, reading) for each in delivered.values())
+    found.extend(attempt for attempt in merged if attempt)
+    for attempt in found:
+        if known := runs.get(int(attempt.matrix)):
+            _add(attempt, known)
         yield attempt
 
 

@@ -128,7 +128,7 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
         started_at=at["started"],
         finished_at=at["finished"],
         result=result_of(given.get("result", ""), at["started"], at["finished"]),
-        slots=int(_number(given.get("slots") or "1", "slots", reading)),
+        slots=_whole(_number(given.get("slots") or "1", "slots", reading)),
         attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
         attributes=attributes,
         job=given.get("job", ""),
@@ -138,6 +138,10 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
         matrix=given.get("matrix", ""),
         user=given.get("user", ""),
     )
+
+
+def _whole(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
 
 
 def _number(text: str, name: str, reading: Reading) -> float:

@@ -32,9 +32,7 @@ def read(path: Path) -> Records:
 def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
     """Return attempts, each of which ran, as the jobs of a trace."""
     platforms = {name: Platform(processor=name) for name in {one.platform for one in ran} if name}
-    arrived = np.array(
-        [one.submitted_at if one.eligible_at is None else one.eligible_at for one in ran]
-    )
+    arrived = np.array([one.arrived_at for one in ran])
     return Records(
         arrived - arrived.min(),
         np.array([one.ran for one in ran], float),
@@ -53,10 +51,8 @@ def _details(one: Attempt, platforms: dict[str, Platform]) -> dict[str, Any]:
         details["kind"] = one.kind
     if one.matrix:
         details["matrix"] = one.matrix
-    if one.user:
-        details["attributes"] = {"user": one.user, **one.attributes}
-    elif one.attributes:
-        details["attributes"] = one.attributes
+    if traits := one.traits:
+        details["attributes"] = traits
     if one.result == "failed":
         details["fails"] = True
     return details
