@@ -19,16 +19,16 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
+from farm.doctor.capacity import refuse_more_than_told, unlike_slots
+from farm.doctor.occupancy import Spans, Steps, steps_of
+from farm.doctor.survival import wait_quantile
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.runners import Runner
+from farm.records.sifting import CALENDAR
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
-from farm.twin.occupancy import Spans, Steps, steps_of
-from farm.twin.survival import wait_quantile
 
-CALENDAR = 1e8
-"""An instant below this (1973) is of a trace's own time."""
 STALL = 1800.0
 """Seconds without a start, while jobs wait and none runs, that are a stall and not a queue."""
 AT_ONCE = 0.1
@@ -56,16 +56,21 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     runner_slots: int
     #: jobs that ran at once, at most
     busy_at_once: int
-    #: rate · E[S]: slots that are busy on average if every job runs at once
+    #: rate · E[S]: slots that are busy on average if every job runs at once; jobs that never ran
+    #: count with the mean run time of their name
     offered_load: float
     #: what those runners ran for other platforms, slots on average
     other_load: float
     #: (offered + other) ÷ mean slots; None: the servers are not known
     utilization: float | None
+    #: jobs that the slots can serve at most, beside those of other platforms
+    served_per_hour: float | None
     busy_share: float | None
     busy_share_while_waiting: float | None
     #: the share of slots that were free, weighted by how many jobs waited
     idle_while_waiting: float | None
+    #: the share of all waiting that passed while about as many jobs ran as ever did
+    full_while_waiting: float | None
     waits: Spread
     #: with those that were broken off (Kaplan-Meier)
     wait_p50: float | None
@@ -84,6 +89,8 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     peak_wait_p95: float | None
     #: the longest time in which jobs waited and nothing ran
     stall_time: float
+    #: what is to be said if jobs take unlike numbers of slots
+    unlike_slots: str
     #: servers with which the p95 wait would have been within the objective
     servers_needed: int | None
 
@@ -97,7 +104,11 @@ class Figures(msgspec.Struct, frozen=True, rename=json_name):
 
 
 def examine(bundle: Bundle, zone: tzinfo | None, objective: float) -> Figures:
-    """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds."""
+    """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
+
+    Raises TraceError if more ran than the slots that the farm is said to have.
+    """
+    refuse_more_than_told(bundle)
     found = [one.figures(zone, objective) for one in platforms_of(bundle)]
     found.sort(key=lambda one: (-one.offered_load, one.platform))
     begins, ends = _window(bundle.attempts)
@@ -116,7 +127,8 @@ def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
     known = {one.runner: one for one in bundle.runners()}
     tries = Counter(one.job or one.id for one in attempts)
     return [
-        PlatformRecords(name, some, by_runner, known, tries) for name, some in by_platform.items()
+        PlatformRecords(name, some, by_runner, known, tries, bundle.arrivals[0])
+        for name, some in by_platform.items()
     ]
 
 
@@ -142,10 +154,14 @@ class PlatformRecords:
         by_runner: dict[str, list[Attempt]],
         known: dict[str, Runner],
         tries: Counter[str],
+        since: float,
     ) -> None:
         self.name = name
         self.attempts = attempts
-        self.begins, self.ends = _window(attempts)
+        begins, ends = _window(attempts)
+        # what waited or ran when a part of the records began is no arrival
+        self.begins = max(begins, since)
+        self.ends = max(ends, self.begins + 1.0)
         names = sorted({one.runner for one in attempts if one.runner in by_runner})
         self.runners = [known[name] for name in names]
         self.on_runners = {name: by_runner[name] for name in names}
@@ -161,9 +177,10 @@ class PlatformRecords:
         waits = np.array([one.waited for one in self.attempts if one.waited is not None])
         broken_off = np.array([_broken_off(one, ends) for one in self.attempts if _is_broken(one)])
         steps = self.steps()
-        rate = len(self.attempts) / loaded
-        mean = float(run_times.mean()) if len(run_times) else 0.0
-        load = rate * mean
+        work = self._work()
+        comes = [_from(one) >= self.begins for one in self.attempts]
+        rate = sum(comes) / loaded
+        load = sum(lasts for lasts, is_new in zip(work, comes, strict=True) if is_new) / loaded
         elsewhere = [
             one for some in self.on_runners.values() for one in some if one.platform != self.name
         ]
@@ -185,9 +202,11 @@ class PlatformRecords:
             offered_load=load,
             other_load=other,
             utilization=(load + other) / slots if slots else None,
+            served_per_hour=max(0.0, slots - other) * rate / load * 3600 if slots * load else None,
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
+            full_while_waiting=steps.full_while_waiting,
             waits=spread_of(waits),
             wait_p50=wait_quantile(waits, broken_off, 0.5),
             wait_p95=wait_quantile(waits, broken_off, 0.95),
@@ -200,7 +219,8 @@ class PlatformRecords:
             peak_hour=hour,
             peak_wait_p95=worst,
             stall_time=self._stall(steps),
-            servers_needed=self._needed(mean, objective),
+            unlike_slots=unlike_slots(self.attempts),
+            servers_needed=self._needed(work, objective),
         )
 
     def _loaded(self) -> float:
@@ -217,7 +237,7 @@ class PlatformRecords:
         """Return the counts over time.
 
         A runner of one job is there while it runs it: how many there could be is not known, but
-        at least as many as there ever were.
+        from the first on at least as many as there ever were.
         """
         waited = [
             (
@@ -238,7 +258,7 @@ class PlatformRecords:
         steps = steps_of(_spans(waited), _spans(held), slots, self.begins, self.ends)
         if not self.is_ephemeral:
             return steps
-        most = np.full(len(steps.at), steps.busy.max(initial=0.0))
+        most = np.where(steps.begun, steps.busy.max(initial=0.0), 0.0)
         return msgspec.structs.replace(steps, slots=most)
 
     def _turnarounds(self) -> Iterable[float]:
@@ -283,19 +303,32 @@ class PlatformRecords:
         return hour, wait
 
     def _stall(self, steps: Steps) -> float:
-        """Return the longest time in which jobs waited and none ran."""
-        stalled = (steps.waiting >= STALLED) & (steps.busy == 0)
+        """Return the longest time in which jobs waited and none ran, after the first that ran.
+
+        Records of a window have jobs that came before it, and not those that ran then.
+        """
+        stalled = (steps.waiting >= STALLED) & (steps.busy == 0) & steps.begun
         longest = lasted = 0.0
         for is_stalled, lasts in zip(stalled.tolist(), steps.lasts.tolist(), strict=True):
             lasted = lasted + lasts if is_stalled else 0.0
             longest = max(longest, lasted)
         return longest if longest >= STALL else 0.0
 
-    def _needed(self, mean: float, objective: float) -> int | None:
+    def _work(self) -> list[float]:
+        """Return the run time of every attempt; if it never ran, the mean of those of its name."""
+        by_kind: dict[str, list[float]] = defaultdict(list)
+        for one in self.ran:
+            by_kind[one.kind].append(one.ran or 0.0)
+        means = {kind: sum(some) / len(some) for kind, some in by_kind.items()}
+        ran = [one.ran or 0.0 for one in self.ran]
+        other = sum(ran) / len(ran) if ran else 0.0
+        return [means.get(one.kind, other) if one.ran is None else one.ran for one in self.attempts]
+
+    def _needed(self, work: Sequence[float], objective: float) -> int | None:
         """Return the servers with which these arrivals' p95 wait is within the objective."""
         jobs = [
-            (one.eligible_at, mean if one.ran is None else one.ran)
-            for one in self.attempts
+            (one.eligible_at, lasts)
+            for one, lasts in zip(self.attempts, work, strict=True)
             if one.eligible_at is not None
         ]
         if len(jobs) < 2:

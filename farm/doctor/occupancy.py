@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.results.table.columns import Floats
+
+FULL = 0.9
+"""Share of the most jobs that ever ran at once, from which a limit on them was reached: between
+two jobs a place is empty for a moment."""
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -29,6 +34,11 @@ class Steps(msgspec.Struct, frozen=True):
         sums = np.append(0.0, np.cumsum(of * self.lasts))
         means: Floats = np.diff(np.interp(edges, instants, sums)) / np.diff(edges)
         return means
+
+    @property
+    def begun(self) -> NDArray[np.bool_]:
+        """Whether any job had started."""
+        return np.cumsum(self.busy) > 0
 
     @property
     def mean_slots(self) -> float:
@@ -55,6 +65,13 @@ class Steps(msgspec.Struct, frozen=True):
         free = np.maximum(0.0, 1.0 - self.busy[some] / self.slots[some])
         return _share(waited * free, waited)
 
+    @property
+    def full_while_waiting(self) -> float | None:
+        """The share of the waiting while about as many were busy as ever; None: none waited."""
+        waited = self.waiting * self.lasts
+        full = self.busy >= max(1.0, FULL * self.busy.max(initial=0.0))
+        return _share(waited[full], waited)
+
 
 def _share(some: Floats, of: Floats) -> float | None:
     whole = float(of.sum())
@@ -65,6 +82,15 @@ Spans = tuple[Floats, Floats]
 """The beginnings and ends of spans, seconds."""
 
 
+def counts_at(at: Floats, begins: Floats, ends: Floats, weight: Floats | float = 1.0) -> Floats:
+    """Return how many spans, by weight, have begun and not ended; ``at`` holds their instants."""
+    change = np.zeros(len(at))
+    np.add.at(change, np.searchsorted(at, begins), weight)
+    np.add.at(change, np.searchsorted(at, ends), -weight)
+    counts: Floats = np.cumsum(change)
+    return counts
+
+
 def steps_of(
     waits: Spans, busy: Spans, slots: tuple[Spans, Floats], begins: float, ends: float
 ) -> Steps:
@@ -73,11 +99,8 @@ def steps_of(
     columns = [(waits, np.ones(len(waits[0]))), (busy, np.ones(len(busy[0]))), (alive, sizes)]
     times = [np.clip(part, begins, ends) for spans, _ in columns for part in spans]
     at = np.unique(np.concatenate([*times, [begins, ends]]))
-    counts = []
-    for (first, last), weight in columns:
-        change = np.zeros(len(at))
-        np.add.at(change, np.searchsorted(at, np.clip(first, begins, ends)), weight)
-        np.add.at(change, np.searchsorted(at, np.clip(last, begins, ends)), -weight)
-        counts.append(np.cumsum(change)[:-1])
-    waiting, working, there = counts
+    waiting, working, there = (
+        counts_at(at, np.clip(first, begins, ends), np.clip(last, begins, ends), weight)[:-1]
+        for (first, last), weight in columns
+    )
     return Steps(at[:-1], np.diff(at), waiting, working, there)

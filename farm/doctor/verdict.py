@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from farm.twin.doctor import PlatformFigures
-from farm.units import format_roughly
+from farm.doctor.figures import PlatformFigures
+from farm.units import format_roughly, many
 
 Kind = Literal[
     "fine", "short of servers", "not capacity", "bursts", "lost to retries", "stalled",
@@ -21,6 +21,10 @@ BUSY = 0.85
 """Utilization from which a farm is short of servers, not only at times."""
 IDLE = 0.3
 """Share of free slots while jobs wait, from which capacity is not the cause."""
+LIMITED = 0.8
+"""Share of the waiting at the most jobs at once, from which hosted runners are limited."""
+PER_HOUR = 10.0
+"""Jobs an hour from which rates are told by the hour, and not by the day."""
 WASTED = 0.15
 """Share of busy time of attempts that were tried again, from which that is worth a word."""
 BROKEN_OFF = 0.05
@@ -39,6 +43,8 @@ def verdicts(one: PlatformFigures, resolution: float, objective: float) -> Itera
     """Yield why the jobs of a platform wait, and what else is lost; ``objective``: p95, seconds."""
     kind, text = _why(one, resolution, objective)
     yield Verdict(one.platform, kind, text)
+    if one.attempts < ENOUGH:
+        return
     if one.stall_time:
         yield Verdict(
             one.platform,
@@ -51,20 +57,30 @@ def verdicts(one: PlatformFigures, resolution: float, objective: float) -> Itera
             one.platform,
             "lost to retries",
             f"{one.wasted_share:.0%} of the busy time was of attempts that were tried again "
-            f"({one.retries:,} retries)",
+            f"({many(one.retries, 'attempt')} after the first)",
         )
 
 
 def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kind, str]:
-    if cannot := _cannot_tell(one, resolution):
+    if cannot := too_little(one, resolution):
         return "cannot tell", cannot
     p95 = one.wait_p95
-    if one.hosted:
+    is_fine = p95 is not None and p95 <= objective
+    is_limited = (one.full_while_waiting or 0.0) >= LIMITED
+    if one.hosted and (is_fine or not is_limited):
         shown = "more than was seen" if p95 is None else format_roughly(p95)
         return "hosted runners", f"a delay, not a queue of yours: p95 wait {shown}"
     if p95 is not None and p95 <= objective:
-        return "fine", f"95 % started within {format_roughly(p95)}"
+        return "fine", f"95 % started within {format_roughly(p95)}{_spare(one, objective)}"
     waited = _waited(one)
+    if one.unlike_slots:
+        return "cannot tell", f"{waited}, but {one.unlike_slots}"
+    if one.hosted:
+        return "short of servers", (
+            f"{waited}; hosted runners, but never more than {one.busy_at_once} at once, and "
+            f"{one.full_while_waiting:.0%} of the waiting passed while that many ran: a limit of "
+            f"the plan or a setting{_would_do(one, objective)}"
+        )
     if one.runners == 0:
         return "cannot tell", (
             f"{waited}, but the records name no runners; the load is {one.offered_load:.1f} busy "
@@ -73,11 +89,12 @@ def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kin
     idle = one.idle_while_waiting or 0.0
     if idle >= IDLE:
         return "not capacity", _idle(one, waited, idle)
-    slots = f"{one.mean_slots:.1f} slots" if one.mean_slots % 1 else f"{one.mean_slots:.0f} slots"
+    mean = one.mean_slots
+    slots = f"{mean:.1f} slots" if mean % 1 else many(int(mean), "slot")
     if (one.utilization or 0.0) >= BUSY:
         return "short of servers", (
             f"{waited}; work for {one.offered_load + one.other_load:.1f} slots met {slots} "
-            f"(utilization {one.utilization:.2f}){_would_do(one, objective)}"
+            f"(utilization {one.utilization:.2f}): {_rates(one)}{_would_do(one, objective)}"
         )
     return "bursts", (
         f"{waited}, though {slots} were busy only {one.busy_share or 0:.0%} of the time; while "
@@ -86,8 +103,11 @@ def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kin
     )
 
 
-def _cannot_tell(one: PlatformFigures, resolution: float) -> str:
+def too_little(one: PlatformFigures, resolution: float) -> str:
+    """Return why the records of a platform cannot carry the question; nothing, if they can."""
     known = one.waits.count + one.censored
+    if not one.run_time.count:
+        return f"of {many(one.attempts, 'job')} none ran to its end"
     if known < ENOUGH:
         return f"{known} {'job' if known == 1 else 'jobs'} with a known wait: too few to judge"
     if one.waits.max is not None and one.waits.max <= resolution and not one.censored:
@@ -115,6 +135,24 @@ def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
     return f"{text}: look at dispatch, a cap on jobs at once, labels, or another load on them"
 
 
+def _rates(one: PlatformFigures) -> str:
+    """Return how many jobs came, and how many can be served."""
+    came, served = one.arrivals_per_hour, one.served_per_hour or 0.0
+    if max(came, served) < PER_HOUR:
+        return f"{24 * came:.1f} jobs a day came, and {24 * served:.1f} can be served"
+    return f"{came:,.0f} jobs an hour came, and {served:,.0f} can be served"
+
+
+def _spare(one: PlatformFigures, objective: float) -> str:
+    needed = one.servers_needed
+    if needed is None or needed >= one.slots_seen or one.other_load:
+        return ""
+    return (
+        f"; {needed} of the {one.slots_seen:.0f} slots would keep p95 within "
+        f"{format_roughly(objective)}"
+    )
+
+
 def _worst(one: PlatformFigures) -> str:
     if one.peak_wait_p95 is None:
         return ""
@@ -124,4 +162,4 @@ def _worst(one: PlatformFigures) -> str:
 def _would_do(one: PlatformFigures, objective: float) -> str:
     if one.servers_needed is None:
         return ""
-    return f"; {one.servers_needed} slots would keep p95 within {format_roughly(objective)}"
+    return f"; {many(one.servers_needed, 'slot')} would keep p95 within {format_roughly(objective)}"

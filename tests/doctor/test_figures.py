@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.doctor.figures import PlatformFigures, examine
+from farm.doctor.survival import wait_quantile
+from farm.doctor.verdict import Verdict, verdicts
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Manifest, write_bundle
 from farm.records.runners import most_at_once
-from farm.twin.doctor import PlatformFigures, examine
-from farm.twin.survival import wait_quantile
-from farm.twin.verdict import Verdict, verdicts
 from tests.conftest import Said
 
 START = 1_793_610_000.0
@@ -225,6 +225,8 @@ def test_the_command_answers_first(tmp_path: Path, farm: Callable[..., Said]):
     write_bundle(tmp_path / "b", bundle_of(played(servers=8)))
     shown = farm("doctor", tmp_path / "b").out
     assert "short of servers: p95 wait" in shown.splitlines()[1]
+    for column in ("run time", "busy while waiting", "cancelled waiting", "worst hour"):
+        assert column in shown
     found = json.loads(farm("doctor", tmp_path / "b", "--json").out)
     assert found["verdicts"][0]["kind"] == "short of servers"
     assert found["figures"]["platforms"][0]["run_time_s"]["count"] == 400

@@ -1,0 +1,110 @@
+"""What a bundle holds, by platform; what it means is the doctor's."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.doctor.survival import wait_quantile
+from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle
+from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.table.columns import Floats
+
+MOST_USERS = 10
+
+
+class PlatformContents(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The records of a platform; spans in seconds."""
+
+    platform: str
+    #: attempts, of those the ones that arrived in the window, and how many an hour these are
+    attempts: int
+    arrivals: int
+    arrivals_per_hour: float | None
+    results: dict[str, int]
+    #: of those that started
+    waits: Spread
+    #: with those that were broken off (Kaplan-Meier); None: too many were
+    wait_p50: float | None
+    wait_p95: float | None
+    #: waits that were broken off, and those that are not known
+    censored: int
+    unknown_waits: int
+    service_times: Spread
+    kinds: int
+    runners: int
+    #: of those runners, together
+    slots: int
+    users: int
+
+
+class Contents(msgspec.Struct, frozen=True, rename=json_name):
+    """What a bundle holds."""
+
+    #: between the first arrival and the last, hours
+    hours: float
+    platforms: list[PlatformContents]
+    #: the attempts of those who had most
+    users: dict[str, int]
+    attributes: list[str]
+
+
+def contents_of(bundle: Bundle) -> Contents:
+    """Return what a bundle holds, the platform with most attempts first."""
+    begins, ends = bundle.arrivals
+    slots = {one.runner: one.slots for one in bundle.runners()}
+    by_platform: dict[str, list[Attempt]] = defaultdict(list)
+    for one in bundle.attempts:
+        by_platform[one.platform].append(one)
+    last = max((one.finished_at or 0.0 for one in bundle.attempts), default=ends)
+    hours = (ends - begins) / 3600
+    found = [
+        _platform(name, some, begins, hours, max(ends, last), slots)
+        for name, some in by_platform.items()
+    ]
+    found.sort(key=lambda one: (-one.attempts, one.platform))
+    users = Counter(one.user for one in bundle.attempts if one.user)
+    attributes = {key for one in bundle.attempts for key in one.attributes}
+    return Contents(hours, found, dict(users.most_common(MOST_USERS)), sorted(attributes))
+
+
+def _platform(
+    name: str, attempts: Sequence[Attempt], begins: float, hours: float, ends: float,
+    slots: dict[str, int],
+) -> PlatformContents:  # fmt: skip
+    waits = _floats([one.waited for one in attempts])
+    broken_off = _floats(
+        [
+            (ends if one.finished_at is None else one.finished_at) - one.eligible_at
+            for one in attempts
+            if one.eligible_at is not None and one.started_at is None
+        ]
+    )
+    runners = {one.runner for one in attempts if one.runner in slots}
+    arrivals = sum(one.arrived_at >= begins for one in attempts)
+    return PlatformContents(
+        platform=name,
+        attempts=len(attempts),
+        arrivals=arrivals,
+        arrivals_per_hour=arrivals / hours if hours else None,
+        results=dict(Counter(one.result for one in attempts).most_common()),
+        waits=spread_of(waits),
+        wait_p50=wait_quantile(waits, broken_off, 0.5),
+        wait_p95=wait_quantile(waits, broken_off, 0.95),
+        censored=len(broken_off),
+        unknown_waits=sum(one.eligible_at is None for one in attempts),
+        service_times=spread_of(_floats([one.ran for one in attempts])),
+        kinds=len({one.kind for one in attempts if one.kind}),
+        runners=len(runners),
+        slots=sum(slots[one] for one in runners),
+        users=len({one.user for one in attempts if one.user}),
+    )
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([one for one in values if one is not None], np.float64)
