@@ -1,9 +1,12 @@
 """Blind twins: live farms run, their logs are exported without their configuration, twins are made.
 
-    python benchmarks/twin.py [--runs 3] [--simulated] [--only fixed,keda] [--folder DIR]
+    python -m benchmarks.twin [--runs 3] [--simulated] [--only "fixed;keda"] [--folder DIR]
+    python -m benchmarks.twin --drawn 20 --seed 1 [--only "3;7"]
 
 Prints a Markdown table: for each farm and load, recorded and simulated waits of the half of the log
-that the twin was not made from, and what was found of the farm. Nothing else may run beside it.
+that the twin was not made from, and what was found of the farm. Nothing else may run beside live
+farms. With ``--drawn`` farms are drawn at random and simulated, and the table has which aims were
+missed.
 """
 
 from __future__ import annotations
@@ -11,17 +14,20 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import farm
+from benchmarks.drawn_farms import COLUMNS, drawn, misses, twins
 from farm.app.twin import PoolTwin, twin_of
 from farm.records import load_records
-from farm.records.exporting import export_attempts
+from farm.records.sources import export_attempts
 
 SPEED = 300
 FORMATS = ("gitlab", "buildkite", "github")
+MOST_TEXT = 60
 
 COMMON = {"boot_time": "75s", "idle_timeout": "8m"}
 FARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -84,23 +90,16 @@ def blind(name: str, load: int, folder: Path, *, simulated: bool) -> PoolTwin:
     document, out = scenario(name, load), folder / f"{name}-{load}"
     play: Any = farm.simulate if simulated else farm.run
     play(document, out=out)
-    columns = {
-        "id": "job_id", "submitted": "submitted_at_s", "started": "started_at_s",
-        "finished": "finished_at_s", "runner": "builder", "platform": "platform",
-        "kind": "kind", "result": "outcome", "user": "invocation",
-    }  # fmt: skip
-    attempts = load_records([out / "jobs.csv"], "csv", columns).attempts
+    attempts = load_records([out / "jobs.csv"], "csv", COLUMNS).attempts
     log = folder / f"{name}-{load}.json"
     export_attempts(FORMATS[load % len(FORMATS)], attempts, log)
     [pool] = twin_of(load_records([log]), "records").pools
     return pool
 
 
-def row(name: str, load: int, one: PoolTwin) -> Iterator[str]:
-    """Yield the cells of a row."""
+def row(one: PoolTwin) -> Iterator[str]:
+    """Yield the cells of what was found."""
     found = one.check
-    yield f"{name}, load {load}"
-    yield FORMATS[load % len(FORMATS)]
     if found is not None:
         yield f"{found.recorded_mean:.0f} → {found.simulated_mean:.0f} s"
         yield f"{found.mean_error.value:+.1%}"
@@ -111,8 +110,47 @@ def row(name: str, load: int, one: PoolTwin) -> Iterator[str]:
         document.pop(key, None)
     document.update(document.pop("provisioner", {}))
     order = dict(one.scheduling)
-    yield ", ".join(f"{key} {value}" for key, value in {**document, **order}.items())
+    yield ", ".join(f"{key} {_cell(value)}" for key, value in {**document, **order}.items())
     yield ", ".join(flag.kind for flag in one.flags) or "-"
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return text if len(text) < MOST_TEXT else f"{text[:MOST_TEXT]} …"
+
+
+def blind_rows(options: argparse.Namespace, folder: Path) -> Iterator[list[str]]:
+    """Yield the rows of the farms above."""
+    yield ["farm", "log", "mean wait", "mean", "p95", "per job", "found", "flags"]
+    for name in (options.only or ";".join(FARMS)).split(";"):
+        for load in range(options.runs):
+            one = blind(name, load, folder, simulated=options.simulated)
+            yield [f"{name}, load {load}", FORMATS[load % len(FORMATS)], *row(one)]
+
+
+def drawn_rows(options: argparse.Namespace, folder: Path) -> Iterator[list[str]]:
+    """Yield the rows of farms that are drawn."""
+    yield [
+        "farm", "log", "jobs", "mean wait", "mean", "p95", "per job", "found", "flags", "missed",
+        "played, CPU s",
+    ]  # fmt: skip
+    only = options.only or ";".join(map(str, range(1, options.drawn + 1)))
+    for number in map(int, only.split(";")):
+        one = drawn(options.seed, number)
+        began = time.process_time()
+        for pool, found in twins(one, folder):
+            truth = pool.get("provisioner", {}).get(
+                "algorithm", "one job" if "uses" in pool else "fixed"
+            )
+            name = f"{number} {truth}"
+            if found is None:
+                yield [name, one.format, "no pool"]
+                continue
+            took = time.process_time() - began
+            missed = "; ".join(map(str, misses(one, pool, found))) or "-"
+            believed = missed if found.believable else f"**not believable**; {missed}"
+            jobs = f"{found.check.jobs if found.check else 0}"
+            yield [name, one.format, jobs, *row(found), believed, f"{found.played}, {took:.0f}"]
 
 
 def main() -> None:
@@ -120,16 +158,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--only", default=";".join(FARMS))
+    parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="farm-twins-"))
-    print("| farm | log | mean wait | mean | p95 | per job | found | flags |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in options.only.split(";"):
-        for load in range(options.runs):
-            one = blind(name, load, folder, simulated=options.simulated)
-            print(f"| {' | '.join(row(name, load, one))} |", flush=True)
+    rows = (drawn_rows if options.drawn else blind_rows)(options, folder)
+    for number, cells in enumerate(rows):
+        made = list(cells)
+        print(f"| {' | '.join(made)} |", flush=True)
+        if not number:
+            print("|" + "---|" * len(made))
     print(f"\nLoad of the machine at the end: {os.getloadavg()[0]:.1f}")
 
 

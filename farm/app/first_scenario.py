@@ -8,17 +8,22 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from unicodedata import normalize
 
+from farm.app.twin import order_of
 from farm.core.errors import InputError, TraceError, file_access
 from farm.core.model import Job, Platform
+from farm.doctor.figures import PlatformFigures, examine
 from farm.records import load_records
 from farm.records.bundle import is_bundle
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.examples import find_scenario
-from farm.twin.doctor import PlatformFigures, examine
+from farm.twin.calibration import Document
+from farm.twin.pools import pools_of
+from farm.twin.scenario_text import scheduling_lines
 from farm.units import many
 from farm.workload.recorded import trace_jobs
 
@@ -46,8 +51,8 @@ def write_first_scenario(
         records = read_records(trace, None, options)
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
-        seen = _seen(trace, fields)
-        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields, seen)
+        seen, order = _seen(trace, fields)
+        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields, seen, order)
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     return remarks
@@ -63,22 +68,39 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
         )
 
 
-def _seen(trace: Path, fields: Mapping[str, str] | None) -> dict[str, PlatformFigures]:
-    """Return what a trace tells of the farm that ran it, by platform, if it says who ran when."""
+class _Seen(NamedTuple):
+    """What a trace tells of a platform, and how long the next runner of one job takes (s)."""
+
+    figures: PlatformFigures
+    boot_time: float
+
+
+def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _Seen], Document]:
+    """Return what a trace tells of the farm that ran it, if it says who ran when.
+
+    That is by platform; the order of jobs is the busiest pool's.
+    """
     if format_of(trace, None) not in ("bundle", "csv"):
-        return {}
+        return {}, {}
     try:
         bundle = load_records([trace], None if is_bundle(trace) else "csv", fields)
     except TraceError:  # the jobs were read: it does not say when they started
-        return {}
-    return {one.platform: one for one in examine(bundle, None, 0.0).platforms}
+        return {}, {}
+    pools = pools_of(bundle)
+    boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
+    seen = {
+        one.platform: _Seen(one, boots.get(one.platform, 0.0))
+        for one in examine(bundle, None, 0.0).platforms
+    }
+    return seen, order_of(*pools[0]) if pools else {}
 
 
 def _fitting(
     jobs: Sequence[Job],
     path: str,
     fields: Mapping[str, str] | None,
-    seen: Mapping[str, PlatformFigures],
+    seen: Mapping[str, _Seen],
+    order: Document,
 ) -> str:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     span = max(max(arrivals) - min(arrivals), 1.0)
@@ -103,12 +125,18 @@ pools:
       path: {json.dumps(path)}{columns}
       # time_scale: 0.5     # arrivals twice as dense
 scheduling:
-  policy: fifo            # or sjf, ljf, ljf-aging, …
-"""
+{_scheduling(order)}"""
+
+
+def _scheduling(order: Document) -> str:
+    if not order:
+        return "  policy: fifo            # or sjf, ljf, ljf-aging, …\n"
+    why = "  # younger jobs overtook older ones: of the orders tried, this one waits as recorded\n"
+    return why + "".join(f"{line}\n" for line in scheduling_lines({"policy": "fifo", **order}))
 
 
 def _pool(
-    name: str, platform: Platform, times: Sequence[float], span: float, seen: PlatformFigures | None
+    name: str, platform: Platform, times: Sequence[float], span: float, seen: _Seen | None
 ) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"
@@ -116,12 +144,17 @@ def _pool(
     builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1
     why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
     if seen is not None:
-        builders, slots, why = _recorded(seen)
-        if seen.ephemeral:
-            between = "\n    uses: 1               # a runner ran one job: add its boot_time"
-        elif seen.turnaround.count >= ENOUGH and seen.turnaround.p50:
+        figures = seen.figures
+        builders, slots, why = _recorded(figures)
+        if figures.ephemeral:
+            boot = readable_span(seen.boot_time)
+            between = (
+                "\n    uses: 1               # a runner ran one job"
+                f"\n    boot_time: {boot}        # from its end to the start on the next one"
+            )
+        elif figures.turnaround.count >= ENOUGH and figures.turnaround.p50:
             # a span that a person can read is near enough
-            span_between = readable_span(seen.turnaround.p50)
+            span_between = readable_span(figures.turnaround.p50)
             between = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
     return f"""  - name: {name}
     platform: {{processor: {processor}, virtualized: {virtualized}}}
@@ -150,7 +183,7 @@ def _names(platforms: Sequence[Platform]) -> list[str]:
     names: list[str] = []
     for platform in platforms:
         plain = normalize("NFKD", platform.processor or "any").encode("ascii", "ignore").decode()
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") or "pool"
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-") or "pool"
         name += "-native" if platform.virtualized is False else ""
         names.append(name if name not in names else f"{name}-{len(names) + 1}")
     return names

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,21 +15,34 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.records.bundle import Bundle, write_bundle
-from farm.results.formatting import readable_span
+from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
+from farm.scenario.provisioning.times_of_week import format_time_of_week
+from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
-from farm.twin.baseline import Check, HourCheck, by_hour, check
-from farm.twin.calibration import Candidate, Fit, Search, candidates_of
+from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
+from farm.twin.calibration import (
+    Candidate,
+    Document,
+    Fit,
+    Search,
+    candidates_of,
+    delayed,
+    explains_no_more,
+)
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.pools import Load, Shape, pools_of
 from farm.twin.scenario_text import (
+    ONE_POOL,
     evidence_of,
     pool_document,
     pool_names,
     scenario_text,
     times_of,
 )
+from farm.twin.timetable import seconds_of_week
+from farm.twin.triangle import Triangle, triangle
 from farm.units import many
 from provisioner.from_scenario import algorithms_of
 
@@ -42,10 +55,19 @@ ENOUGH = 20
 PLATFORM = "x"
 SHORTEST = 1e-3
 """Seconds that a job takes at least."""
-LIKELY_PLAYS, MOST_LOADS = 50, 16
-"""Plays of a load, and loads that are kept."""
+LOSSES, MOST_RETRIES = 16, 100
+"""Draws of random losses with which a twin is checked, and retries of a job in it."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
+MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
+"""Jobs played to find the candidates of all pools, if each counts in every play; without the
+compiled kernel."""
+LEAST_PLAYS = 150
+"""Plays for which a pool's share of these must do."""
+LESS_FAR = (
+    f"searched less far: without the compiled kernel no more than {MOST_BY_REFERENCE:,} jobs are "
+    "played to find a twin (in a clone: make kernel)"
+)
 
 
 class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -62,6 +84,8 @@ class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: on the second half of the records; None: there are too few jobs
     check: Check | None
     hours: list[HourCheck]
+    #: recorded, replayed and drawn jobs, on all records
+    triangle: Triangle | None
     #: candidates that were played
     played: int
     believable: bool
@@ -74,11 +98,30 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 
     pools: list[PoolTwin]
     text: str
+    #: what its reader must know
+    remarks: list[str]
 
     @property
     def believable(self) -> bool:
         """Whether every pool waits as the farm did."""
         return all(one.believable for one in self.pools)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        doubtful = [one.name for one in self.pools if not one.believable]
+        if len(doubtful) == len(self.pools):
+            return "no simulated farm that waits as yours did was found"
+        if doubtful:
+            return (
+                f"this farm waits as yours did but for {', '.join(doubtful)}: do not believe these"
+            )
+        recorded, simulated = _mean_waits(self.pools)
+        error = readable_percent(simulated / recorded - 1, signed=True) if recorded else "none"
+        return (
+            f"this farm waits as yours did: mean {readable_span(simulated)} where "
+            f"{readable_span(recorded)} was recorded (error {error})"
+        )
 
 
 def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: None) -> Twin:
@@ -92,28 +135,53 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
             "found no job with a start, an end and a time from which it waited; allowed: some"
         )
     _refuse_what_carries_no_twin([load for _, load in found], bundle.manifest.resolution_time)
-    pools = []
+    fitted = []
+    most = MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE
+    jobs = sum(len(load.attempts) for _, load in found)
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
         tell(f"pool {name}: {len(load.attempts):,} jobs")
-        pools.append(_pool_twin(name, shape, load))
-    schedulings = {msgspec.json.encode(one.scheduling): one.scheduling for one in pools}
-    # one order for the whole farm: that of the busiest pool
-    scheduling = {"policy": "fifo", **next(iter(schedulings.values()))}
+        fitted.append(_fitted(name, shape, load, most * len(load.attempts) // jobs))
+    # a scenario has one order: that of the busiest pool
+    order = fitted[0].candidate.scheduling
+    # as the trace has it
+    begins = min(
+        one.submitted_at if one.eligible_at is None else one.eligible_at
+        for one in bundle.attempts
+        if one.ran is not None
+    )
+    pools = [_checked(one, order, one.load.begins - begins) for one in fitted]
+    scheduling = {"policy": "fifo", **order}
+    for shape, _ in found:
+        scheduling |= retries_of(shape)
     remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
     documents = [(one.document, one.evidence) for one in pools]
-    text = scenario_text(path, documents, scheduling, remarks, _errors(pools))
-    return Twin(pools=pools, text=text)
+    by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
+    clock = found[0][0].clock
+    starts = format_time_of_week(seconds_of_week(begins + clock.ahead)) if by_clock else ""
+    text = scenario_text(path, documents, scheduling, remarks, _errors(pools), starts)
+    told = {
+        LESS_FAR: any(one.less_far for one in fitted),
+        ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
+    }
+    return Twin(pools=pools, text=text, remarks=[remark for remark, so in told.items() if so])
 
 
 def _errors(pools: Sequence[PoolTwin]) -> tuple[float, float] | None:
     """Return the errors of the mean wait of all jobs checked, and of the worst pool's p95."""
-    checks = [one.check for one in pools if one.check is not None]
-    recorded = sum(one.recorded_mean * one.jobs for one in checks)
+    recorded, simulated = _mean_waits(pools)
     if not recorded:
         return None
-    simulated = sum(one.simulated_mean * one.jobs for one in checks)
+    checks = [one.check for one in pools if one.check is not None]
     loaded = [one.p95_error.value for one in checks if one.loaded]
     return simulated / recorded - 1, max(loaded, key=abs, default=0.0)
+
+
+def _mean_waits(pools: Sequence[PoolTwin]) -> tuple[float, float]:
+    """Return the mean wait of all jobs checked, as recorded and as simulated (s)."""
+    checks = [one.check for one in pools if one.check is not None]
+    jobs = max(1, sum(one.jobs for one in checks))
+    recorded = sum(one.recorded_mean * one.jobs for one in checks)
+    return recorded / jobs, sum(one.simulated_mean * one.jobs for one in checks) / jobs
 
 
 def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> None:
@@ -135,34 +203,76 @@ def _verdict_lines(pools: Sequence[PoolTwin]) -> Iterator[str]:
         yield f"{one.name}: {one.verdict}"
 
 
-def _pool_twin(name: str, shape: Shape, load: Load) -> PoolTwin:
+class _Fitted(NamedTuple):
+    """A pool with the candidate that waits as the first half of its records did."""
+
+    name: str
+    shape: Shape
+    load: Load
+    middle: int
+    candidate: Candidate
+    played: int
+    evidence: list[str]
+    flags: list[Flag]
+    #: the search ended early
+    less_far: bool
+
+
+def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     middle = _middle(load.arrived)
-    lost = sum(one.result == "lost" for one in load.attempts)
-    flags = list(flags_of(shape, load, lost, _missing(load)))
-    player = Player(shape, load)
-    fit, played, order = _fitted(shape, load, player, middle)
+    flags = list(flags_of(shape, load))
+    half = middle if middle >= ENOUGH else len(load.waited)
+    few = max(2 * ENOUGH, most // LEAST_PLAYS)
+    fit, search, order = _calibrated(shape, load, min(half, MOST_CALIBRATED, few), most)
+    if fit.candidate.algorithm == "manual":
+        # runners that come and go seem idle while they are away
+        flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
     if order is not None and not {one.kind for one in flags} & EXPLAINED:
         flags.append(order)
-    candidate = fit.candidate
+    less_far = search.is_over or few < min(half, MOST_CALIBRATED)
+    evidence = [
+        *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
+        *search.evidence_of_first_plan(fit),
+    ]
+    return _Fitted(
+        name, shape, load, middle, fit.candidate, search.played, evidence, flags, less_far
+    )
+
+
+def _checked(one: _Fitted, order: Document, begins: float) -> PoolTwin:
+    """Hold the pool against the second half of its records, as the scenario has it.
+
+    There its first job arrives at ``begins``, and jobs are in the order of the whole farm.
+    """
+    shape, load, middle = one.shape, one.load, one.middle
+    candidate = msgspec.structs.replace(one.candidate, scheduling=order)
     found: Check | None = None
+    sides: Triangle | None = None
     hours: list[HourCheck] = []
     if min(middle, len(load.waited) - middle) >= ENOUGH:
+        player = Player(shape, load)
         waits = player.play(candidate)
         found = check(load.waited[middle:], waits[middle:])
-        hours = by_hour(load.begins + load.arrived[middle:], load.waited[middle:], waits[middle:])
-    believable, verdict = _verdict(found, flags)
+        if shape.loss_rate:
+            more = [player.play(candidate, seed=seed)[middle:] for seed in range(2, LOSSES + 1)]
+            found = check_of_draws(load.waited[middle:], [waits[middle:], *more])
+        at = load.begins + shape.clock.ahead + load.arrived[middle:]
+        hours = by_hour(at, load.waited[middle:], waits[middle:])
+        sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
+    believable, verdict = _verdict(found, one.flags)
     return PoolTwin(
-        name=name,
+        name=one.name,
         platforms=shape.platforms,
         algorithm=candidate.algorithm,
-        document=pool_document(name, shape, candidate),
-        scheduling=dict(candidate.scheduling),
+        document=pool_document(one.name, shape, candidate, begins),
+        scheduling=dict(order),
         shape=shape,
-        evidence=evidence_of(shape, candidate, f" (best of {played} tried)"),
-        flags=flags,
+        evidence=one.evidence,
+        flags=one.flags,
         check=found,
         hours=hours,
-        played=played,
+        triangle=sides,
+        played=one.played,
         believable=believable,
         verdict=verdict,
     )
@@ -174,35 +284,48 @@ def _middle(arrived: Floats) -> int:
     return place if min(place, len(arrived) - place) >= ENOUGH else len(arrived) // 2
 
 
-def _missing(load: Load) -> int:
-    """Return how many earlier attempts of jobs are not in the records."""
-    known = {(one.job or one.id, one.attempt) for one in load.attempts}
-    return sum(
-        (job, number) not in known
-        for job, attempt in list(known)
-        for number in range(1, min(attempt, 100))
-    )
+def _calibrated(shape: Shape, load: Load, half: int, most: int) -> tuple[Fit, Search, Flag | None]:
+    """Return the candidate that waits as this number of first jobs did, and the search for it.
 
-
-def _fitted(shape: Shape, load: Load, player: Player, middle: int) -> tuple[Fit, int, Flag | None]:
-    """Return the candidate that waits as the first half did, and how many were played.
-
-    The flag is there if jobs were started in an order that no candidate explains.
+    ``most``: jobs played. The flag is there if jobs were started in an order that no candidate
+    explains.
     """
-    half = min(middle if middle >= ENOUGH else len(load.waited), MOST_CALIBRATED)
-    recorded = load.waited[:half]
-    search = Search(lambda one: player.play(one, half), recorded)
-    fit = search.best(candidates_of(shape))[0]
     overtaken = overtaking(load, shape)
-    if overtaken < OVERTAKEN:
-        return fit, search.played, None
-    # later jobs overtake, too: all are played
-    again = Search(player.play, recorded)
-    before = again.fit(fit.candidate)
-    fit = again.ordered(before, load.attempts)
-    played = search.played + again.played
-    explained = fit.error <= max(EXPLAINED_BY * before.error, SMALL)
-    return fit, played, None if explained else hidden_order(overtaken)
+    in_order = overtaken < OVERTAKEN
+    # otherwise later jobs overtake, too
+    played = half if in_order else half + half // 2
+    player = Player(shape, load)
+    search = Search(lambda one: player.play(one, played), load.waited[:half], most // played)
+    candidates = list(candidates_of(shape))
+    if in_order or shape.hosted:
+        fit = search.best(candidates)[0]
+        if shape.delays and explains_no_more(fit, load.waited[:half]):
+            fit = search.fit(delayed(shape))
+        return fit, search, None
+    # the order comes first: in a wrong one no number fits
+    first = min(map(search.fit, candidates), key=lambda one: one.error)
+    rough = search.ordered(first, load.attempts)
+    order = rough.candidate.scheduling
+    ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
+    fit = search.ordered(search.best(ordered)[0], load.attempts)
+    by_arrival = search.fit(msgspec.structs.replace(fit.candidate, scheduling={}))
+    explained = fit.error <= max(EXPLAINED_BY * by_arrival.error, SMALL)
+    return fit, search, None if explained else hidden_order(overtaken)
+
+
+def order_of(shape: Shape, load: Load) -> Document:
+    """Return the order of jobs with which a pool of fixed size waits most as recorded; {}: arrival.
+
+    Nothing else is searched.
+    """
+    fixed = (one for one in candidates_of(shape) if one.algorithm == "fixed")
+    candidate = next(fixed, None)
+    if candidate is None or overtaking(load, shape) < OVERTAKEN:
+        return {}
+    first, player = min(len(load.waited), MOST_CALIBRATED), Player(shape, load)
+    most = (MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE) // first
+    search = Search(lambda one: player.play(one, first), load.waited[:first], most)
+    return search.ordered(search.fit(candidate), load.attempts).candidate.scheduling
 
 
 def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
@@ -214,10 +337,18 @@ def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
     says = (
         f"mean wait {mean} where {recorded_mean} was recorded, p95 {p95} where {recorded_p95} was"
     )
+    if (draws := found.drawn_mean) is not None:
+        low, high = readable_span(draws.low), readable_span(draws.high)
+        says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
     blocking = [one for one in flags if one.kind not in ("lost attempts", "never saturated")]
     if found.believable and not blocking:
         return True, says + (f"; {because}" if because else "")
     return False, f"not believable: {because or says}" + (f" ({says})" if because else "")
+
+
+def retries_of(shape: Shape) -> dict[str, int]:
+    """Return the keys with which jobs are tried again until they end, if attempts are drawn."""
+    return {"retries": MOST_RETRIES, "max_builders_lost": 0} if shape.loss_rate else {}
 
 
 class Player:
@@ -225,22 +356,19 @@ class Player:
 
     def __init__(self, shape: Shape, load: Load) -> None:
         self._before, self._after = times_of(shape)
-        self._load = load
-        #: by phase, and number of jobs (None: all)
-        self._loads: dict[tuple[float, int | None], OneLoad] = {}
+        self._shape, self._load = shape, load
+        #: by the number of jobs (None: all)
+        self._loads: dict[int | None, OneLoad] = {}
 
-    def _loaded(self, phase: float, first: int | None) -> OneLoad:
-        """Return the first jobs, the first of which arrives at this instant."""
-        key = phase, first
-        if key not in self._loads:
-            self._loads[key] = OneLoad(list(islice(self._jobs(phase), first)), LIKELY_PLAYS)
-            if len(self._loads) > MOST_LOADS:
-                self._loads.pop(next(iter(self._loads)))
-        return self._loads[key]
+    def _loaded(self, first: int | None) -> OneLoad:
+        """Return the first jobs, made once for all candidates."""
+        if first not in self._loads:
+            self._loads[first] = OneLoad(list(islice(self._jobs(), first)))
+        return self._loads[first]
 
-    def _jobs(self, phase: float) -> Iterator[Job]:
+    def _jobs(self) -> Iterator[Job]:
         load = self._load
-        times = zip((load.arrived + phase).tolist(), load.ran.tolist(), strict=True)
+        times = zip(load.arrived.tolist(), load.ran.tolist(), strict=True)
         for number, (one, (arrived, ran)) in enumerate(zip(load.attempts, times, strict=True)):
             yield Job(
                 id=str(number),
@@ -248,12 +376,33 @@ class Player:
                 declared_time=max(SHORTEST, ran),
                 platform=Platform(processor=PLATFORM),
                 arrived_at=arrived,
-                attributes=_attributes(one.attributes, one.user, one.matrix),
+                attributes=one.traits,
             )
 
-    def play(self, candidate: Candidate, first: int | None = None) -> Floats:
+    def play(self, candidate: Candidate, first: int | None = None, seed: int = 1) -> Floats:
         """Return the wait of each of the first jobs (s), by arrival."""
+        return self._waits(candidate, self._loaded(first), seed)
+
+    def play_others(self, candidate: Candidate, jobs: Sequence[Job], seed: int) -> Floats:
+        """Return the wait of other jobs (s), by arrival, of which only what a queue sees counts."""
+        others = [
+            Job(
+                id=one.id,
+                service_time=one.service_time + self._before,
+                declared_time=one.service_time,
+                platform=Platform(processor=PLATFORM),
+                arrived_at=one.arrived_at,
+                attributes=one.attributes,
+            )
+            for one in jobs
+        ]
+        return self._waits(candidate, OneLoad(others), seed)
+
+    def _waits(self, candidate: Candidate, load: OneLoad, seed: int) -> Floats:
+        begins = self._load.begins + self._shape.clock.ahead
         document = {
+            "seed": seed,
+            "starts": format_time_of_week(seconds_of_week(begins)),
             "pools": [
                 {
                     "name": "p",
@@ -263,17 +412,12 @@ class Player:
                 }
             ],
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": dict(candidate.scheduling),
+            "scheduling": {**candidate.scheduling, **retries_of(self._shape)},
         }
         scenario = load_scenario(document)
-        waits = self._loaded(candidate.phase, first).waits(scenario, algorithms_of(scenario))
+        waits = load.waits(scenario, algorithms_of(scenario))
         # the slot is held before the start: that time is in the service time here
         return waits + self._before
-
-
-def _attributes(own: Mapping[str, str], user: str, matrix: str) -> dict[str, str]:
-    more = {"user": user, "matrix": matrix}
-    return {**own, **{name: value for name, value in more.items() if value}}
 
 
 def write_twin(
@@ -297,6 +441,3 @@ def write_twin(
     with file_access(out):
         out.write_text(twin.text, encoding="utf-8")
     return twin
-
-
-__all__ = ["Candidate", "PoolTwin", "Twin", "twin_of", "write_twin"]

@@ -1,1 +1,1 @@
-"""A farm read from its own records: what they say of its load, its servers and its waits."""
+"""A farm inferred from its records, and checked against the half of them it has not seen."""

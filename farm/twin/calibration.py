@@ -17,10 +17,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Shape
+from farm.units import format_roughly
 
 Document = Mapping[str, Any]
 """A part of a scenario file."""
@@ -31,15 +33,29 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
+NEAR = 0.002
+"""Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-PERIOD, PHASE = 30.0, 2.5
-"""Seconds after which the slowest of the provisioners looks again, and between two phases tried."""
+PERIODS = {"target-wait": 15.0, "keda": 30.0, "gitlab": 60.0}
+"""Seconds between two plans (keda: polls) where they are so long that the first one matters."""
+PHASES = 12
+"""First plans in a period that are drawn."""
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 """Values of a column that may be whom a job is charged to, and teams whose weight is tried."""
+WARM = (0, 1, 2, 3, 5)
+"""Ephemeral runners that may be kept ready."""
 OBJECTIVES = (60.0, 200.0, 600.0)
 """Seconds."""
+EXACT = 0.005
+"""Error per job, as a share of the mean wait, with which a given number of runners is enough."""
+NO_LIMIT, AT_ONCE = 1_000_000, 0.1
+"""Hosted runners at once, and seconds after which there is one for a new job."""
+CONSTANT = 1.0
+"""Seconds by which delays differ that are one."""
+NO_BETTER = 0.5
+"""Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -56,8 +72,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     #: below what they cannot be, as the records show
     least: Mapping[str, float] = {}
     scheduling: Document = {}
-    #: from the provisioner's first look to the first arrival, seconds: no record has it
-    phase: float = 0.0
+    #: from the first arrival to the next plan, seconds; None: it does not matter
+    first_plan: float | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the pool as a scenario has it."""
@@ -68,9 +84,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 options[key[1:]] = value
             else:
                 pool[key] = value
+        if self.first_plan is not None:
+            options["first_plan"] = self.first_plan
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
         return pool
+
+    def later(self, share: float) -> Candidate:
+        """Return the candidate with its first plan later by a share of its period, within that."""
+        if self.first_plan is None:
+            return self
+        period = PERIODS[self.algorithm]
+        # the first arrival may be at farm time 0, and no plan is
+        return replace(self, first_plan=(self.first_plan + share * period) % period or period)
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -82,32 +108,49 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Search:
-    """Plays candidates, and counts how many."""
+    """Plays candidates, and counts how many; after ``most`` of them it ends soon."""
 
-    def __init__(self, play: Play, recorded: Floats) -> None:
+    def __init__(self, play: Play, recorded: Floats, most: int) -> None:
         self._play, self._recorded = play, recorded
+        self._most = most
         self.played = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as many were played as there may be."""
+        return self.played >= self._most
 
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
         self.played += 1
         waits = self._play(candidate)
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
-        return Fit(candidate, error, waits)
+        # a job that never started has no wait: nothing is worse
+        return Fit(candidate, np.inf if np.isnan(error) else error, waits)
 
     def best(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the best of each algorithm, best first; the first ones are refined.
+        """Return the best of each algorithm, best first; of equal ones the one that came first.
 
-        Of equal ones the one that came first is better.
+        The first ones are refined, until one is ``NEAR`` enough.
         """
-        fits = sorted(map(self.fit, candidates), key=lambda one: one.error)
+        fits = sorted(self._first_fits(candidates), key=lambda one: one.error)
         by_algorithm: dict[str, list[Fit]] = {}
         for one in fits:
             by_algorithm.setdefault(one.candidate.algorithm, []).append(one)
         best = [some[0] for some in by_algorithm.values()]
         for place, some in enumerate(list(by_algorithm.values())[:REFINED]):
             best[place] = self._refined(self._sampled(some))
+            if best[place].error <= NEAR * float(self._recorded.mean()):
+                break
         return sorted(best, key=lambda one: one.error)
+
+    def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
+        """Play candidates, and no further ones where a number that is given explains all."""
+        enough = EXACT * float(self._recorded.mean())
+        for one in candidates:
+            yield (fit := self.fit(one))
+            if one.algorithm in ("fixed", "manual") and fit.error <= enough:
+                return
 
     def _sampled(self, fits: Sequence[Fit]) -> Fit:
         """Return the best of candidates drawn ever closer to the best ones known so far."""
@@ -117,17 +160,17 @@ class Search:
         rng = np.random.default_rng(1)
         names, elite = list(first.candidate.free), list(fits[:ELITE])
         for spread in SPREADS:
+            if self.is_over:
+                break
             known = np.log([[one.candidate.free[name] for name in names] for one in elite])
-            drawn = known[rng.integers(len(elite), size=DRAWN)]
-            drawn += _alike(known, rng, DRAWN) + rng.normal(0.0, spread, drawn.shape)
             parents = rng.integers(len(elite), size=DRAWN)
+            drawn = known[parents] + _alike(known, rng, DRAWN)
+            drawn += rng.normal(0.0, spread, drawn.shape)
             for row, parent in zip(np.exp(drawn).tolist(), parents.tolist(), strict=True):
                 candidate = elite[parent].candidate
-                phase = candidate.phase + rng.normal(0.0, PERIOD * spread)
-                phase = round(phase / PHASE) * PHASE % PERIOD
-                free = dict(zip(names, row, strict=True))
-                changed = msgspec.structs.replace(candidate, free=free, phase=phase)
-                elite.append(self.fit(changed))
+                later = round(rng.normal(0.0, spread) * PHASES) / PHASES
+                changed = replace(candidate, free=dict(zip(names, row, strict=True)))
+                elite.append(self.fit(changed.later(later)))
             elite = sorted(elite, key=lambda one: one.error)[:ELITE]
         return elite[0]
 
@@ -141,28 +184,40 @@ class Search:
         while fit.candidate.scheduling.get("fair_share"):
             before = fit
             fit = self._better(fit, weighted(fit, attempts))
-            if fit is before:
+            if fit is before or self.is_over:
                 break
         return fit
 
     def _better(self, fit: Fit, schedulings: Iterable[Document]) -> Fit:
         most = fit.error * (1 - CLEARLY)
         for scheduling in schedulings:
-            changed = msgspec.structs.replace(fit.candidate, scheduling=scheduling)
+            changed = replace(fit.candidate, scheduling=scheduling)
             found = self.fit(changed)
             if found.error < most:
                 fit, most = found, found.error
         return fit
 
+    def evidence_of_first_plan(self, fit: Fit) -> Iterator[str]:
+        """Yield how much worse another instant of the first plan is, if it matters."""
+        if fit.candidate.first_plan is not None:
+            other = self.fit(fit.candidate.later(0.5))
+            at, best, worse = map(
+                format_roughly, (fit.candidate.first_plan, fit.error, other.error)
+            )
+            yield (
+                f"it plans {at} after the first arrival, which no record has: so waits differ by "
+                f"{best} from the recorded ones, and by {worse} half a period later"
+            )
+
     def _refined(self, fit: Fit) -> Fit:
-        step, end = FIRST_STEP, self.played + EVALUATIONS
+        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self._most)
         while step >= LAST_STEP and fit.candidate.free and self.played < end:
             before, fit = fit, self._explored(fit, step)
             if fit.error > 0.99 * before.error:
                 step /= 2
                 continue
             # on in the direction that helped: parameters make up for each other
-            ahead = self._explored(self._moved(fit, _further(before, fit)), step)
+            ahead = self._explored(self.fit(_moved(fit, _further(before, fit))), step)
             if ahead.error < fit.error:
                 fit = ahead
         return fit
@@ -170,16 +225,21 @@ class Search:
     def _explored(self, fit: Fit, step: float) -> Fit:
         """Return the fit with each parameter a step longer or shorter, where that is better."""
         for name in fit.candidate.free:
-            for factor in (1 + step, 1 / (1 + step)):
-                found = self._moved(fit, {name: factor})
-                if found.error < fit.error:
-                    fit = found
-                    break
+            longer, shorter = (_moved(fit, {name: (1 + step) ** way}) for way in (1, -1))
+            fit = self._first_better(fit, (longer, shorter))
+        if fit.candidate.first_plan is not None:
+            fit = self._first_better(fit, (fit.candidate.later(step), fit.candidate.later(-step)))
         return fit
 
-    def _moved(self, fit: Fit, factors: Mapping[str, float]) -> Fit:
-        free = {name: one * factors.get(name, 1.0) for name, one in fit.candidate.free.items()}
-        return self.fit(msgspec.structs.replace(fit.candidate, free=free))
+    def _first_better(self, fit: Fit, candidates: Iterable[Candidate]) -> Fit:
+        """Return the first candidate's fit that is better, or the one that is known."""
+        return next((one for one in map(self.fit, candidates) if one.error < fit.error), fit)
+
+
+def _moved(fit: Fit, factors: Mapping[str, float]) -> Candidate:
+    """Return the candidate with parameters that are longer by these factors."""
+    free = {name: one * factors.get(name, 1.0) for name, one in fit.candidate.free.items()}
+    return replace(fit.candidate, free=free)
 
 
 def _alike(known: Floats, rng: np.random.Generator, count: int) -> Floats:
@@ -202,18 +262,10 @@ def orders_of(attempts: Sequence[Attempt]) -> Iterator[Document]:
     yield {"policy": "sjf"}
     yield {"policy": "ljf"}
     columns = {key for one in attempts for key in one.attributes}
-    for name in ("user", "matrix", *sorted(columns)):
-        values = {name_of(one, name) for one in attempts}
+    for name in ("user", *sorted(columns - {"user"})):
+        values = {one.traits.get(name, "") for one in attempts}
         if 1 < len(values) <= MOST_INVOCATIONS:
             yield {"fair_share": [name]}
-
-
-def name_of(attempt: Attempt, column: str) -> str:
-    """Return the value of a column by which a farm may order jobs; empty: it has none."""
-    if column in ("user", "matrix"):
-        found: str = getattr(attempt, column)
-        return found
-    return attempt.attributes.get(column, "")
 
 
 def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
@@ -222,7 +274,7 @@ def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
     known = fit.candidate.scheduling.get("weights", {})
     if len(keys) != 1:
         return
-    counts = Counter(name_of(one, keys[0]) for one in attempts)
+    counts = Counter(one.traits.get(keys[0], "") for one in attempts)
     for name, _ in counts.most_common(MOST_WEIGHTED):
         for weight in (0.25, 0.5, 2.0, 3.0, 4.0):
             if name and known.get(name, 1.0) != weight:
@@ -231,12 +283,20 @@ def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
 
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
     """Yield what may have sized a pool, the simplest first."""
-    common = {"slots": shape.slots}
+    common: dict[str, Any] = {"slots": shape.slots}
+    if shape.loss_rate:
+        common["losses"] = {"rate": f"{shape.loss_rate:g}/h"}
+    if shape.hosted:
+        yield delayed(shape)
+        return
     if shape.ephemeral:
         yield from _ephemeral(shape, common)
         return
+    if shape.changes is not None:
+        # first: a change in the second half is not in what is played here
+        yield Candidate(algorithm="manual", pool=common, options=shape.changes)
     yield Candidate(algorithm="fixed", pool={**common, "builders": shape.runners})
-    if shape.ever <= shape.runners:
+    if shape.is_fixed or shape.is_replaced:
         return
     boots = _boots(shape)
     idle = max(shape.longest_idle, 1.0)
@@ -255,16 +315,41 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
                     options=limits,
                     free={**free, ".objective": objective},
                     least=least,
+                    first_plan=PERIODS["target-wait"],
                 )
             yield Candidate(
                 algorithm="keda",
                 pool=common,
                 options={**limits, "length": "waiting+running", "list_length": shape.slots},
                 free={"boot_time": boot},
+                first_plan=PERIODS["keda"],
             )
             yield Candidate(
-                algorithm="gitlab", pool=common, options=limits, free={"boot_time": boot}
+                algorithm="gitlab",
+                pool=common,
+                options=limits,
+                free={"boot_time": boot},
+                first_plan=PERIODS["gitlab"],
             )
+
+
+def delayed(shape: Shape) -> Candidate:
+    """Return runners that start for each job, after delays as recorded, up to a visible limit."""
+    constant = shape.delays[-1] - shape.delays[0] <= CONSTANT
+    values = {"empirical": {"values": list(shape.delays)}}
+    boot = {"boot_time": shape.delays[0]} if constant else {"boot_delay": values}
+    return Candidate(
+        algorithm="arc",
+        pool={"slots": 1, "uses": 1, **boot},
+        options={
+            "min": 0, "max": shape.runners if shape.limited else NO_LIMIT, "interval": AT_ONCE,
+        },
+    )  # fmt: skip
+
+
+def explains_no_more(fit: Fit, recorded: Floats) -> bool:
+    """Return whether a candidate's waits are hardly nearer to the recorded ones than a constant."""
+    return fit.error > NO_BETTER * float(np.abs(recorded - np.median(recorded)).mean())
 
 
 def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
@@ -275,7 +360,7 @@ def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
             pool={**once, "builders": shape.runners},
             free={"boot_time": boot},
         )
-        for fewest in (0, 1):
+        for fewest in WARM:
             yield Candidate(
                 algorithm="arc",
                 pool=once,

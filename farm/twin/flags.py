@@ -17,9 +17,11 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
+from farm.doctor.capacity import unlike_slots
+from farm.doctor.figures import STALL, STALLED
+from farm.doctor.occupancy import counts_at
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.doctor import STALL, STALLED
 from farm.twin.pools import Load, Shape
 from farm.units import format_roughly
 
@@ -41,8 +43,6 @@ OVERTAKEN = 0.05
 MOST_VALUES = 200
 CLOCKS = 2.0
 """Seconds by which records may be out of order without meaning it."""
-SEVERAL = 0.05
-"""Share of jobs of several slots from which a pool is not a queue of slots."""
 LEAST_WAIT = 30.0
 """Mean wait below which nothing is looked for, seconds."""
 
@@ -54,19 +54,17 @@ class Flag(msgspec.Struct, frozen=True, rename=json_name):
     text: str
 
 
-def flags_of(shape: Shape, load: Load, lost: int, missing: int) -> Iterator[Flag]:
-    """Yield what is to be known before a twin of a pool is believed.
-
-    ``lost``: attempts that ended with their runner; ``missing``: earlier attempts of jobs that are
-    not in the records.
-    """
-    if missing or lost:
-        yield Flag("lost attempts", _lost(lost, missing, len(load.attempts)))
-    several = sum(one.slots > 1 for one in load.attempts)
-    if several >= SEVERAL * len(load.attempts):
-        yield Flag("several slots", _several(several, load.attempts))
+def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
+    """Yield what is to be known before a twin of a pool is believed."""
+    if shape.missing or shape.lost:
+        yield Flag("lost attempts", _lost(shape, len(load.attempts)))
+    if unlike := unlike_slots(load.attempts):
+        yield Flag("several slots", unlike)
     idle = _IdleWaiting(shape, load) if load.waited.mean() >= LEAST_WAIT else None
     found = idle.explained() if idle is not None and idle.share >= IDLE else None
+    if found is not None and found.kind == "idle runners" and shape.ephemeral:
+        # a new runner starts for each job: there is none that could be idle
+        found = None
     if found is not None:
         yield found
     elif shape.is_fixed and shape.saturated < RARELY:
@@ -83,21 +81,21 @@ def flags_of(shape: Shape, load: Load, lost: int, missing: int) -> Iterator[Flag
         )
 
 
-def _several(count: int, attempts: Sequence[Attempt]) -> str:
-    most = max(one.slots for one in attempts)
-    return (
-        f"{count / len(attempts):.0%} of the jobs took several slots at once, up to {most:,}: "
-        "where they fit in decides over waits, not the number of slots"
-    )
-
-
-def _lost(lost: int, missing: int, jobs: int) -> str:
+def _lost(shape: Shape, jobs: int) -> str:
+    # A recorded attempt is a job of the replay, so a loss that is in the records must not be drawn
+    # again. Attempts that are not took slots, too: these are lost and tried again in the twin.
     parts = []
-    if lost:
-        parts.append(f"{lost:,} attempts ended with their runner ({lost / jobs:.1%} of the jobs)")
-    if missing:
-        parts.append(f"{missing:,} earlier attempts are not in the records")
-    return "; ".join(parts) + ": losses are random, so another run differs"
+    if shape.lost:
+        parts.append(
+            f"{shape.lost:,} attempts ended with their runner ({shape.lost / jobs:.1%} of the "
+            "jobs); they are replayed as recorded, and none is lost again"
+        )
+    if shape.missing:
+        parts.append(
+            f"{shape.missing:,} earlier attempts are not in the records: {shape.loss_rate:g} "
+            "losses per builder-hour are drawn instead, so another run differs"
+        )
+    return "; ".join(parts)
 
 
 def overtaking(load: Load, shape: Shape) -> float:
@@ -130,7 +128,7 @@ class _IdleWaiting:
         # a slot is taken until it can be taken again
         ended = started + load.ran + shape.turnaround
         self.at = np.unique(np.concatenate([begins, started, ended]))
-        waiting, busy = self._count(begins, started), self._count(started, ended)
+        waiting, busy = counts_at(self.at, begins, started), counts_at(self.at, started, ended)
         there = self._there(load.attempts, load.begins)
         free = np.maximum(0.0, there * shape.slots - busy)
         lasts = np.append(np.diff(self.at), 0.0)
@@ -141,13 +139,6 @@ class _IdleWaiting:
         self.stall = self._stall(waiting, started)
         self.started = started
 
-    def _count(self, begins: Floats, ends: Floats) -> Floats:
-        change = np.zeros(len(self.at))
-        np.add.at(change, np.searchsorted(self.at, begins), 1.0)
-        np.add.at(change, np.searchsorted(self.at, ends), -1.0)
-        counts: Floats = np.cumsum(change)
-        return counts
-
     def _there(self, attempts: Sequence[Attempt], zero: float) -> Floats:
         if self.shape.ephemeral or not self.shape.ever:
             return np.full(len(self.at), float(self.shape.runners))
@@ -157,7 +148,9 @@ class _IdleWaiting:
             first, last = lives.get(one.runner, (start, end))
             lives[one.runner] = min(first, start), max(last, end)
         begins, ends = np.array(list(lives.values())).T
-        return self._count(np.clip(begins, None, self.at[-1]), np.clip(ends, None, self.at[-1]))
+        return counts_at(
+            self.at, np.clip(begins, None, self.at[-1]), np.clip(ends, None, self.at[-1])
+        )
 
     def _stall(self, waiting: Floats, started: Floats) -> float:
         """Return the longest time without a start while jobs waited and runners were idle."""
@@ -177,8 +170,8 @@ class _IdleWaiting:
         best: tuple[float, Flag] | None = None
         for name, value, members in self._groups():
             started = self.started[members]
-            waiting = self._count(self.load.arrived[members], started)
-            running = self._count(started, started + self.load.ran[members])
+            waiting = counts_at(self.at, self.load.arrived[members], started)
+            running = counts_at(self.at, started, started + self.load.ran[members])
             held = self.idle & (waiting > 0)
             weight = (waiting * self.lasts)[held]
             if not weight.sum():

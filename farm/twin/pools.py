@@ -9,20 +9,25 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from farm.records.attempt import Attempt
-from farm.records.bundle import Bundle
+from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, most_at_once
 from farm.results.table.columns import Floats
+from farm.twin.hosted import meets_limit, start_delays
+from farm.twin.timetable import changes_of_number
 
 OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
+REPLACED = 1.5
+"""New runners for each attempt that was lost, at most: some had none when they were lost."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,11 +53,29 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     first_waits: tuple[float, ...]
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
+    #: of runners of one job: the records show that there are no more
+    limited: bool = True
+    #: of hosted runners, and of those without a limit: delays of a start, each equally likely
+    delays: tuple[float, ...] = ()
+    #: attempts that were lost with their runner, by whether the records have them
+    lost: int = 0
+    missing: int = 0
+    #: losses per builder and hour that explain the missing ones
+    loss_rate: float = 0.0
+    #: options of a provisioner that changes the number by hand or by the hour; None: not seen
+    changes: Mapping[str, Any] | None = None
+    #: of the hours by which it changes
+    clock: Clock = Clock()
 
     @property
     def is_fixed(self) -> bool:
         """Whether the same runners were there all the time, as far as the records show."""
         return not self.ephemeral and self.ever == self.runners
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether lost runners explain those that came later."""
+        return 0 < self.ever - self.runners <= REPLACED * (self.lost + self.missing)
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -69,11 +92,16 @@ def pools_of(bundle: Bundle) -> list[tuple[Shape, Load]]:
     """Return the pools that ran jobs, the busiest first, with their jobs."""
     known = {one.runner: one for one in bundle.runners()}
     ran = [one for one in bundle.attempts if one.ran is not None and one.eligible_at is not None]
-    groups: dict[str, list[Attempt]] = defaultdict(list)
-    group_of = _joined(ran)
+    hosted = [one for one in ran if one.hosted]
+    # a limit of the vendor's plan is common to all labels
+    shared = bool(hosted) and meets_limit(hosted)
+    groups: dict[tuple[bool, str], list[Attempt]] = defaultdict(list)
+    group_of = _joined([one for one in ran if not one.hosted])
     for one in ran:
-        groups[group_of[one.platform]].append(one)
-    found = [(shape_of(some, known), load_of(some)) for some in groups.values()]
+        name = ("" if shared else one.platform) if one.hosted else group_of[one.platform]
+        groups[one.hosted, name].append(one)
+    clock = bundle.clock
+    found = [(shape_of(some, known, clock), load_of(some)) for some in groups.values()]
     found.sort(key=lambda one: (-float(one[1].ran.sum()), one[0].platforms))
     return found
 
@@ -106,20 +134,23 @@ def load_of(attempts: Sequence[Attempt]) -> Load:
     )
 
 
-def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
+def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock) -> Shape:
     """Return the shape of a pool, by its attempts that ran."""
     by_runner: dict[str, list[Attempt]] = defaultdict(list)
     for one in sorted(attempts, key=lambda one: one.started_at or 0.0):
-        by_runner[one.runner].append(one)
+        # a hosted runner's name may be given again
+        by_runner["" if one.hosted else one.runner].append(one)
     names = [name for name in by_runner if name]
     slots = _slots([known[name] for name in names])
-    ephemeral = bool(names) and len(attempts) < 1.5 * len(names)
+    hosted = any(one.hosted for one in attempts)
+    ephemeral = hosted or (bool(names) and len(attempts) < 1.5 * len(names))
+    limited = not ephemeral or meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = [(_start(one), _end(one)) for one in attempts]
     runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
     between, idle = [], 0.0
     for name in names:
-        more, longest = _between(by_runner[name], slots)
+        more, longest = _between(by_runner[name], slots, clock.resolution)
         between += more
         idle = max(idle, longest)
     if ephemeral:  # a slot's next start is on another runner
@@ -130,7 +161,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
         platforms=tuple(
             name for name, _ in Counter(one.platform for one in attempts).most_common()
         ),
-        hosted=any(one.hosted for one in attempts),
+        hosted=hosted,
         ephemeral=ephemeral,
         runners=runners,
         ever=len(names),
@@ -141,6 +172,46 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner]) -> Shape:
         longest_idle=idle,
         first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
         saturated=_saturated(attempts, runners * slots),
+        limited=limited,
+        delays=start_delays(attempts, limited=limited) if hosted or not limited else (),
+        lost=sum(one.result == "lost" for one in attempts),
+        missing=(missing := _missing(attempts)),
+        changes=None if ephemeral else _changes(attempts, slots, clock),
+        clock=clock,
+        loss_rate=_loss_rate(np.array([one.ran or 0.0 for one in attempts]), missing),
+    )
+
+
+def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, Any] | None:
+    times = [(one.eligible_at or 0.0, _start(one), _end(one)) for one in attempts]
+    eligible, started, ended = np.array(times).T + clock.ahead
+    return changes_of_number(eligible, started, ended, slots)
+
+
+def _loss_rate(ran: Floats, missing: int) -> float:
+    """Return the losses per builder and hour that explain the missing attempts.
+
+    A job of s seconds is lost exp(r s) - 1 times on average until it ends, at a rate of r.
+    """
+    low, high = 0.0, 10.0 / max(1.0, float(ran.max()))
+    if not missing:
+        return 0.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if np.expm1(middle * ran).sum() < missing:
+            low = middle
+        else:
+            high = middle
+    return round(3600 * low, 4)
+
+
+def _missing(attempts: Sequence[Attempt]) -> int:
+    """Return how many earlier attempts of jobs are not in the records."""
+    known = {(one.job or one.id, one.attempt) for one in attempts}
+    return sum(
+        (job, number) not in known
+        for job, attempt in list(known)
+        for number in range(1, min(attempt, 100))
     )
 
 
@@ -156,7 +227,9 @@ def _usual(times: Sequence[float]) -> float:
     return float(found[found <= OUTLIER * np.median(found)].mean())
 
 
-def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], float]:
+def _between(
+    attempts: Sequence[Attempt], slots: int, resolution: float
+) -> tuple[list[float], float]:
     """Return a runner's times between two jobs on a slot, and the longest without any.
 
     Of the former only those before a job that waited already; attempts are by start.
@@ -167,10 +240,10 @@ def _between(attempts: Sequence[Attempt], slots: int) -> tuple[list[float], floa
         start = _start(one)
         idle = max(idle, start - last_end)
         last_end = max(last_end, _end(one))
-        if len(ends) >= slots and ends[0] <= start:
+        if len(ends) >= slots and ends[0] <= start + resolution:
             empty_at = heapq.heappop(ends)
             if (one.eligible_at or 0.0) < empty_at:
-                found.append(start - empty_at)
+                found.append(max(0.0, start - empty_at))
         heapq.heappush(ends, _end(one))
     return found, idle
 

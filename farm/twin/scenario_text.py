@@ -16,7 +16,17 @@ from farm.units import format_roughly
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-_SPANS = ("pickup_time", "inter_job_time", "boot_time", "idle_timeout", "objective")
+ONE_POOL = "no job has a label: all runners are one pool, and any of them runs any job"
+_SPANS = (
+    "pickup_time",
+    "inter_job_time",
+    "boot_time",
+    "idle_timeout",
+    "objective",
+    "interval",
+    "first_plan",
+    "start",
+)
 
 
 def pool_names(shapes: Sequence[Shape]) -> list[str]:
@@ -25,13 +35,15 @@ def pool_names(shapes: Sequence[Shape]) -> list[str]:
     for shape in shapes:
         label = shape.platforms[0] if shape.platforms else ""
         plain = normalize("NFKD", label).encode("ascii", "ignore").decode()
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain)[:60].strip("-.") or "pool"
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", plain)[:60].strip("-") or "pool"
         names.append(name if name not in names else f"{name}-{len(names) + 1}")
     return names
 
 
-def pool_document(name: str, shape: Shape, candidate: Candidate) -> dict[str, Any]:
-    """Return a pool as a scenario has it."""
+def pool_document(
+    name: str, shape: Shape, candidate: Candidate, begins: float = 0.0
+) -> dict[str, Any]:
+    """Return a pool as a scenario has it; its first job arrives at ``begins``, farm time."""
     found: dict[str, Any] = {"name": name}
     if processors := sorted(filter(None, shape.platforms)):
         found["platform"] = {"processors": processors}
@@ -42,7 +54,17 @@ def pool_document(name: str, shape: Shape, candidate: Candidate) -> dict[str, An
     if between:
         found["inter_job_time"] = between
     found |= candidate.document()
+    if "provisioner" in found:
+        found["provisioner"] = _later(found["provisioner"], begins)
     return {key: _rounded(key, value) for key, value in found.items()}
+
+
+def _later(sizing: Mapping[str, Any], begins: float) -> dict[str, Any]:
+    """Return a provisioner with its instants counted from ``begins``."""
+    moved = {key: sizing[key] + begins for key in ("first_plan", "start") if key in sizing}
+    if "by_time" in sizing:
+        moved["by_time"] = [_later(one, begins) for one in sizing["by_time"]]
+    return {**sizing, **moved}
 
 
 def times_of(shape: Shape) -> tuple[float, float]:
@@ -55,6 +77,8 @@ def times_of(shape: Shape) -> tuple[float, float]:
 def _rounded(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _rounded(name, one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(key, one) for one in value]
     return round(value, 3) if key in _SPANS else value
 
 
@@ -64,19 +88,28 @@ def scenario_text(
     scheduling: Mapping[str, Any],
     remarks: Sequence[str],
     errors: tuple[float, float] | None,
+    starts: str = "",
 ) -> str:
     """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
 
+    ``starts``: weekday and time of day of the first arrival by the records' clock, if numbers go
+    by them.
     ``errors`` are those of the mean and p95 wait of all pools together (shares).
     """
-    lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1", "pools:"]
+    lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
+    lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
     for document, evidence in pools:
         lines += _pool_lines(document, evidence)
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
     if errors is not None:
         lines.append(f"twin: {{mean: {errors[0]:.4f}, p95: {errors[1]:.4f}}}")
-    lines += ["scheduling:", *(f"  {key}: {_flow(value)}" for key, value in scheduling.items())]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "scheduling:", *scheduling_lines(scheduling)]) + "\n"
+
+
+def scheduling_lines(scheduling: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the section ``scheduling``."""
+    for key, value in scheduling.items():
+        yield f"  {key}: {_flow(value)}"
 
 
 def _pool_lines(document: Mapping[str, Any], evidence: Sequence[str]) -> Iterator[str]:
@@ -96,7 +129,7 @@ def _flow(value: Any, key: str = "") -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_flow(one) for one in value) + "]"
     if key in _SPANS:
-        return f"{value:g}s"
+        return f"{value:.15g}s"
     if isinstance(value, str) and _PLAIN.match(value) and value.lower() not in _WORDS:
         return value
     return json.dumps(value)
@@ -105,6 +138,10 @@ def _flow(value: Any, key: str = "") -> str:
 def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
     """Return why a pool is as it is, a line each."""
     found = []
+    if "boot_time" in candidate.pool or "boot_delay" in candidate.pool:  # not searched
+        return [_hosted(shape)]
+    if shape.platforms == ("",):
+        found.append(ONE_POOL)
     if shape.ever:
         runners = f"{shape.ever:,} runners, {shape.runners:,} at once"
         jobs = "one job each" if shape.ephemeral else f"{shape.slots} jobs at once on each"
@@ -118,6 +155,9 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
             "slot to a start"
         )
     if candidate.algorithm != "fixed":
+        if candidate.algorithm == "manual":
+            found.append(_changes(candidate.options, shape.clock.zone))
+            return found
         found.append(
             f"the number of runners follows the queue as {candidate.algorithm}'s does{tried}"
         )
@@ -125,3 +165,32 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
             longest = readable_span(shape.longest_idle)
             found.append(f"a runner was without work for {longest} at most, and had another job")
     return found
+
+
+def _changes(options: Mapping[str, Any], zone: str) -> str:
+    number, by_time = options["capacity"], options.get("by_time", ())
+    if not isinstance(number, Mapping):
+        [change] = by_time
+        return (
+            f"{number:,} runners were busy while jobs waited, and {change['capacity']:,} from "
+            f"{format_roughly(change['start'])} after the first job on: changed by hand"
+        )
+    weekend = ", with others on Saturdays and Sundays" if by_time else ""
+    return (
+        f"the runners that were busy while jobs waited go by the hour of the day ({zone}), not by "
+        f"the queue{weekend}"
+    )
+
+
+def _hosted(shape: Shape) -> str:
+    what = "hosted runners" if shape.hosted else f"{shape.ever:,} runners, one job each"
+    limit = (
+        f"{shape.runners:,} at once at most, as jobs that met that many waited longer"
+        if shape.limited
+        else f"always one for a new job ({shape.runners:,} at once were seen), without a limit"
+    )
+    middle = format_roughly(shape.delays[len(shape.delays) // 2])
+    return (
+        f"{what}: {limit}; a start is delayed as recorded ({middle} as a rule, up to "
+        f"{format_roughly(shape.delays[-1])})"
+    )

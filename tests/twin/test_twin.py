@@ -10,12 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import msgspec
+import numpy as np
 import pytest
 
 from farm import simulate
-from farm.app.twin import PoolTwin, Twin, twin_of
+from farm.app.twin import PoolTwin, Twin, twin_of, write_twin
 from farm.records import load_records
+from farm.records.sources import export_attempts
+from farm.sim.fast.kernel import native
+from farm.twin.calibration import NO_LIMIT
+from farm.twin.scenario_text import ONE_POOL
+from farm.twin.timetable import changes_of_number
 from tests.conftest import Said
 
 COLUMNS = {
@@ -24,6 +32,7 @@ COLUMNS = {
     "attempt": "attempts", "team": "invocation",
 }  # fmt: skip
 HOUR = 3600.0
+INSTANTS = ("submitted", "started", "finished")
 
 
 def recorded(tmp_path: Path, pool: dict[str, Any], **scheduling: Any) -> Path:
@@ -77,6 +86,8 @@ def test_a_fixed_pool(tmp_path):
     assert one.document["inter_job_time"] == pytest.approx(7.0, abs=0.1)
     assert one.flags == []
     waits_as_recorded(one, 0.001, 0.001)
+    assert one.triangle is not None
+    assert one.triangle.off == "nothing"
 
 
 def test_runners_of_one_job(tmp_path):
@@ -86,6 +97,129 @@ def test_runners_of_one_job(tmp_path):
     assert one.document["builders"] == 8
     assert one.document["boot_time"] == pytest.approx(50.0, rel=0.15)
     waits_as_recorded(one)
+
+
+def hosted(tmp_path: Path, most: int) -> PoolTwin:
+    """Return the twin of hosted runners, from the pages that GitHub answers with."""
+    sizing = {"algorithm": "arc", "min": 0, "max": most, "interval": "0.1s"}
+    delay = {"lognormal": {"median": "12s", "sigma": 0.6}}
+    path = recorded(tmp_path, {"uses": 1, "boot_delay": delay, "provisioner": sizing})
+    attempts = [
+        # their names are given again
+        msgspec.structs.replace(one, hosted=True, runner=f"GitHub Actions {number % 50}")
+        for number, one in enumerate(load_records([path], "csv", COLUMNS).attempts)
+    ]
+    export_attempts("github", attempts, tmp_path / "jobs.json")
+    return only(twin_of(load_records([tmp_path / "jobs.json"]), "records"))
+
+
+def test_hosted_runners_are_a_delay(tmp_path):
+    """There always is one, after delays as recorded; an idle pool is judged in seconds."""
+    one = hosted(tmp_path, 10_000)
+    assert one.document["provisioner"]["max"] == NO_LIMIT
+    assert one.check is not None
+    assert one.check.simulated_mean == pytest.approx(one.check.recorded_mean, abs=3.0)
+    assert one.check.simulated_p95 == pytest.approx(one.check.recorded_p95, abs=5.0)
+    assert one.believable
+    assert one.flags == []
+
+
+def test_the_limit_of_a_plan(tmp_path):
+    """Jobs that met as many as ever ran at once waited longer: there are no more runners."""
+    one = hosted(tmp_path, 9)
+    assert one.document["provisioner"]["max"] == 9
+    waits_as_recorded(one)
+
+
+def test_lost_attempts_that_are_not_recorded(tmp_path):
+    """They are drawn, with an interval over draws; recorded ones are replayed, and none drawn."""
+    path = recorded(tmp_path, {"builders": 6, "losses": {"rate": "0.3/h"}})
+    one = only(twin(path))
+    assert one.algorithm == "fixed"
+    assert 0.15 <= one.shape.loss_rate <= 0.6
+    assert one.check is not None
+    assert one.check.drawn_mean is not None
+    assert one.check.drawn_mean.low < one.check.drawn_mean.high
+    assert one.believable
+    assert "in 16 draws of the losses" in one.verdict
+    records = load_records([path], "csv", COLUMNS)
+    replayed = [
+        msgspec.structs.replace(one, attempt=1, result="lost" if number % 20 == 0 else one.result)
+        for number, one in enumerate(records.attempts)
+    ]
+    again = only(twin_of(msgspec.structs.replace(records, attempts=replayed), "records"))
+    assert again.shape.loss_rate == 0
+    assert "replayed as recorded" in again.verdict
+
+
+def test_runners_that_were_added(tmp_path):
+    """A number that was changed by hand is found, with the instant, and holds as it is written."""
+    number = {"capacity": 6, "max": 9, "by_time": [{"start": "12h", "capacity": 9}]}
+    path = recorded(tmp_path, {"provisioner": {"algorithm": "manual", **number}})
+    made = write_twin(load_records([path], "csv", COLUMNS), None, tmp_path / "mine.yaml")
+    one = only(made)
+    assert one.algorithm == "manual"
+    sizing = one.document["provisioner"]
+    assert (sizing["capacity"], sizing["by_time"][0]["capacity"]) == (6, 9)
+    waits_as_recorded(one, 0.02, 0.02)
+    assert one.check is not None
+    # as it is written: by the clock of the records
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.recorded_mean, rel=0.02)
+
+
+@pytest.mark.parametrize("weekend", [9, 4])
+def test_a_timetable(weekend):
+    """Fewer runners at night, and at weekends, are the options of a provisioner by the hour."""
+    table = {8: 9, 20: 3}
+    number: dict[str, Any] = {"capacity": table, "max": 9}
+    if weekend != 9:
+        number["by_time"] = [{"when": "sat-sun", "capacity": weekend}]
+    arrivals = {"poisson": {"rate": "85/h"}, "count": 12_000, "service_time": "5m"}
+    played = simulate(
+        {
+            "seed": 4,
+            "starts": "thu 00:00",
+            "pools": [{"name": "hidden", "provisioner": {"algorithm": "manual", **number}}],
+            "workload": [{"arrivals": arrivals}],
+        }
+    ).jobs
+    names = ("submitted_at_s", "started_at_s", "finished_at_s")
+    columns = (np.array(list(played[name]), float) for name in names)
+    found = changes_of_number(*columns, slots=1)
+    assert found is not None
+    assert found["capacity"] == table
+    assert ("by_time" in found) == (weekend != 9)
+
+
+def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
+    """A farm whose clock is ahead of UTC: what is written is by that clock, and holds by it."""
+    number = {"capacity": {8: 9, 20: 3}, "max": 9}
+    sized = {"provisioner": {"algorithm": "manual", **number}}
+    arrivals = {"poisson": {"rate": "85/h"}, "count": 6000, "service_time": "5m"}
+    truth = {"seed": 4, "starts": "thu 00:00", "pools": [{"name": "hidden", **sized}]}
+    simulate({**truth, "workload": [{"arrivals": arrivals}]}, out=tmp_path / "run")
+    with (tmp_path / "run" / "jobs.csv").open(encoding="utf-8") as file:
+        rows = [
+            {
+                "id": row["job_id"],
+                # 1970 began on a Thursday, five hours later there
+                **{name: float(row[f"{name}_at_s"]) + 5 * HOUR for name in INSTANTS},
+                "runner": row["builder"],
+            }
+            for row in csv.DictReader(file)
+        ]
+    log = table(tmp_path / "log.csv", [{"kind": "", **row} for row in rows])
+    columns = {name: name for name in rows[0]}
+    records = load_records([log], "csv", columns, ZoneInfo("America/Lima"))
+    made = write_twin(records, None, tmp_path / "mine.yaml")
+    one = only(made)
+    assert one.document["provisioner"]["capacity"] == {8: 9, 20: 3}
+    assert "starts: thu 00:0" in made.text
+    assert "(America/Lima)" in made.text
+    assert one.check is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.recorded_mean, rel=0.05)
 
 
 @pytest.mark.slow
@@ -111,6 +245,18 @@ def test_a_pool_that_follows_its_queue(tmp_path, algorithm, options, searched):
     for key, value in searched.items():
         assert one.document[key] == pytest.approx(value, rel=0.15)
     waits_as_recorded(one)
+
+
+def test_records_without_a_label_or_with_rounded_spans(tmp_path):
+    """Jenkins: ends are sums of two rounded numbers, and all nodes are one pool."""
+    path = recorded(tmp_path, {"builders": 4, "slots": 2})
+    export_attempts("jenkins", load_records([path], "csv", COLUMNS).attempts, tmp_path / "j.json")
+    made = twin_of(load_records([tmp_path / "j.json"]), "records")
+    one = only(made)
+    assert (one.shape.slots, one.shape.runners) == (2, 4)
+    assert made.remarks == [ONE_POOL]
+    assert ONE_POOL in made.text
+    waits_as_recorded(one, 0.001, 0.001)
 
 
 def test_an_order_that_a_column_explains(tmp_path):
@@ -233,11 +379,45 @@ def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said
     columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
     said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
     assert said.code == 0
+    assert said.out.startswith("this farm waits as yours did: mean ")
     assert (tmp_path / "mine.records" / "manifest.json").is_file()
     summary = json.loads(farm("simulate", tmp_path / "mine.yaml", "--json").out)
     mean = sum(job["started"] - job["submitted"] for job in jobs) / len(jobs)
     assert summary["waiting_time_s"]["mean"] == pytest.approx(mean, rel=0.001)
     assert "this twin's own errors" in " ".join(summary["remarks"])
+
+
+@pytest.mark.slow
+def test_what_was_checked_is_what_is_written(tmp_path):
+    """The scenario, played as it stands, waits as the check says: with its order and its phase."""
+    pool = {
+        "boot_time": "80s",
+        "provisioner": {
+            "algorithm": "keda", "min": 0, "max": 8, "length": "waiting+running", "list_length": 1,
+        },
+    }  # fmt: skip
+    path = recorded(tmp_path, pool, fair_share=["team"])
+    made = write_twin(load_records([path], "csv", COLUMNS), None, tmp_path / "mine.yaml")
+    checked = only(made).check
+    assert checked is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-checked.jobs :]
+    assert sum(waits) / checked.jobs == pytest.approx(checked.simulated_mean, rel=0.02)
+    assert "first_plan: " in made.text
+    assert "half a period later" in made.text
+
+
+def test_a_search_without_the_kernel_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
+    """By the jobs that it plays, so that it is the same everywhere; one line says so."""
+    sized = {"boot_time": "80s", "provisioner": {"algorithm": "gitlab", "min": 0, "max": 8}}
+    path = recorded(tmp_path, sized)
+    columns = [text for pair in COLUMNS.items() for text in ("--column", "=".join(pair))]
+    monkeypatch.setattr(native, "is_there", lambda: False)
+    monkeypatch.setattr("farm.app.twin.MOST_BY_REFERENCE", 15_000)
+    said = farm("twin", path, "-o", tmp_path / "mine.yaml", "--json", *columns)
+    assert said.err.count("searched less far: without the compiled kernel") == 1
+    [pool] = json.loads(said.out)["pools"]
+    assert pool["check"] is not None
+    assert pool["played"] <= 200
 
 
 def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
@@ -247,6 +427,7 @@ def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Cal
     columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
     said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
     assert said.code == 1
+    assert said.out.startswith("no simulated farm that waits as yours did was found\n")
     assert "not believable" in said.out
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
 

@@ -7,11 +7,18 @@ from typing import Annotated
 
 import typer
 
+from farm.cli.runs.run_summary import suggest, this_command
+from farm.core.errors import TraceError
+from farm.doctor.figures import Figures, examine
+from farm.doctor.table import ABOUT, FIRST_TO_GO, HEADINGS, row_of
+from farm.doctor.verdict import Verdict, too_little, verdicts
 from farm.records import load_records
+from farm.records.bundle import with_capacity
 from farm.terminal.options import (
     AsJson,
     Columns,
     Quiet,
+    Slots,
     Source,
     Zone,
     columns_of,
@@ -20,9 +27,6 @@ from farm.terminal.options import (
 )
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
-from farm.twin.doctor import Figures, examine
-from farm.twin.table import ABOUT, HEADINGS, row_of
-from farm.twin.verdict import Verdict, verdicts
 
 LEAST = 1e-3
 
@@ -31,6 +35,7 @@ def doctor(
     files: Annotated[list[Path], typer.Argument(metavar="BUNDLE|FILES")],
     source: Source = None,
     objective: Annotated[str, typer.Option(metavar="TIME")] = "5m",
+    slots: Slots = None,
     zone: Zone = None,
     column: Columns = None,
     as_json: AsJson = False,
@@ -45,17 +50,23 @@ def doctor(
     """
     most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
     with progress("reading", silent=quiet):
-        bundle = load_records(files, source, columns_of(column), place)
+        bundle = with_capacity(load_records(files, source, columns_of(column), place), slots)
         figures = examine(bundle, place, most)
     found = [v for one in figures.platforms for v in verdicts(one, figures.resolution_time, most)]
     if as_json:
         print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})
-        return
-    for remark in () if quiet else bundle.manifest.remarks:
-        note(remark, err=True)
-    note(Listing(folding("platform", "verdict"), [_row(one) for one in found]))
-    note("")
-    note(_table(figures))
+    else:
+        for remark in () if quiet else bundle.manifest.remarks:
+            note(remark, err=True)
+        note(Listing(folding("platform", "verdict"), [_row(one) for one in found]))
+        note("")
+        note(_table(figures))
+    reasons = [too_little(one, figures.resolution_time) for one in figures.platforms]
+    if all(reasons):
+        raise TraceError(f"these records cannot carry the question: {reasons[0]}")
+    if not (quiet or as_json):
+        named = " ".join(map(str, files))
+        suggest(f"would they wait less with …? {this_command()} twin {named} -o mine.yaml")
 
 
 def _row(one: Verdict) -> tuple[str, str]:
@@ -67,5 +78,5 @@ def _table(figures: Figures) -> Listing:
         (*folding("platform"), *numbers(*HEADINGS)),
         [row_of(one) for one in figures.platforms],
         caption=f"{figures.hours:,.1f} hours of records; {ABOUT}",
-        first_to_go=("retries", "turnaround", "per hour", "cancelled waiting"),
+        first_to_go=FIRST_TO_GO,
     )

@@ -1,0 +1,61 @@
+"""Recorded and simulated waits are held against each other, with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from farm.twin.baseline import by_hour, check
+
+
+@pytest.fixture
+def waits() -> np.ndarray:
+    """Return the waits of a day of jobs, rising and falling (s)."""
+    rng = np.random.default_rng(3)
+    return 600 * (1 + np.sin(np.arange(1200) / 190)) + rng.exponential(30, 1200)
+
+
+def test_the_same_waits_have_no_error(waits):
+    """No figure differs, and every job is within a minute."""
+    found = check(waits, waits)
+    assert (found.mean_error.value, found.p50_error.high, found.bias.low) == (0.0, 0.0, 0.0)
+    assert found.correlation is not None
+    assert found.correlation.value == pytest.approx(1.0)
+    assert found.within_1m.low == 1.0
+
+
+def test_errors_are_shares_of_what_was_recorded(waits):
+    """A tenth more everywhere is +10 % of each figure, in every sample."""
+    found = check(waits, 1.1 * waits)
+    for error in (found.mean_error, found.p50_error, found.p95_error):
+        assert [error.value, error.low, error.high] == pytest.approx([0.1] * 3)
+    assert found.bias.value == pytest.approx(0.1 * waits.mean())
+    late = np.abs(0.1 * waits) <= 60
+    assert found.within_1m.value == pytest.approx(late.mean())
+
+
+def test_an_interval_holds_what_other_stretches_of_time_would_show(waits):
+    """Errors that come in stretches are less sure than as many errors of single jobs."""
+    noise = np.where(np.arange(1200) // 150 % 2, 300.0, -300.0)
+    stretches = check(waits, waits + noise).bias
+    single = check(waits, waits + np.random.default_rng(1).permutation(noise)).bias
+    assert stretches.low < 0 < stretches.high
+    assert stretches.high - stretches.low > 2 * (single.high - single.low)
+
+
+def test_no_correlation_where_all_waits_are_the_same(waits):
+    """It is none, and the other figures are there."""
+    found = check(np.zeros(50), waits[:50])
+    assert found.correlation is None
+    assert found.recorded_mean == 0.0
+
+
+def test_hours_of_the_day(waits):
+    """Each hour has the jobs that arrived in it, on whatever day."""
+    at = np.arange(1200) * 300.0
+    hours = by_hour(at, waits, 1.2 * waits)
+    assert [one.hour for one in hours] == list(range(24))
+    assert sum(one.check.jobs for one in hours) == 1200
+    of_five = waits[at // 3600 % 24 == 5]
+    assert hours[5].check.recorded_mean == pytest.approx(of_five.mean())
+    assert hours[5].check.mean_error.value == pytest.approx(0.2)
