@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from farm.assembly import make_scheduler
+from farm.assembly import make_rules, make_scheduler, pool_specs
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
@@ -92,22 +94,31 @@ def main() -> None:
     msgspec.json.decode(text, type=FarmSnapshot)
     decoded = time.perf_counter() - began
     print(f"as JSON {len(text) / 1e6:.1f} MB: written in {encoded:.3f} s, read in {decoded:.3f} s")
-    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=run_times)
+    fork = partial(fork_of, scenario, snapshot, run_times)
     _time("queues only, with loading", fork, 200)
     _time("queues only", fork, 200)
     _time("queues only", fork, 1000)
     _time("whole simulation, one process", fork, 10, fast=False, processes=1)
     _time("whole simulation, two processes", fork, 40, fast=False, processes=2)
-    fair = Fork(
-        snapshot=snapshot,
-        scenario=scenario_of(builders, fair_share=["user"]),
-        run_times=run_times,
-        rekey=True,
-    )
+    other = scenario_of(builders, fair_share=["user"])
+    fair = partial(fork_of, other, snapshot, run_times, rekey=True)
     _time("fair share by user, two processes", fair, 20, processes=2)
 
 
-def _time(what: str, fork: Fork, count: int, **more: Any) -> None:
+def fork_of(
+    scenario: Scenario, snapshot: FarmSnapshot, run_times: RuntimeDistribution, rekey: bool = False
+) -> Fork:
+    """Return the farm under the pools and rules of a scenario."""
+    return Fork(
+        snapshot=snapshot,
+        pools=tuple(pool_specs(scenario)),
+        rules=make_rules(scenario),
+        run_times=run_times,
+        rekey=rekey,
+    )
+
+
+def _time(what: str, fork: Callable[[], Fork], count: int, **more: Any) -> None:
     began, used = time.perf_counter(), time.process_time()
     found = rollouts(fork, count=count, **more)
     spent, used = time.perf_counter() - began, time.process_time() - used

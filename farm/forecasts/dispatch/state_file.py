@@ -17,8 +17,8 @@ more, unless they look like misspellings of these.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -60,7 +60,7 @@ def parse_state(text: str, source: str) -> FarmView:
         raise StateError(f"{source}: {error}") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -68,7 +68,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _farm(document: Any) -> FarmView:
+def _farm(document: object) -> FarmView:
     for where, found, record in _records(document):
         _check_keys(where, found, fields_of(record))
     try:
@@ -85,19 +85,25 @@ def _farm(document: Any) -> FarmView:
     return FarmView(state.builders, state.jobs, order)
 
 
-def _records(document: Any) -> Iterator[tuple[str, Any, Record]]:
+def _records(document: object) -> Iterator[tuple[str, dict[str, object], Record]]:
     """Yield every object of the document, with its path and its kind."""
-    yield "state", document, _State
+    state = _mapping("state", document)
+    yield "state", state, _State
     kinds: dict[str, Record] = {"builders": BuilderView, "jobs": JobView}
     for what, kind in kinds.items():
-        rows = document.get(what)
+        rows = state.get(what)
         for place, row in enumerate(rows if isinstance(rows, list) else ()):
-            yield f"{what}[{place}]", row, kind
+            where = f"{what}[{place}]"
+            yield where, _mapping(where, row), kind
 
 
-def _check_keys(where: str, found: Any, keys: dict[str, Field]) -> None:
+def _mapping(where: str, found: object) -> dict[str, object]:
     if not isinstance(found, dict):
         raise StateError(f"{where}: found {_show(found)}; allowed: an object")
+    return found
+
+
+def _check_keys(where: str, found: dict[str, object], keys: dict[str, Field]) -> None:
     for key in sorted(found.keys() - keys.keys()):
         # a key that is present as well is not a misspelling of this one
         near = nearest(key, keys.keys() - found.keys(), cutoff=0.75)
@@ -108,7 +114,7 @@ def _check_keys(where: str, found: Any, keys: dict[str, Field]) -> None:
             raise StateError(f"{where}: key {key!r} is missing; allowed: {field.limit.allowed}")
 
 
-def _explained(document: Any) -> StateError:
+def _explained(document: object) -> StateError:
     """Return what msgspec did not accept, and what is allowed: of the inner objects first."""
     state, *rows = _records(document)
     for where, found, record in (*rows, state):
@@ -142,7 +148,7 @@ def _order(names: tuple[str, ...], jobs: tuple[JobView, ...]) -> tuple[int, ...]
     return tuple(waiting[name] for name in names)
 
 
-def _must_differ(what: str, key: str, values: list[Any]) -> None:
+def _must_differ(what: str, key: str, values: Sequence[object]) -> None:
     if len(set(values)) != len(values):
         found = _first_repeated(values)
         where = [i for i, value in enumerate(values) if value == found]

@@ -20,6 +20,7 @@ from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.last_three import LastThree
 from farm.forecasts.runtime.launchpad import Launchpad
+from farm.forecasts.runtime.learned import Learned
 from farm.forecasts.runtime.oracle import Oracle
 
 ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
@@ -28,6 +29,7 @@ ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
     "boinc-dcf": BoincDcf,
     "declared": Declared,
     "last-3": LastThree,
+    "learned": Learned,
     "launchpad": Launchpad,
     "oracle": Oracle,
 }

@@ -1,25 +1,24 @@
 """The distribution of estimation errors, from which rollouts draw run times.
 
 Besides an estimator this keeps, per kind, what the last attempts took and what had been estimated
-before. A draw is the time that such an estimate stands for, times a quantile of the observed
-factors around it, so any estimator becomes a distribution: the oracle's is certain, the declared
-times' shows how well submitters know their jobs. There is no random generator here: the caller
-passes the uniform number.
-
-The quantile at u is piecewise linear over the sorted sample: its smallest value at u = 0, its
-largest at u = 1 (Hyndman and Fan's type 7, NumPy's default).
+before. A run time is the time that such an estimate stands for, times one of the observed factors
+around it, so any estimator becomes a distribution: the oracle's is certain, the declared times'
+shows how well submitters know their jobs. Long attempts end late: those that run must count as
+well (``survival``). There is no random generator here: rollouts draw.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job, Outcome
+from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime.interface import (
     Basis,
     JsonValues,
@@ -37,64 +36,125 @@ SMALLEST, LARGEST = 1e-6, 1e6
 LONGEST = 1e12
 #: attempts remembered per kind, and the minimum number to draw from
 KEPT, ENOUGH = 200, 5
+#: values that continue a distribution beyond what has been seen
+TAIL = 10
+#: when attempts began of which that is not known: before farm time 0
+BEFORE = -1.0
+#: of a history, as it is dumped
+PARTS = ("ratios", "work", "began", "ended")
 
 
 Floats = NDArray[np.float64]
 
 
 class Quantiles:
-    """The last ``keep`` values of a stream, with their quantile function."""
+    """Values with weights, and their quantile function, linear between two values.
 
-    __slots__ = ("_keep", "_newest", "_sorted")
+    With equal weights it has the smallest value at 0, the largest at 1, and the others equally far
+    apart (Hyndman and Fan's type 7).
 
-    def __init__(self, keep: int, values: list[float] | None = None) -> None:
-        self._keep = keep
-        self._newest: list[float] = list(values or [])[-keep:]  # oldest first
-        self._sorted = sorted(self._newest)
+    Args:
+        values: at least one.
+        weights: of the values, in the same order, 0 or more; None: equal ones.
+        known_to: from here on the values are a guess, exponential with ``mean_beyond``.
+    """
 
-    def __len__(self) -> int:
-        return len(self._newest)
+    __slots__ = ("_places", "_values", "known_to", "mean_beyond")
 
-    def add(self, value: float) -> None:
-        """Add a value and, if full, forget the oldest."""
-        self._newest.append(value)
-        bisect.insort(self._sorted, value)
-        if len(self._newest) > self._keep:
-            oldest = self._newest.pop(0)
-            del self._sorted[bisect.bisect_left(self._sorted, oldest)]
-
-    def values(self) -> list[float]:
-        """Return the values kept, oldest first."""
-        return list(self._newest)
-
-    def ends(self) -> tuple[float, float]:
-        """Return the smallest and the largest value; there must be one."""
-        return self._sorted[0], self._sorted[-1]
+    def __init__(
+        self,
+        values: Sequence[float] | Floats,
+        weights: Floats | None = None,
+        known_to: float = math.inf,
+        mean_beyond: float = 0.0,
+    ) -> None:
+        self.known_to, self.mean_beyond = known_to, mean_beyond
+        kept = np.array(values)
+        order = kept.argsort(kind="stable")
+        self._values: Floats = kept[order]
+        if weights is None:
+            self._places: Floats = np.linspace(0.0, 1.0, len(kept))
+            return
+        mass = weights[order] / weights.sum()
+        middles = mass.cumsum() - mass / 2
+        self._places = (middles - middles[0]) / max(middles[-1] - middles[0], 1e-300)
 
     def at(self, shares: Floats) -> Floats:
-        """Return the quantiles at several places from 0 to 1; there must be a value."""
-        kept = np.array(self._sorted)
-        places = shares * (len(kept) - 1)
-        below = places.astype(int)
-        low, high = kept[below], kept[np.minimum(below + 1, len(kept) - 1)]
-        # limited to the two: rounding must not make a quantile function decrease
-        quantiles: Floats = np.clip(low + (high - low) * (places - below), low, high)
+        """Return the quantiles at several places from 0 to 1."""
+        quantiles: Floats = np.interp(shares, self._places, self._values)
         return quantiles
 
     def share_up_to(self, value: float) -> float:
         """Return the u at which the quantile has this value: the inverse of ``at``."""
-        kept = self._sorted
-        if value < kept[0]:
-            return 0.0
-        if value >= kept[-1]:
+        if value >= self._values[-1]:
             return 1.0
-        above = bisect.bisect_right(kept, value)
-        low, high = kept[above - 1], kept[above]
-        return (above - 1 + (value - low) / (high - low)) / (len(kept) - 1)
+        return float(np.interp(value, self._values, self._places))
+
+    def longer_than(self, value: float, shares: Floats) -> Floats | None:
+        """Return the quantiles of what is larger than a value; None: nothing is."""
+        if value >= self.known_to:
+            return value - self.mean_beyond * np.log1p(-shares)
+        gone = self.share_up_to(value)
+        return None if gone >= 1.0 else np.maximum(self.at(gone + (1.0 - gone) * shares), value)
+
+
+class Survival(NamedTuple):
+    """The weights of ended values, in their order; the rest is beyond ``last``, exponential."""
+
+    weights: Floats
+    beyond: float
+    last: float
+    mean_beyond: float
+
+    @property
+    def tail(self) -> Floats:
+        """``TAIL`` equally likely values beyond the last one; none if nothing is there."""
+        points = (np.arange(TAIL if self.beyond > 0 else 0) + 0.5) / TAIL
+        values: Floats = self.last - self.mean_beyond * np.log1p(-points)
+        return values
+
+    def quantiles(self, ended: Floats) -> Quantiles:
+        """Return the distribution of those values and their tail."""
+        tail = self.tail
+        if not len(tail):
+            return Quantiles(ended, self.weights)
+        weights = np.concatenate([self.weights, np.full(TAIL, self.beyond / TAIL)])
+        return Quantiles(np.concatenate([ended, tail]), weights, self.last, self.mean_beyond)
+
+
+def survival(
+    ended: Floats, entered: Floats, unfinished: Floats, unfinished_entered: Floats
+) -> Survival:
+    """Return how likely values are, of which some have only been seen to be larger than a bound.
+
+    It is Kaplan and Meier's product-limit estimate (JASA 53, 1958) with delayed entry: a value that
+    was seen only from ``entered`` on says nothing of smaller ones. Beyond the largest that ended it
+    is continued exponentially (Brown, Hollander and Korwar 1974).
+
+    Args:
+        ended: the values that are known; at least one.
+        entered: by value, from where on it was seen.
+        unfinished: bounds of the others.
+        unfinished_entered: from where on those were seen.
+    """
+    order = ended.argsort(kind="stable")
+    values = ended[order]
+    entries = np.sort(np.concatenate([entered, unfinished_entered]))
+    left = np.arange(len(values)) + np.searchsorted(np.sort(unfinished), values, side="left")
+    at_risk = np.maximum(np.searchsorted(entries, values, side="right") - left, 1)
+    surviving = np.cumprod(1.0 - 1.0 / at_risk)
+    if not surviving[:-1].all():
+        # nothing else was seen there: larger values would be lost
+        surviving = np.cumprod(1.0 - 1.0 / (at_risk + (np.arange(len(values), 0, -1) > 1)))
+    weights = np.empty(len(values))
+    weights[order] = -np.diff(surviving, prepend=1.0)
+    beyond, last = float(surviving[-1]), float(values[-1])
+    mean = last / -math.log(beyond) if 0.0 < beyond < 1.0 else last
+    return Survival(weights, beyond, last, mean)
 
 
 class _History:
-    """What attempts took and what had been estimated: pairs of ratio and work.
+    """What attempts took alone and what had been estimated, in the order in which they ended.
 
     A straight line through the logarithms (least squares) expresses how reliable estimates are:
     run time = e^a · estimate^b · an observed factor. An estimate that is right except for its
@@ -103,23 +163,32 @@ class _History:
     large estimate is more often too large.
     """
 
-    __slots__ = ("_factors", "_line", "ratios", "work")
+    __slots__ = ("_factors", "_line", "began", "ended", "is_certain", "ratios", "work")
 
-    def __init__(
-        self, keep: int, ratios: list[float] | None = None, work: list[float] | None = None
-    ) -> None:
-        self.ratios = Quantiles(keep, ratios)
-        #: seconds at speed 1, in the same order
-        self.work = Quantiles(keep, work)
+    def __init__(self) -> None:
+        # instants of farm time
+        self.began: list[float] = []
+        self.ended: list[float] = []
+        self.ratios: list[float] = []
+        #: seconds at speed 1
+        self.work: list[float] = []
         self._line: tuple[float, float] | None = None
-        self._factors = Quantiles(1)
+        self._factors: list[float] = []
+        #: all attempts took what was estimated, times one factor; known after ``spread``
+        self.is_certain = True
 
-    def add(self, ratio: float, work: float) -> None:
-        self.ratios.add(ratio)
-        self.work.add(work)
+    def add(self, began_at: float, ended_at: float, ratio: float, work: float) -> None:
+        """Add an attempt, and forget the first one if there are too many."""
+        self.began.append(began_at)
+        self.ended.append(ended_at)
+        self.ratios.append(ratio)
+        self.work.append(work)
+        if len(self.work) > KEPT:
+            for kept in (self.began, self.ended, self.ratios, self.work):
+                del kept[0]
         self._line = None
 
-    def spread(self, estimate: float) -> tuple[float, Quantiles]:
+    def spread(self, estimate: float) -> tuple[float, list[float]]:
         """Return a time and its factors, for a job with this estimate (at speed 1)."""
         if self._line is None:
             self._line = self._fit()
@@ -131,10 +200,10 @@ class _History:
 
     def _fit(self) -> tuple[float, float]:
         """Fit the line and keep the factors around it; return e^a and b."""
-        ratios, work = self.ratios.values(), self.work.values()
-        least, largest = self.ratios.ends()
-        if len(ratios) != len(work) or largest - least <= 1e-9 * largest:
-            self._factors = self.ratios  # certain, or dumped without the work
+        ratios, work = self.ratios, self.work
+        self.is_certain = max(ratios) - min(ratios) <= 1e-9 * max(ratios)
+        if self.is_certain:
+            self._factors = ratios
             return 1.0, 1.0
         # tiny values count as zero: one job of no length must not turn the line
         least = max(statistics.median(work) / 100, SMALLEST)
@@ -146,9 +215,33 @@ class _History:
         b = along / across if across > 1e-12 else 1.0
         b = min(max(b, 0.0), 1.5)
         a = middle_y - b * middle_x
-        factors = [math.exp(v - a - b * u) for u, v in zip(x, y, strict=True)]
-        self._factors = Quantiles(len(factors), factors)
+        self._factors = [math.exp(v - a - b * u) for u, v in zip(x, y, strict=True)]
         return math.exp(a), b
+
+
+class Spread(NamedTuple):
+    """A time at speed 1 (s) and the observed factors around it, by the end of their attempts."""
+
+    time: float
+    factors: list[float]
+    history: _History
+
+    @property
+    def entered(self) -> Floats:
+        """From where on each factor was seen: an attempt of before the first end, only then."""
+        shares = seen_from(np.array(self.history.began), np.array(self.history.ended), self.since)
+        return np.array(self.factors) * shares
+
+    @property
+    def since(self) -> float:
+        """Since when all attempts that ended are among the factors."""
+        return self.history.ended[0] if len(self.factors) == KEPT else -math.inf
+
+
+def seen_from(began_at: Floats, ended_at: Floats, since: float) -> Floats:
+    """Return which part of each attempt had passed at the instant ``since``, 0 to 1."""
+    lengths = np.maximum(ended_at - began_at, 1e-9)
+    return np.clip((max(since, BEFORE) - began_at) / lengths, 0.0, 1.0)
 
 
 class RuntimeDistribution(RuntimeEstimator):
@@ -165,7 +258,7 @@ class RuntimeDistribution(RuntimeEstimator):
     def __init__(self, estimator: RuntimeEstimator) -> None:
         self.estimator = estimator
         self.name = estimator.name
-        self._all = _History(KEPT)
+        self._all = _History()
         self._kinds: dict[str, _History] = {}
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -173,17 +266,31 @@ class RuntimeDistribution(RuntimeEstimator):
         return self.estimator.estimate(job, builder)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
-        """Record the error of the estimate for this builder; then let the estimator learn."""
-        if outcome == "succeeded" and is_time(elapsed):
-            estimate = self.estimator.estimate(job, builder)
-            if estimate > 0:
-                ratio = min(max(elapsed / estimate, SMALLEST), LARGEST)
-                work = min(elapsed * speed_of(builder), LONGEST)
-                self._all.add(ratio, work)
-                if job.kind not in self._kinds:
-                    self._kinds[job.kind] = _History(KEPT)
-                self._kinds[job.kind].add(ratio, work)
+        """Learn from an attempt that had the builder for itself, at an unknown time."""
+        self._record(EndedAttempt(job, builder, BEFORE, BEFORE, outcome), elapsed)
         self.estimator.learn(job, builder, elapsed, outcome)
+
+    def learn_attempt(self, ended: EndedAttempt) -> None:
+        """Record the error of the estimate for this builder; then let the estimator learn.
+
+        What is recorded is the work: in a rollout its neighbours slow a job down again.
+        """
+        elapsed = ended.ended_at - ended.began_at
+        self._record(ended, elapsed if ended.work is None else ended.work)
+        self.estimator.learn(ended.job, ended.builder, elapsed, ended.outcome)
+
+    def _record(self, ended: EndedAttempt, alone: float) -> None:
+        job, builder = ended.job, ended.builder
+        if ended.outcome != "succeeded" or not is_time(alone):
+            return
+        estimate = self.estimator.estimate(job, builder)
+        if estimate > 0:
+            ratio = min(max(alone / estimate, SMALLEST), LARGEST)
+            work = min(alone * speed_of(builder), LONGEST)
+            if job.kind not in self._kinds:
+                self._kinds[job.kind] = _History()
+            for history in (self._all, self._kinds[job.kind]):
+                history.add(ended.began_at, ended.ended_at, ratio, work)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of the wrapped estimate."""
@@ -199,58 +306,37 @@ class RuntimeDistribution(RuntimeEstimator):
         """Return the wrapped estimate of a running job's remaining time in seconds."""
         return self.estimator.remaining(job, builder, elapsed, progress)
 
-    def _spread(self, job: Job, builder: Builder | None) -> tuple[float, Quantiles] | None:
-        """Return a time and the factors to draw from; None: the estimate is certain."""
+    def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
+        """Return what a job's run time is drawn from; None: the estimate is certain.
+
+        ``builder``: the estimate for this one counts, without one that of a waiting job.
+        """
         history = self._kinds.get(job.kind)
         if history is None or len(history.ratios) < ENOUGH:
             history = self._all
         if len(history.ratios) < ENOUGH:
             return None
-        speed = speed_of(builder)
-        unit, factors = history.spread(self.estimator.estimate(job, builder) * speed)
-        time = unit / speed
-        return (time, factors) if is_time(time) else None
+        estimate = self.estimator.estimate(job, builder) * speed_of(builder)
+        time, factors = history.spread(estimate)
+        return Spread(time, factors, history) if is_time(time) else None
 
-    def spread(self, job: Job) -> tuple[float, list[float] | None]:
-        """Return a time of a job without a builder, and its observed factors, to draw from.
-
-        The factors are in order of observation, oldest first. None: the time, which is the
-        estimate, is taken as certain.
-        """
-        found = self._spread(job, None)
-        if found is None:
-            return self.estimator.estimate(job), None
-        return found[0], found[1].values()
-
-    def draw_remaining(self, job: Job, u: Floats, builder: Builder, elapsed: float) -> Floats:
-        """Return, for each u, the rest (s) of a run that is not exceeded with probability u.
-
-        The job has run for ``elapsed`` seconds. Only longer run times are drawn from; if it has
-        outrun them all, the estimator's remaining time is returned.
-        """
-        found = self._spread(job, builder)
-        if not is_time(elapsed):
-            elapsed = 0.0
-        gone = 1.0
-        if found is not None and found[0] > 0:
-            gone = found[1].share_up_to(elapsed / found[0])
-        if found is None or gone >= 1.0:
-            return np.full(len(u), self.estimator.remaining(job, builder, elapsed))
-        unit, factors = found
-        shares = gone + (1.0 - gone) * np.clip(u, 0.0, 1.0)
-        rests = np.maximum(unit * factors.at(shares) - elapsed, 0.0)
-        return np.where(rests < math.inf, rests, unit)
+    def forget_times(self) -> None:
+        """Count all that was learned so far as before the farm's beginning."""
+        for history in (self._all, *self._kinds.values()):
+            history.began = [BEFORE] * len(history.began)
+            history.ended = list(history.began)
 
     def dump(self) -> JsonValues:
-        """Return the estimator's statistics and the history, oldest first, as plain JSON values."""
-        return {
-            "estimator": self.name,
-            "statistics": self.estimator.dump(),
-            "ratios": self._all.ratios.values(),
-            "ratios_by_kind": {kind: kept.ratios.values() for kind, kept in self._kinds.items()},
-            "work": self._all.work.values(),
-            "work_by_kind": {kind: kept.work.values() for kind, kept in self._kinds.items()},
-        }
+        """Return the estimator's statistics and the history as plain JSON values.
+
+        The history is in the order in which attempts ended.
+        """
+        found: JsonValues = {"estimator": self.name, "statistics": self.estimator.dump()}
+        for name in PARTS:
+            found[name] = list(getattr(self._all, name))
+            by_kind = {kind: list(getattr(kept, name)) for kind, kept in self._kinds.items()}
+            found[f"{name}_by_kind"] = by_kind
+        return found
 
     def load(self, state: JsonValues) -> None:
         """Restore both; StateError if the dump is invalid.
@@ -258,21 +344,23 @@ class RuntimeDistribution(RuntimeEstimator):
         A dump of the wrapped estimator alone is valid too: the history is then empty.
         """
         check_owner(state, self.name)
-        every = converted(state, "ratios", list[float])
-        by_kind = converted(state, "ratios_by_kind", dict[str, list[float]])
-        all_work = converted(state, "work", list[float])
-        work = converted(state, "work_by_kind", dict[str, list[float]])
+        parts = [converted(state, name, list[float]) for name in PARTS]
+        by_kind = [converted(state, f"{name}_by_kind", dict[str, list[float]]) for name in PARTS]
         self.estimator.load(state.get("statistics", state))
-        self._all = _History(KEPT, _usable(every), _usable_work(all_work))
+        self._all = _loaded(*parts)
         self._kinds = {
-            kind: _History(KEPT, _usable(kept), _usable_work(work.get(kind, [])))
-            for kind, kept in by_kind.items()
+            kind: _loaded(*(part.get(kind, []) for part in by_kind)) for kind in by_kind[0]
         }
 
 
-def _usable(ratios: list[float]) -> list[float]:
-    return [ratio for ratio in ratios if SMALLEST <= ratio <= LARGEST]
-
-
-def _usable_work(work: list[float]) -> list[float]:
-    return [value for value in work if 0.0 <= value <= LONGEST]
+def _loaded(
+    ratios: list[float], work: list[float], began: list[float], ended: list[float]
+) -> _History:
+    """Return a history of dumped values; those that mean nothing are left out."""
+    history = _History()
+    dated = len(began) == len(ended) == len(ratios)
+    for n, (ratio, value) in enumerate(zip(ratios, work, strict=False)):
+        if SMALLEST <= ratio <= LARGEST and 0.0 <= value <= LONGEST:
+            began_at, ended_at = (began[n], ended[n]) if dated else (BEFORE, BEFORE)
+            history.add(began_at, ended_at, ratio, value)
+    return history

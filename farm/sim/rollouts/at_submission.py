@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.scenario import Scenario
 from farm.sim.rollouts.rollout import Fork, rollouts
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
@@ -28,16 +28,18 @@ class RolloutForecaster:
 
     def __init__(
         self,
-        scenario: Scenario,
+        pools: Sequence[PoolSpec],
+        rules: SchedulingRules,
         run_times: RuntimeDistribution,
         name: str,
         *,
-        algorithms: Mapping[str, Algorithm[Any]],
+        algorithms: Mapping[str, AnyAlgorithm],
+        seed: int,
         count: int = 50,
         truthful: bool = False,
     ) -> None:
         self.run_times = name
-        self._scenario = scenario
+        self._pools, self._rules, self._seed = tuple(pools), rules, seed
         self._distribution = run_times
         self._algorithms = algorithms
         self._count = count
@@ -51,7 +53,8 @@ class RolloutForecaster:
         """Return an estimate for each of these waiting jobs, in order."""
         fork = Fork(
             snapshot=snapshot_of(scheduler, at),
-            scenario=self._scenario,
+            pools=self._pools,
+            rules=self._rules,
             run_times=self._distribution,
             algorithms=self._algorithms,
             truthful=self._truthful,
@@ -59,7 +62,7 @@ class RolloutForecaster:
         names = [state.job.id for state in jobs]
         # a deterministic rollout is like any other
         count = 1 if self._truthful else self._count
-        found = rollouts(fork, count=count, seed=self._scenario.seed, jobs=names, processes=1)
+        found = rollouts(lambda: fork, count=count, seed=self._seed, jobs=names, processes=1)
         levels = [found.wait_quantile(level) + at for level in LEVELS]
         means = found.mean_wait + at
         return [

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from farm.core.model import Builder, Job
-from farm.core.state.snapshot import JobRecord
-from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.interface import speed_of
+from farm.forecasts.runtime.quantiles import (
+    Quantiles,
+    RuntimeDistribution,
+    Spread,
+    Survival,
+    seen_from,
+    survival,
+)
 
 Floats = NDArray[np.float64]
 
@@ -38,30 +45,151 @@ class Uniforms:
         return bits.astype(np.float64) * 2.0**-53
 
 
-class ServiceTimes:
-    """Drawn service times on a builder of speed 1: one for each rollout and job.
+class Attempt(NamedTuple):
+    """A running attempt: it has done as much as if it had run alone ``since`` then."""
+
+    job: Job
+    builder: Builder
+    began_at: float
+    since: float
+
+
+class RunTimes:
+    """Drawn run times of a farm's jobs: one for each rollout and job.
+
+    Running attempts count as longer ones than they have run so far; in a history of what has ended
+    the long ones are missing.
 
     Jobs of one period are alike: each rollout draws a kind's factors from one stretch of its
     history (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times
     as a whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
+
+    Args:
+        learned: the distributions.
+        running: attempts.
+        at: the present instant.
+        seed: of the numbers.
+        count: of rollouts.
     """
 
     def __init__(
-        self, run_times: RuntimeDistribution, jobs: Sequence[Job], seed: int, count: int
+        self,
+        learned: RuntimeDistribution,
+        running: Sequence[Attempt],
+        at: float,
+        seed: int,
+        count: int,
     ) -> None:
+        self.learned, self._running, self._at = learned, running, at
+        self._seed, self._count = seed, count
+        # by history
+        self._survivals: dict[int, Survival] = {}
+        self._quantiles: dict[int, Quantiles] = {}
+        u = Uniforms(seed, "remaining", [one.job.id for one in running]).of(range(count))
+        #: when each attempt ends if it runs alone from now on: a row per rollout
+        self.ends = np.empty_like(u)
+        for column, one in enumerate(running):
+            self.ends[:, column] = self._ends(one, u[:, column])
+
+    def _ends(self, one: Attempt, u: Floats) -> Floats | float:
+        learned, at = self.learned, self._at
+        elapsed = max(0.0, at - one.since)
+        overdue = at + learned.remaining(one.job, one.builder, elapsed)
+        found = learned.spread(one.job, one.builder)
+        if found is None or found.time <= 0 or found.history.is_certain:
+            # calculated from the start, as in the world: a certain rollout is then the simulation
+            # to the last bit
+            factor = 1.0 if found is None else found.factors[0]
+            expected_at = one.since + learned.estimate(one.job, one.builder) * factor
+            return expected_at if expected_at >= at else overdue
+        unit = found.time / speed_of(one.builder)
+        totals = self._quantiles_of(found).longer_than(elapsed / unit, u)
+        if totals is None:
+            return overdue
+        with np.errstate(over="ignore"):  # on a builder that hardly works
+            rests = np.maximum(unit * totals - elapsed, 0.0)
+        return at + np.where(rests < np.inf, rests, unit)
+
+    def _survival_of(self, spread: Spread) -> Survival:
+        """Return the distribution of a history's factors, with its running attempts."""
+        found = self._survivals.get(id(spread.history))
+        if found is None:
+            bounds, parts = [], []
+            for one in self._running:
+                its = self.learned.spread(one.job, one.builder)
+                if its is not None and its.time > 0 and its.history is spread.history:
+                    elapsed = max(0.0, self._at - one.since)
+                    bounds.append(elapsed * speed_of(one.builder) / its.time)
+                    parts.append(one.began_at)
+            running = np.array(bounds)
+            shares = seen_from(np.array(parts), np.full(len(parts), self._at), spread.since)
+            ended = np.array(spread.factors)
+            found = survival(ended, spread.entered, running, running * shares)
+            self._survivals[id(spread.history)] = found
+        return found
+
+    def _quantiles_of(self, spread: Spread) -> Quantiles:
+        found = self._quantiles.get(id(spread.history))
+        if found is None:
+            found = self._survival_of(spread).quantiles(np.array(spread.factors))
+            self._quantiles[id(spread.history)] = found
+        return found
+
+    def factors_of(self, kind: str, spread: Spread) -> Floats:
+        """Return the factors of a kind that each rollout (row) draws from, in order of size."""
+        ended = np.array(spread.factors)
+        size = min(len(ended), max(LEAST_STRETCH, len(ended) // 4))
+        u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
+        begins = (u * (len(ended) - size + 1)).astype(int)
+        places = begins[:, None] + np.arange(size)
+        if spread.history.is_certain:
+            return np.sort(ended[places])
+        found = self._survival_of(spread)
+        values, weights = ended[places], found.weights[places]
+        if len(tail := found.tail):
+            weights *= (1.0 - found.beyond) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
+            more = np.broadcast_to(tail, (self._count, len(tail)))
+            values = np.concatenate([values, more], axis=1)
+            more = np.full_like(more, found.beyond / len(tail))
+            weights = np.concatenate([weights, more], axis=1)
+        return _equally_likely(values, weights)
+
+
+def _equally_likely(values: Floats, weights: Floats) -> Floats:
+    """Return as many quantiles of each row, equally far apart, as it has weighted values."""
+    order = values.argsort(axis=1)
+    values, weights = (np.take_along_axis(one, order, axis=1) for one in (values, weights))
+    middles = weights.cumsum(axis=1) - weights / 2
+    first, last = middles[:, :1], middles[:, -1:]
+    # the rows one behind the other, so that all are interpolated in one call
+    rows = 2.0 * np.arange(len(values))[:, None]
+    places = rows + (middles - first) / np.maximum(last - first, 1e-300)
+    wanted = rows + np.linspace(0.0, 1.0, values.shape[1])
+    quantiles = np.interp(wanted.ravel(), places.ravel(), values.ravel())
+    return np.asarray(quantiles.reshape(values.shape))
+
+
+class ServiceTimes:
+    """Drawn service times of waiting jobs, on a builder of speed 1: by rollout and job."""
+
+    def __init__(self, run_times: RunTimes, jobs: Sequence[Job], seed: int, count: int) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         self._estimates = np.empty(len(jobs))
         # all jobs of a kind have the same factors; a certain one has the factor 1
-        seen: dict[str | None, list[float]] = {}
+        factors: dict[str | None, Floats] = {None: np.ones((count, 1))}
         kinds: list[str | None] = []
         for column, job in enumerate(jobs):
-            self._estimates[column], factors = run_times.spread(job)
-            kinds.append(None if factors is None else job.kind)
-            seen.setdefault(kinds[-1], factors or [1.0])
-        stretches = [_stretches(kind, seen[kind], seed, count) for kind in seen]
-        self._factors = np.concatenate([np.empty((count, 0)), *stretches], axis=1)
-        sizes = np.array([stretch.shape[1] for stretch in stretches], np.int64)
-        number = {kind: n for n, kind in enumerate(seen)}
+            found = run_times.learned.spread(job)
+            kinds.append(None if found is None else job.kind)
+            if found is None:
+                self._estimates[column] = run_times.learned.estimate(job)
+                continue
+            self._estimates[column] = found.time
+            if job.kind not in factors:
+                factors[job.kind] = run_times.factors_of(job.kind, found)
+        self._factors = np.concatenate(list(factors.values()), axis=1)
+        sizes = np.array([of_kind.shape[1] for of_kind in factors.values()], np.int64)
+        number = {kind: n for n, kind in enumerate(factors)}
         of_job = np.array([number[kind] for kind in kinds], np.int64)
         # by job: the index of its first factor, and the distance to the last one
         self._begins, self._steps = (sizes.cumsum() - sizes)[of_job], (sizes - 1)[of_job]
@@ -78,28 +206,6 @@ class ServiceTimes:
         high = factors.take(self._begins + np.minimum(below + 1, self._steps))
         times: Floats = self._estimates * ((high - low) * (places - below) + low)
         return times
-
-
-def _stretches(kind: str | None, factors: Sequence[float], seed: int, count: int) -> Floats:
-    """Return the factors of a kind that each rollout (row) draws from, in order of size."""
-    size = min(len(factors), max(LEAST_STRETCH, len(factors) // 4))
-    possible = sliding_window_view(np.array(factors), size)
-    begins = Uniforms(seed, "stretch", [str(kind)]).of(range(count))[:, 0] * len(possible)
-    return np.sort(possible[begins.astype(int)])
-
-
-def ends_of(
-    run_times: RuntimeDistribution, view: JobRecord, builder: Builder, u: Floats, at: float
-) -> Floats:
-    """Return the drawn instants at which a running attempt ends, not before ``at``."""
-    since = view.began_at
-    since = at if since is None else since
-    expected_at = since + run_times.estimate(view.job, builder)
-    if expected_at >= at and run_times.spread(view.job)[1] is None:
-        # calculated from the start, as in the world: a certain rollout is then the simulation to
-        # the last bit
-        return np.full(len(u), expected_at)
-    return at + run_times.draw_remaining(view.job, u, builder, max(0.0, at - since))
 
 
 def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:

@@ -1,43 +1,49 @@
 """The loop of a rollout in which queues only get empty, on plain sequences.
 
-One source: Python runs it for a few jobs, and for many it is compiled.
+One source: compiled where there is the kernel's object, and otherwise run by Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 NEVER = float("inf")
-WORTH_COMPILED = 200_000
-"""Jobs, over all rollouts, from which loading compiled code (0.4 s) is made good."""
+Integers = Annotated[Any, np.int64]
+Floats = Annotated[Any, np.float64]
+"""Sequences; compiled, arrays of this type."""
 
 
 class Queues(NamedTuple):
     """Jobs that wait on lanes, and the slots for them."""
 
     #: the jobs, lane by lane, in the order of dispatching
-    jobs: Any
+    jobs: Integers
     #: where each lane ends there
-    ends: Any
+    ends: Integers
     # by place there: the job's place among all lanes' jobs, and whether it matters (1 or 0)
-    ranks: Any
-    matters: Any
+    ranks: Integers
+    matters: Integers
     #: by slot, for each lane
-    serves: Any
+    serves: Annotated[Any, np.bool_]
     # by slot
-    speed: Any
-    cleaning: Any
+    speed: Floats
+    cleaning: Floats
     #: the tie-break of slots that become free at one instant, smallest first: a number that is the
     #: slot's own modulo the number of slots; once it has worked, and until then
-    ties: Any
-    first_ties: Any
+    ties: Integers
+    first_ties: Integers
 
 
-def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatched: Any) -> None:
+def empty(
+    queues: Queues,
+    times: Floats,
+    free: Floats,
+    heads: Integers,
+    losers: tuple[Floats, Integers],
+    dispatched: Floats,
+) -> None:
     """Record when each job is dispatched, up to the last that matters.
 
     A slot that becomes free gets the best of the first jobs of the lanes that it serves. The slots
@@ -87,15 +93,3 @@ def empty(queues: Any, times: Any, free: Any, heads: Any, losers: Any, dispatche
             losers_at[node], losers_tie[node] = max(at, other), its_tie - swap
             at, tie = min(at, other), tie + swap
             node //= 2
-
-
-def quickest(jobs: int) -> tuple[Callable[..., None], Callable[[Any], Any]]:
-    """Return the fastest loop for this number of jobs, and the constructor of its sequences.
-
-    It is compiled if Numba is installed and there are enough jobs.
-    """
-    if jobs < WORTH_COMPILED or find_spec("numba") is None:
-        return empty, np.ndarray.tolist
-    from farm.sim.fast.kernel.compiled import kept  # noqa: PLC0415 - Numba takes its time to load
-
-    return kept(empty), np.asarray

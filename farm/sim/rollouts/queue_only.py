@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
+from farm.sim.fast.kernel import native
 from farm.sim.rollouts import loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 
@@ -89,7 +90,8 @@ def roll(
     slot can run is dispatched at infinity, and so is a missing one (-1).
     """
     found, free = np.empty((len(ends), len(columns))), _free_at(slots, ends)
-    empty, sequence = loops.quickest(len(ends) * len(waiting))
+    compiled = native.is_there()
+    sequence: Any = np.asarray if compiled else np.ndarray.tolist
     queues, begins = _queues(waiting, slots, set(columns.tolist()))
     queues = loops.Queues(*map(sequence, queues))
 
@@ -98,10 +100,11 @@ def roll(
             row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
             nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
             dispatched = sequence(np.full(len(waiting) + 1, np.inf))
-            empty(queues, *row, tuple(map(sequence, nodes)), dispatched)
+            arguments = queues, *row, tuple(map(sequence, nodes)), dispatched
+            native.bound("empty", *arguments)() if compiled else loops.empty(*arguments)
             found[number] = np.asarray(dispatched).take(columns)
 
-    parts = 1 if empty is loops.empty else os.cpu_count() or 1
+    parts = os.cpu_count() or 1 if compiled else 1
     with ThreadPoolExecutor(parts) as threads:
         list(threads.map(play, (range(part, len(ends), parts) for part in range(parts))))
     return found

@@ -8,33 +8,30 @@ from kind-level run times (they have no builder yet), running ones from those of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from farm.assembly import make_rules, pool_specs
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
 from farm.core.events import Event, FarmOpened
 from farm.core.model import Builder, Job, Outcome
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.retirement import surplus_of
-from farm.core.scheduler import Scheduler
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state.working_state import JobStatus
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.scenario import Scenario
-from farm.sim.rollouts.draws import Floats, ServiceTimes, Uniforms, ends_of
+from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
 from farm.sim.rollouts.queue_only import roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
-from farm.sim.simulation import Simulation
-from farm.sim.world import Arrivals
-from farm.workload import batches, build_jobs
+from farm.sim.simulation import play, provision
+from farm.sim.world import Arrivals, SimulatedWorld
 
 #: jobs simulated in about a second by one process: from twice that on, several processes are used
 ENOUGH_FOR_ONE = 60_000
@@ -43,26 +40,27 @@ MAX_EVENTS_IN_VAIN = 20_000
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A farm to be simulated from its present state: snapshot, rules, and unknowns.
+    """A farm to be simulated from its present state: snapshot, pools and rules, and unknowns.
 
-    ``snapshot`` is the farm's present state; ``rekey``: the scenario's policy or keys differ from
+    ``snapshot`` is the farm's present state; ``rekey``: the policy or keys of ``rules`` differ from
     those of the snapshot.
     """
 
     snapshot: FarmSnapshot
-    scenario: Scenario
+    pools: tuple[PoolSpec, ...]
+    rules: SchedulingRules
     run_times: RuntimeDistribution
     #: the algorithms of the provisioned pools, by the pool's name; their memory is unknown
-    algorithms: Mapping[str, Algorithm[Any]] = {}
+    algorithms: Mapping[str, AnyAlgorithm] = {}
     rekey: bool = False
-    #: the scenario's workload continues after the snapshot; otherwise nothing more arrives
-    arrivals: bool = False
+    #: by seed, a workload that continues after the snapshot; None: nothing more arrives
+    load: Callable[[int], Arrivals] | None = None
     #: the run times are the truth: outcomes are known too
     truthful: bool = False
 
 
 def rollouts(
-    fork: Fork,
+    make: Callable[[], Fork],
     *,
     count: int = 100,
     seed: int = 1,
@@ -70,32 +68,35 @@ def rollouts(
     processes: int | None = None,
     fast: bool = True,
 ) -> Rollouts:
-    """Roll the fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
+    """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
     Each rollout ends when the last job of interest is dispatched. The same seed gives the same
-    numbers whatever the number of processes. ``fast`` False always uses the whole simulation.
+    numbers whatever the number of processes, each of which makes the fork: rules are functions, and
+    do not pass from one to another. ``fast`` False always uses the whole simulation.
     Raises LookupError for a job that does not wait.
     """
-    common = _Common(fork, count, seed, jobs)
+    common = _Common(make(), count, seed, jobs)
+    at = common.base.at
     if fast and common.is_simple:
-        return Rollouts(fork.snapshot.at, common.wanted, common.roll_queues())
+        return Rollouts(at, common.wanted, common.roll_queues())
     work = count * (len(common.waiting) + len(common.attempts))
     processes = processes or min(os.cpu_count() or 1, max(1, work // ENOUGH_FOR_ONE))
-    rows = _together(common, processes) if processes > 1 else [common.play(k) for k in range(count)]
-    return Rollouts(fork.snapshot.at, common.wanted, np.array(rows).reshape(count, -1))
+    if processes > 1:
+        rows = _together(make, common, processes)
+    else:
+        rows = [common.play(number) for number in range(count)]
+    return Rollouts(at, common.wanted, np.array(rows).reshape(count, -1))
 
 
 class _Common:
     """The common part of all rollouts of a fork."""
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
-        # drawn run times already include the effect of the user's builders
-        plain = tuple(pool.model_copy(update={"behaviour": None}) for pool in fork.scenario.pools)
-        scenario = fork.scenario.model_copy(update={"pools": plain})
-        fork = msgspec.structs.replace(fork, scenario=scenario)
         self.fork, self.count, self.seed = fork, count, seed
-        self.rules = make_rules(fork.scenario)
-        self.specs = pool_specs(fork.scenario)
+        # drawn run times already include the effect of the user's builders
+        self.specs = [
+            msgspec.structs.replace(pool, behaviour="", claims=False) for pool in fork.pools
+        ]
         self.base = self._opened()
         #: jobs that will be executed, without those that share another's execution
         self.waiting = [v for v in self.base.waiting if v.leader is None]
@@ -107,8 +108,12 @@ class _Common:
                 raise LookupError(name)
         going = [view.job for view in self.waiting]
         self._columns = {job.id: column for column, job in enumerate(going)}
-        self._times = ServiceTimes(fork.run_times, going, seed, count)
-        self._ends = self._draw_ends()
+        run_times = RunTimes(fork.run_times, self._running(), self.base.at, seed, count)
+        self._times = ServiceTimes(run_times, going, seed, count)
+        self._ends = run_times.ends
+        for column, view in enumerate(self.attempts):
+            if view.status is JobStatus.CANCELLING:
+                self._ends[:, column] = self.base.at
 
     def _opened(self) -> FarmSnapshot:
         """Return the farm once it has opened under the fork's rules.
@@ -120,7 +125,7 @@ class _Common:
         if not (fork.rekey or any(self._surpluses(before))):
             return before
         scheduler = restored(
-            before, self.rules, _Frozen(fork.run_times), pools=self.specs, rekey=fork.rekey
+            before, fork.rules, _Frozen(fork.run_times), pools=self.specs, rekey=fork.rekey
         )
         scheduler.handle(FarmOpened(before.at, provisioned=False, resized=True))
         return snapshot_of(scheduler, before.at)
@@ -134,30 +139,25 @@ class _Common:
             if not spec.provisioned
         ]
 
-    def _draw_ends(self) -> Floats:
-        fork, builders = self.fork, {v.builder.id: v.builder for v in self.base.builders}
-        ids = [view.job.id for view in self.attempts]
-        u = Uniforms(self.seed, "remaining", ids).of(range(self.count))
-        ends = np.empty_like(u)
-        for column, view in enumerate(self.attempts):
-            builder = builders[view.builder or ""]
-            at = self.base.at
-            if view.status is JobStatus.CANCELLING:
-                ends[:, column] = at
-                continue
-            ends[:, column] = ends_of(fork.run_times, view, builder, u[:, column], at)
-        return ends
+    def _running(self) -> list[Attempt]:
+        builders, at = {v.builder.id: v.builder for v in self.base.builders}, self.base.at
+        found = []
+        for view in self.attempts:
+            began_at = at if view.began_at is None else view.began_at
+            since = began_at if view.work_done is None else at - view.work_done
+            found.append(Attempt(view.job, builders[view.builder or ""], began_at, since))
+        return found
 
     # --- the fast method --------------------------------------------------------------------
 
     @property
     def is_simple(self) -> bool:
         """Return whether nothing can happen but dispatches to slots that become free."""
-        rules, fork = self.rules, self.fork
+        fork, rules = self.fork, self.fork.rules
         plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
         plain = plain and not rules.ends_together
         failing = fork.truthful and (rules.fail_fast or rules.max_resets is not None)
-        return plain and not (fork.arrivals or failing or self._builders_change)
+        return plain and not (fork.load or failing or self._builders_change)
 
     @property
     def _builders_change(self) -> bool:
@@ -204,7 +204,7 @@ class _Common:
         """Simulate one rollout; return the dispatch instants of the jobs of interest."""
         times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
-        base, truthful = self.base, self.fork.truthful
+        fork, base, truthful = self.fork, self.base, self.fork.truthful
         drawn = {
             v.job.id: v.job if truthful else no_truth(v.job, time)
             for v, time in zip(self.waiting, times, strict=True)
@@ -215,45 +215,35 @@ class _Common:
             waiting=tuple(_with_job(v, drawn.get(v.job.id, v.job)) for v in base.waiting),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
-        watch = _Watch({self.leader_of[name] for name in self.wanted} & self._columns.keys())
-        simulation = Simulation(
-            self.fork.scenario,
-            scheduler=restored(start, self.rules, _Frozen(self.fork.run_times), pools=self.specs),
-            algorithms=self.fork.algorithms,
-            around=watch.around,
-            load=self._arrivals(number),
+        scheduler = restored(start, fork.rules, _Frozen(fork.run_times), pools=self.specs)
+        world = SimulatedWorld(
+            self.specs,
+            self._arrivals(number),
             start=start,
             end_of=lambda record: end_of[record.job.id],
         )
-        simulation.play([watch.observe])
+        provision(world, scheduler, self.specs, fork.algorithms)
+        watch = _Watch(world, {self.leader_of[job] for job in self.wanted} & self._columns.keys())
+        play(scheduler, watch, [watch.observe])
         at_once = dict.fromkeys(self.leader_of.keys() - self._columns.keys(), base.at)
         found = at_once | watch.dispatched
         return [found.get(self.leader_of[name], np.inf) for name in self.wanted]
 
     def _arrivals(self, number: int) -> Arrivals:
-        if not self.fork.arrivals:
+        if self.fork.load is None:
             return iter(())
-        scenario, at = self.fork.scenario, self.base.at
-        own = scenario.model_copy(update={"seed": (self.seed << 20) + number})
-        return (
-            (when, tuple(map(_renamed, jobs)))
-            for when, jobs in batches(build_jobs(own))
-            if when > at
-        )
+        load, at = self.fork.load((self.seed << 20) + number), self.base.at
+        return ((when, tuple(map(_renamed, jobs))) for when, jobs in load if when > at)
 
 
 class _Watch:
     """A world that ends when the last job of interest is dispatched."""
 
-    def __init__(self, wanted: set[str]) -> None:
+    def __init__(self, world: World, wanted: set[str]) -> None:
+        self._world = world
         self._left = wanted
         self.dispatched: dict[str, float] = {}
         self._events_in_vain = 0
-
-    def around(self, world: World, _: Scheduler) -> World:
-        """Wrap this world."""
-        self._world = world
-        return self
 
     def next_event(self) -> Event | None:
         """Return the next event while a job of interest waits and there are still dispatches.
@@ -314,17 +304,17 @@ def _renamed(job: Job) -> Job:
 _common: _Common | None = None
 
 
-def _together(common: _Common, processes: int) -> list[list[float]]:
+def _together(make: Callable[[], Fork], common: _Common, processes: int) -> list[list[float]]:
     """Run the rollouts on several processes; the order is that of their numbers."""
-    parts = (common.fork, common.count, common.seed, common.wanted)
+    parts = (make, common.count, common.seed, common.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
         chunk = max(1, common.count // (processes * 4))
         return list(pool.map(_play, range(common.count), chunksize=chunk))
 
 
-def _begin(fork: Fork, count: int, seed: int, wanted: Sequence[str]) -> None:
+def _begin(make: Callable[[], Fork], count: int, seed: int, wanted: Sequence[str]) -> None:
     global _common  # noqa: PLW0603 - one a process, as the pool's initialiser has it
-    _common = _Common(fork, count, seed, wanted)
+    _common = _Common(make(), count, seed, wanted)
 
 
 def _play(number: int) -> list[float]:

@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime import ESTIMATORS, make_estimator
 from farm.forecasts.runtime.interface import Progress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.sim.rollouts.draws import Attempt, RunTimes
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | any_float
@@ -56,8 +56,8 @@ def taught(
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @settings(max_examples=60, deadline=None)
-@given(histories, jobs, builders, maybe, maybe, st.floats(0, 1))
-def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u) -> None:
+@given(histories, jobs, builders, maybe, maybe)
+def test_estimates_are_finite(name, history, job, builder, elapsed, fraction) -> None:
     """A wrong estimate never breaks a run: no error, no NaN, nothing infinite or negative."""
     estimator = taught(name, history)
     elapsed = 0.0 if elapsed is None else elapsed
@@ -65,10 +65,13 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction, u)
     assert usable(estimator.estimate(job, builder))
     progress = None if fraction is None else Progress(fraction, elapsed)
     assert usable(estimator.remaining(job, builder, elapsed, progress))
-    time, factors = estimator.spread(job)
-    assert all(map(usable, (time, *(factors or ()))))
-    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, 0.0)))
-    assert all(map(usable, estimator.draw_remaining(job, np.array([u]), builder, elapsed)))
+    if (found := estimator.spread(job, builder)) is not None:
+        assert all(map(usable, (found.time, *found.factors)))
+    since = -elapsed if usable(elapsed) else 0.0
+    for began_at in (0.0, since):
+        attempt = Attempt(job, builder, began_at, began_at)
+        ends = RunTimes(estimator, [attempt], 0.0, 1, 3).ends
+        assert all(map(usable, ends[:, 0]))
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job
+from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime import make_estimator
-from farm.forecasts.runtime.quantiles import Quantiles, RuntimeDistribution
+from farm.forecasts.runtime.quantiles import Quantiles, RuntimeDistribution, survival
 
 ONE = Builder(id="one", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=2.0)
@@ -29,14 +30,20 @@ def learned(*times: float) -> RuntimeDistribution:
     return distribution
 
 
-def drawn(
-    distribution: RuntimeDistribution, job: Job, u: float, builder: Builder | None = None
-) -> float:
+def drawn(distribution: RuntimeDistribution, job: Job, u: float, builder: Builder = ONE) -> float:
     """Return the run time that is not exceeded with probability u."""
-    if builder is not None:
-        return float(distribution.draw_remaining(job, np.array([u]), builder, 0.0)[0])
-    time, factors = distribution.spread(job)
-    return time * float(np.quantile(factors or [1.0], u))
+    found = distribution.spread(job, builder)
+    if found is None:
+        return distribution.estimate(job, builder)
+    return found.time / builder.speed * float(np.quantile(found.factors, u))
+
+
+def still(distribution: RuntimeDistribution, u: float, elapsed: float) -> float | None:
+    """Return what a job that has run so long takes on, a quantile of it; None: it outran all."""
+    found = distribution.spread(job(), ONE)
+    assert found is not None
+    longer = Quantiles(found.factors).longer_than(elapsed / found.time, np.array([u]))
+    return None if longer is None else float(longer[0] * found.time - elapsed)
 
 
 FIVE = (50.0, 100.0, 150.0, 200.0, 250.0)
@@ -88,13 +95,55 @@ def test_the_oracle_is_certain() -> None:
 
 
 def test_a_running_job_is_drawn_from_what_is_left() -> None:
-    """Having run 150 s it can only be one of the longer ones; past all of them, the estimator."""
+    """Having run 150 s it can only be one of the longer ones."""
     distribution = learned(*FIVE)
-    assert distribution.draw_remaining(job(), np.array([0.0]), ONE, 150.0) == pytest.approx([0.0])
-    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 150.0) == pytest.approx([50.0])
-    assert distribution.draw_remaining(job(), np.array([1.0]), ONE, 150.0) == pytest.approx([100.0])
-    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 0.0) == pytest.approx([150.0])
-    assert distribution.draw_remaining(job(), np.array([0.5]), ONE, 300.0) == [120.0]
+    assert still(distribution, 0.0, 150.0) == pytest.approx(0.0)
+    assert still(distribution, 0.5, 150.0) == pytest.approx(50.0)
+    assert still(distribution, 1.0, 150.0) == pytest.approx(100.0)
+    assert still(distribution, 0.5, 0.0) == pytest.approx(150.0)
+    assert still(distribution, 0.5, 300.0) is None
+
+
+def test_work_is_learned_not_the_time_that_neighbours_cost() -> None:
+    """An attempt that took twice its work tells of the work; the estimator learns its length."""
+    distribution = RuntimeDistribution(make_estimator("last-3"))
+    for number in range(5):
+        ended = EndedAttempt(job(), ONE, 100.0 * number, 100.0 * (number + 1), "succeeded", 50.0)
+        distribution.learn_attempt(ended)
+    assert distribution.estimate(job()) == 100.0
+    assert drawn(distribution, job(), 0.5) == pytest.approx(50.0)
+
+
+def test_attempts_that_run_count_as_longer_ones() -> None:
+    """Kaplan and Meier's estimate by hand: of 1, 2+, 3, 4+ S is 3/4 from 1 on, 3/8 from 3 on."""
+    values = np.array([3.0, 1.0])
+    found = survival(values, np.zeros(2), np.array([2.0, 4.0]), np.zeros(2))
+    assert found.weights.tolist() == [3 / 8, 1 / 4]
+    assert (found.beyond, found.last) == (3 / 8, 3.0)
+    assert found.mean_beyond == pytest.approx(3.0 / -np.log(3 / 8))
+    # half of those that have run to the end of what is known run on for a mean of ln 2
+    longer = found.quantiles(values).longer_than(3.0, np.array([0.5]))
+    assert longer == pytest.approx([3.0 + found.mean_beyond * np.log(2.0)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_window_of_time_has_neither_too_many_long_attempts_nor_too_few(seed: int) -> None:
+    """Exponential attempts, of which only those are known that ended in a window, or still run.
+
+    The mean of those that ended before its end, when it is the farm's beginning, is too low.
+    """
+    rng = np.random.default_rng(seed)
+    began = rng.uniform(0.0, 1000.0, 20_000)
+    times = rng.exponential(200.0, 20_000)
+    for since, at in ((0.0, 300.0), (600.0, 1000.0)):
+        ended = (began + times <= at) & (began + times >= since)
+        runs = (began <= at) & (began + times > at)
+        spans = [times[ended], at - began[runs]]
+        entries = [np.maximum(since - began[one], 0.0) for one in (ended, runs)]
+        found = survival(spans[0], entries[0], spans[1], entries[1])
+        drawn_mean = found.quantiles(spans[0]).at((np.arange(1000) + 0.5) / 1000).mean()
+        assert drawn_mean == pytest.approx(200.0, rel=0.1)
+    assert times[began + times <= 300.0].mean() < 130.0
 
 
 def test_statistics_survive_a_restart() -> None:
@@ -116,20 +165,10 @@ def test_statistics_survive_a_restart() -> None:
 positive = st.floats(1e-6, 1e6)
 
 
-@given(st.lists(positive, min_size=1, max_size=30), st.integers(1, 10))
-def test_old_values_are_forgotten(values: list[float], keep: int) -> None:
-    """The quantiles are those of the newest values, in whatever order they came."""
-    stream = Quantiles(keep)
-    for value in values:
-        stream.add(value)
-    assert stream.values() == values[-keep:]
-    assert stream.ends() == (min(values[-keep:]), max(values[-keep:]))
-
-
 @given(st.lists(positive, min_size=1, max_size=30), st.lists(st.floats(0, 1), min_size=2))
 def test_quantiles_do_not_fall(values: list[float], us: list[float]) -> None:
     """An inverse distribution function rises, so common random numbers keep their order."""
-    stream = Quantiles(100, values)
+    stream = Quantiles(values)
     found = stream.at(np.array(sorted(us))).tolist()
     assert found == sorted(found)
 
@@ -137,7 +176,7 @@ def test_quantiles_do_not_fall(values: list[float], us: list[float]) -> None:
 @given(st.lists(positive, min_size=2, max_size=30, unique=True), st.floats(0.0, 1.0))
 def test_the_share_is_the_inverse(values: list[float], u: float) -> None:
     """share_up_to undoes at."""
-    stream = Quantiles(100, values)
+    stream = Quantiles(values)
     (value,) = stream.at(np.array([u]))
     (again,) = stream.at(np.array([stream.share_up_to(value)]))
     assert again == pytest.approx(value)

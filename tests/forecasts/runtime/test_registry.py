@@ -23,6 +23,7 @@ def test_all_promised_names_are_known() -> None:
         "declared",
         "last-3",
         "launchpad",
+        "learned",
         "oracle",
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,19 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.assembly import make_scheduler
+from farm.assembly import estimator_of, make_rules, make_scheduler, pool_specs
 from farm.core.commands import StartJob
 from farm.core.events import JobsSubmitted
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.rollouts import loops
+from farm.sim.fast.kernel import native
 from farm.sim.rollouts.draws import Uniforms
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import simulate
 from farm.testing import small_scenario
+from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
 
 
@@ -32,6 +35,14 @@ def scenario_of(pools, workload, **scheduling) -> Scenario:
     rules = {"runtime_estimates": "oracle", **scheduling}
     wanted = {"seed": 3, "pools": pools, "workload": workload, "scheduling": rules}
     return parse_scenario({**wanted, "allow_unrunnable": True})
+
+
+def fork_of(
+    scenario: Scenario, snapshot: FarmSnapshot, run_times: RuntimeDistribution, **more: Any
+) -> Fork:
+    """A farm under the pools and rules of a scenario."""
+    pools, rules = tuple(pool_specs(scenario)), make_rules(scenario)
+    return Fork(snapshot=snapshot, pools=pools, rules=rules, run_times=run_times, **more)
 
 
 def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, float]]:
@@ -121,8 +132,7 @@ def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
     scenario = scenario_of(pools, [{"arrivals": source} for source in sources], **scheduling)
     snapshot, dispatched = played(scenario, after)
     snapshot = msgspec.json.decode(msgspec.json.encode(snapshot), type=FarmSnapshot)
-    run_times = RuntimeDistribution(make_estimator("oracle"))
-    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=run_times, truthful=True)
+    fork = known_fork(scenario, snapshot)
     for fast in (True, False):
         found = rollouts(fork, count=2, fast=fast, processes=1)
         assert found.jobs == tuple(view.job.id for view in snapshot.waiting)
@@ -153,29 +163,30 @@ def busy_farm(**scheduling):
             found.append(frozen)
 
     simulate(scenario, [watch], scheduler=scheduler)
-    return Fork(snapshot=found[0], scenario=scenario, run_times=found[1])
+    return partial(fork_of, scenario=scenario, snapshot=found[0], run_times=found[1])
 
 
 @pytest.mark.parametrize("scheduling", [{}, {"policy": "sjf"}, {"fair_share": ["user"]}])
 def test_more_builders_never_make_the_queue_slower(scheduling) -> None:
     """With common random numbers a bigger pool empties the queue earlier in every rollout."""
     fork = busy_farm(**scheduling)
-    pool = fork.scenario.pools[0].model_copy(update={"builders": 5})
-    bigger = fork.scenario.model_copy(update={"pools": (pool,)})
-    now = rollouts(fork, count=20)
-    then = rollouts(msgspec.structs.replace(fork, scenario=bigger), count=20)
+    now, then = rollouts(fork, count=20), rollouts(resized(fork, 5), count=20)
     assert now.jobs == then.jobs
     assert (then.waits.max(axis=1) <= now.waits.max(axis=1)).all()
     assert then.mean_wait.mean() < 0.8 * now.mean_wait.mean()
 
 
+def resized(fork, builders: int):
+    """The fork with another number of builders in its only pool."""
+    scenario = fork.keywords["scenario"]
+    pool = scenario.pools[0].model_copy(update={"builders": builders})
+    return partial(fork, scenario=scenario.model_copy(update={"pools": (pool,)}))
+
+
 def test_a_smaller_pool_shrinks_by_letting_builders_finish() -> None:
     """The idle go first, a busy one finishes its job; the remaining ones serve the queue."""
     fork = busy_farm()
-    pool = fork.scenario.pools[0].model_copy(update={"builders": 1})
-    smaller = msgspec.structs.replace(
-        fork, scenario=fork.scenario.model_copy(update={"pools": (pool,)})
-    )
+    smaller = resized(fork, 1)
     fast, whole = rollouts(smaller, count=5), rollouts(smaller, count=5, fast=False, processes=1)
     assert fast.dispatch_at.tolist() == whole.dispatch_at.tolist()
     assert fast.mean_wait.mean() > 2 * rollouts(fork, count=5).mean_wait.mean()
@@ -191,12 +202,12 @@ def test_both_loops_and_several_processes_give_the_same() -> None:
     assert whole.dispatch_at.tolist() == spread.dispatch_at.tolist()
 
 
+@pytest.mark.usefixtures("kernel")
 def test_compiled_loops_give_the_same(monkeypatch) -> None:
-    """Many jobs are rolled out by compiled code, split over threads: not a bit is different.
+    """Jobs are rolled out by compiled code, split over threads: not a bit is different.
 
     On platforms that share builders, with cleaning, other speeds, and builders that still boot.
     """
-    pytest.importorskip("numba")
     pools = [
         {"name": "p", "platform": {"processor": "a"}, "builders": 2, "slots": 2},
         {"name": "q", "platform": {"processors": ["a", "b"]}, "builders": 2, "speed": 1.5},
@@ -216,9 +227,10 @@ def test_compiled_loops_give_the_same(monkeypatch) -> None:
     pools[1]["boot_time"] = "1m"
     scenario = scenario_of(pools, [{"arrivals": source} for source in sources], policy="sjf")
     snapshot, _ = played(scenario, 90)
-    fork = Fork(snapshot=snapshot, scenario=scenario, run_times=fork.run_times, rekey=True)
-    plain = rollouts(fork, count=7)
-    monkeypatch.setattr(loops, "WORTH_COMPILED", 0)
+    fork = partial(fork, scenario=scenario, snapshot=snapshot, rekey=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "is_there", lambda: False)
+        plain = rollouts(fork, count=7)
     assert rollouts(fork, count=7).dispatch_at.tobytes() == plain.dispatch_at.tobytes()
     assert np.ptp(plain.dispatch_at, axis=0).max() > 0
 
@@ -226,10 +238,10 @@ def test_compiled_loops_give_the_same(monkeypatch) -> None:
 def test_another_policy_keeps_the_columns_apart_by_job() -> None:
     """Jobs are listed in their current order, also if the change reorders them."""
     fork = busy_farm()
-    scheduling = fork.scenario.scheduling.model_copy(update={"policy": "random"})
-    anew = msgspec.structs.replace(
-        fork, scenario=fork.scenario.model_copy(update={"scheduling": scheduling}), rekey=True
-    )
+    scenario = fork.keywords["scenario"]
+    scheduling = scenario.scheduling.model_copy(update={"policy": "random"})
+    changed = scenario.model_copy(update={"scheduling": scheduling})
+    anew = partial(fork, scenario=changed, rekey=True)
     now, then = rollouts(fork, count=3), rollouts(anew, count=3)
     assert then.jobs == now.jobs
     assert np.argsort(then.mean_wait).tolist() != np.argsort(now.mean_wait).tolist()
@@ -251,7 +263,11 @@ def test_further_arrivals_delay_the_jobs_that_they_overtake() -> None:
     """Under sjf later short jobs go first, so the last in the queue waits longer."""
     fork = busy_farm(policy="sjf", runtime_estimates="last-3")
     alone = rollouts(fork, count=10)
-    crowd = rollouts(msgspec.structs.replace(fork, arrivals=True), count=10)
+
+    def load(seed: int):
+        return batches(build_jobs(fork.keywords["scenario"].model_copy(update={"seed": seed})))
+
+    crowd = rollouts(partial(fork, load=load), count=10, processes=1)
     assert crowd.mean_wait.max() > alone.mean_wait.max()
 
 
@@ -314,15 +330,11 @@ def provisioned(**changes) -> Scenario:
     )
 
 
-def fork_of(scenario: Scenario, snapshot: FarmSnapshot) -> Fork:
+def known_fork(scenario: Scenario, snapshot: FarmSnapshot):
     """A fork that knows the run times and sizes its pools as the scenario says."""
-    return Fork(
-        snapshot=snapshot,
-        scenario=scenario,
-        run_times=RuntimeDistribution(make_estimator("oracle")),
-        algorithms=algorithms_of(scenario),
-        truthful=True,
-    )
+    run_times = RuntimeDistribution(make_estimator("oracle"))
+    algorithms = algorithms_of(scenario)
+    return partial(fork_of, scenario, snapshot, run_times, algorithms=algorithms, truthful=True)
 
 
 @pytest.mark.parametrize("after", [0, 7, 30, 90])
@@ -337,7 +349,7 @@ def test_certain_rollouts_of_provisioned_pools_are_the_simulation(after: int) ->
     truth = [dispatched[record.job.id] for record in snapshot.waiting]
     assert truth
     for processes in (1, 2):
-        found = rollouts(fork_of(scenario, snapshot), count=2, processes=processes)
+        found = rollouts(known_fork(scenario, snapshot), count=2, processes=processes)
         assert found.dispatch_at.tolist() == [truth, truth]
 
 
@@ -354,7 +366,7 @@ def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_
     simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
     snapshot = found[0]
     waits = {
-        most: rollouts(fork_of(provisioned(provisioner={"max": most}), snapshot), count=1)
+        most: rollouts(known_fork(provisioned(provisioner={"max": most}), snapshot), count=1)
         for most in (1, 3, 30)
     }
     linux = [n for n, r in enumerate(snapshot.waiting) if r.job.platform.processor == "a"]
@@ -367,7 +379,36 @@ def test_an_idle_timeout_makes_room_for_builders_that_take_jobs() -> None:
     """Builders whose boot failed stand idle and count: the sooner they go, the sooner it ends."""
     scenario = provisioned(failure_rate=0.6, idle_timeout="10m")
     snapshot, _ = played(scenario, 0)
-    slow = rollouts(fork_of(scenario, snapshot), count=1)
+    slow = rollouts(known_fork(scenario, snapshot), count=1)
     hasty = provisioned(failure_rate=0.6, idle_timeout="10s")
-    quick = rollouts(fork_of(hasty, snapshot), count=1)
+    quick = rollouts(known_fork(hasty, snapshot), count=1)
     assert quick.waits.max() < 0.8 * slow.waits.max() < math.inf
+
+
+@pytest.mark.parametrize("estimates", ["oracle", "declared", "last-3"])
+def test_contention_counts_once(estimates) -> None:
+    """Jobs that share a builder take twice their work, in the past and in a rollout alike.
+
+    Two at a time, of 100 s each: what was learned is the work, or each wait would be doubled. The
+    snapshot is made in the midst of two attempts, and goes through JSON.
+    """
+    pool = {"name": "p", "platform": {"processor": "a"}, "builders": 1, "slots": 2}
+    pool["contention"] = {"slowdown": [1, 1, 2]}
+    job = {"platform": {"processor": "a"}, "every": 0, "service_time": "100s", "heavy": True}
+    loads = [{"arrivals": job | {"count": 20, "start": at}} for at in ("0s", "5000s")]
+    scenario = scenario_of([pool], loads, runtime_estimates=estimates)
+    run_times = RuntimeDistribution(estimator_of(scenario))
+    scheduler = make_scheduler(scenario, estimator=run_times)
+    found, dispatched = [], {}
+
+    def watch(event, commands):
+        if event.at == 5200.0:
+            found.append(snapshot_of(scheduler, 5300.0))
+        dispatched.update((c.job.id, event.at) for c in commands if isinstance(c, StartJob))
+
+    simulate(scenario, [watch], scheduler=scheduler)
+    snapshot = msgspec.json.decode(msgspec.json.encode(found[-1]), type=FarmSnapshot)
+    rolled = rollouts(partial(fork_of, scenario, snapshot, run_times), count=3, processes=1)
+    truth = [dispatched[job] for job in rolled.jobs]
+    assert len(truth) > 10
+    assert rolled.dispatch_at == pytest.approx(np.array([truth] * 3), abs=0.01)

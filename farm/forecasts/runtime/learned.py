@@ -1,0 +1,205 @@
+"""The median of a kind's runs, or of what else its jobs have in common once that was better.
+
+Jobs are alike in several ways: by kind, by the kind's name without its numbers, by kind and
+platform, user or another attribute, by user alone, by the part of the day. Each way gives two
+estimates: the median of its last runs and the mean of the last two (Tsafrir, Etsion and
+Feitelson 2007). The declared time is one more, and so is the declared time scaled by how the
+kind's came out. What each would have said when a job was submitted is held against what the job
+took (not what it would say when the job ends: by then others of the same burst are known). A
+kind's jobs get its own median until another way has had a mean error that is smaller by a fifth,
+lately and for long.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.interface import (
+    Basis,
+    EstimatorOptions,
+    JsonValues,
+    RuntimeEstimator,
+    check_owner,
+    converted,
+    declared_basis,
+    declared_time_of,
+    is_time,
+    on_builder,
+    speed_of,
+)
+
+#: runs remembered of a kind, and of any other group of jobs
+KEPT_OF_KIND, KEPT = 200, 15
+#: groups, kinds and submitted jobs remembered: those not used for longest are forgotten
+MOST = 10_000
+#: estimates of a way that were held against runs before it may take the median's place
+TRIED = 20
+#: its mean error by then, as a share of the median's
+BETTER = 0.8
+#: by how much an older error counts less with each further one: lately, and for long
+FADES = (0.98, 0.995)
+QUARTER = 6 * 3600.0
+#: no run, error or ratio counts as more: sums stay finite
+LONGEST, TINY = 1e12, 1e-9
+
+T = TypeVar("T")
+
+KIND = "the kind's median"
+DECLARED = "declared time, as the kind's came out"
+
+
+class Errors(msgspec.Struct):
+    """The errors of one way for one kind (seconds at speed 1), faded: sums, and their weights."""
+
+    tries: int = 0
+    sums: tuple[float, ...] = (0.0,) * len(FADES)
+    weights: tuple[float, ...] = (0.0,) * len(FADES)
+
+    def add(self, error: float) -> None:
+        """Add an error."""
+        self.tries += 1
+        self.sums = tuple(f * one + error for f, one in zip(FADES, self.sums, strict=True))
+        self.weights = tuple(f * one + 1.0 for f, one in zip(FADES, self.weights, strict=True))
+
+    def over(self, other: Errors) -> float:
+        """Return the mean error as a share of another's, lately or for long: the larger."""
+        pairs = zip(self.sums, self.weights, other.sums, other.weights, strict=True)
+        return max(a * v / max(w * b, TINY) for a, w, b, v in pairs)
+
+
+class Learned(RuntimeEstimator):
+    """The best of several histories for each kind; see above.
+
+    Without a history of the kind: that of kinds of the same name but for numbers, then the
+    declared time, then the default. Failed and cancelled attempts are ignored.
+    """
+
+    name = "learned"
+    learns = True
+
+    def __init__(self, options: EstimatorOptions | None = None) -> None:
+        super().__init__(options)
+        #: runs (seconds at speed 1) by group; of declared times: how many of them a run took
+        self._runs: dict[str, list[float]] = {}
+        self._errors: dict[str, dict[str, Errors]] = {}
+        #: what each way said when a job was submitted
+        self._said: dict[str, dict[str, float]] = {}
+
+    def estimate(self, job: Job, builder: Builder | None = None) -> float:
+        """Return the expected run time in seconds."""
+        return on_builder(self._chosen(job)[0], builder, self.options.default_time)
+
+    def basis(self, job: Job, builder: Builder | None = None) -> Basis:
+        """Return which history the estimate is from, and how many runs are in it."""
+        return self._chosen(job)[1]
+
+    def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
+        """Hold what was said of a success against it, and remember it."""
+        said = self._said.pop(job.id, {})
+        work = elapsed * speed_of(builder)
+        if outcome != "succeeded" or not is_time(work):
+            return
+        errors = _latest(self._errors, job.kind, {})
+        for way, found in said.items():
+            errors.setdefault(way, Errors()).add(min(abs(found - work), LONGEST))
+        for way, group in _groups(job):
+            _remember(self._runs, group, work, KEPT_OF_KIND if way == "the kind" else KEPT)
+        if is_time(job.declared_time) and job.declared_time:
+            _remember(self._runs, _declared_group(job), work / job.declared_time, KEPT_OF_KIND)
+
+    def _chosen(self, job: Job) -> tuple[float, Basis]:
+        found = list(self._candidates(job))
+        if job.id not in self._said:
+            _latest(self._said, job.id, {way: time for way, time, _ in found})
+        median = next(((time, Basis(way, runs)) for way, time, runs in found if way == KIND), None)
+        if median is None:
+            return self._without_history(job)
+        errors = self._errors.get(job.kind, {})
+        usual, best, chosen = errors.get(KIND), BETTER, median
+        for way, time, runs in found:
+            its = errors.get(way)
+            if its is None or usual is None or its.tries < TRIED:
+                continue
+            if (share := its.over(usual)) < best:
+                best, chosen = share, (time, Basis(way, runs))
+        return chosen
+
+    def _without_history(self, job: Job) -> tuple[float, Basis]:
+        """Return the estimate for the first jobs of a kind."""
+        alike = self._runs.get(_stem_group(job))
+        if alike and job.declared_time is None:
+            return statistics.median(alike), Basis("kinds of this name but for numbers", len(alike))
+        return declared_time_of(job, self.options.default_time), declared_basis(job)
+
+    def _candidates(self, job: Job) -> Iterator[tuple[str, float, int]]:
+        """Yield each way's name, estimate (s at speed 1) and number of runs, the kind's first."""
+        for way, group in _groups(job):
+            if runs := self._runs.get(group):
+                yield f"{way}'s median", statistics.median(runs), len(runs)
+                last = runs[-2:]
+                yield f"{way}'s last two", sum(last) / len(last), len(last)
+        if is_time(job.declared_time) and job.declared_time:
+            yield "declared time", job.declared_time, 0
+            if ratios := self._runs.get(_declared_group(job)):
+                yield DECLARED, job.declared_time * statistics.median(ratios), len(ratios)
+
+    def dump(self) -> JsonValues:
+        """Return runs and errors, those used last at the end."""
+        errors = msgspec.to_builtins(self._errors)
+        return {"estimator": self.name, "runs": dict(self._runs), "errors": errors}
+
+    def load(self, state: JsonValues) -> None:
+        """Restore runs and errors; StateError if the dump is invalid."""
+        check_owner(state, self.name)
+        self._said.clear()
+        runs = converted(state, "runs", dict[str, list[float]])
+        self._errors = converted(state, "errors", dict[str, dict[str, Errors]])
+        self._runs = {name: [one for one in kept if is_time(one)] for name, kept in runs.items()}
+
+
+def _groups(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield in which ways a job is like others, each with the name of its group."""
+    kind = job.kind
+    yield "the kind", f"kind {kind}"
+    yield "the name but for numbers", _stem_group(job)
+    yield "kind and platform", f"kind {kind} on {job.platform}"
+    day = int((job.arrived_at or 0.0) // QUARTER % 4)
+    yield "kind and part of the day", f"kind {kind} at {day}"
+    for key in sorted(job.attributes)[:4]:
+        value = job.attributes[key]
+        yield f"kind and {key}", f"kind {kind} {key} {value}"
+        yield key, f"{key} {value}"
+    if len(job.attributes) > 1:
+        every = " ".join(f"{key} {value}" for key, value in sorted(job.attributes.items()))
+        yield "kind and all attributes", f"kind {kind} {every}"
+
+
+def _stem_group(job: Job) -> str:
+    return "name " + re.sub(r"\d+", "#", job.kind)
+
+
+def _declared_group(job: Job) -> str:
+    return f"declared {job.kind}"
+
+
+def _remember(runs: dict[str, list[float]], group: str, value: float, keep: int) -> None:
+    kept = _latest(runs, group, [])
+    kept.append(min(value, LONGEST))
+    del kept[:-keep]
+
+
+def _latest(among: dict[str, T], name: str, new: T) -> T:
+    """Return the value of a name, now the last one used; forget the one used longest ago."""
+    found = among.pop(name, None)
+    if found is None:
+        found = new
+        if len(among) >= MOST:
+            del among[next(iter(among))]
+    among[name] = found
+    return found
