@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.processes import await_gone
-from tests.worlds.up import Up, scenario
+from tests.worlds.up import ELASTIC, Up, scenario
 
 pytestmark = pytest.mark.live
 
@@ -193,3 +193,30 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     up.farm("undrain", "linux-*")
     up.until(lambda: up.state_of("innocent") == "failed", "the second try")
     assert up.rows("builders")[0]["failures"] == 0  # this time it was the job
+
+
+@pytest.mark.parametrize("up", [scenario(live="speed: 60")], indirect=True)
+def test_a_pool_gets_another_size_while_it_works(up: Up):
+    """More builders come, and go when empty; the what-if starts from the chosen size."""
+    up.farm("submit", "--service-time", "10m", "--count", "3", "--prefix", "long")
+    told = up.farm("set", "pools.linux.builders=4")
+    assert told.splitlines() == [
+        "pools.linux.builders: 2 -> 4",
+        "back: farm set pools.linux.builders=2",
+    ]
+    up.until(lambda: up.status()["running"] == 3, "growing")
+    assert json.loads(up.farm("snapshot"))["scenario"]["pools"][0]["builders"] == 4
+    up.farm("set", "pools.linux.builders=1", "scheduling.policy=sjf")
+    up.until(lambda: len(up.rows("builders")) == 1, "shrinking")
+    # those that went had ended their jobs
+    up.until(lambda: up.status()["ended"].get("succeeded", 0) >= 2, "the status")
+    assert "pools.linux.builders=1\n" in up.farm("set")
+
+
+@pytest.mark.parametrize("up", [scenario(pool=ELASTIC, live="speed: 60")], indirect=True)
+def test_a_provisioner_gets_another_limit_while_it_works(up: Up):
+    """The service, another process, plans by it from its next plan on."""
+    up.farm("submit", "--service-time", "60m", "--count", "40")
+    up.until(lambda: len(up.rows("builders")) == 5, "growing to max")
+    up.farm("set", "pools.linux.provisioner.max=7")
+    up.until(lambda: len(up.rows("builders")) == 7, "growing to the new max")

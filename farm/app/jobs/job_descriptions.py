@@ -14,7 +14,7 @@ from farm.units import format_roughly
 
 def row_of(job: KnownJob) -> dict[str, Any]:
     """Return a job as the listing shows it, with the columns of jobs.csv where they are known."""
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "job_id": job.job.id,
         "state": state_of(job),
         "platform": str(job.job.platform),
@@ -44,7 +44,7 @@ def row_of(job: KnownJob) -> dict[str, Any]:
     return row
 
 
-def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, Any]:
+def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> dict[str, object]:
     """Return all that is known of a job, with the columns of jobs.csv where they are known."""
     story = row_of(job)
     story |= {"attributes": job.job.attributes, "level": job.job.level, "score": job.job.score}

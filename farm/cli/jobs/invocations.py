@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -78,7 +78,7 @@ def _show(found: Invocations) -> None:
     executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
     waiting = many(found.waiting, "job")
     note(plain(f"{where}: {waiting} waiting, {executing} executing, {idle} idle"))
-    tables: tuple[tuple[tuple[Column, ...], list[tuple[Any, ...]]], ...] = (
+    tables: tuple[tuple[tuple[Column, ...], list[tuple[str, ...]]], ...] = (
         (_CHILDREN, [_child(one) for one in found.children]),
         (_QUEUE, [(q.job, _path(q.invocation), *_times(q, q.waiting_time)) for q in found.queue]),
         (

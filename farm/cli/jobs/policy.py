@@ -9,9 +9,12 @@ import msgspec
 import typer
 
 from farm.app.jobs.changing import choose
+from farm.app.long_running.farm_place import check_fair_share
 from farm.cli.operating import operating
 from farm.core.errors import InputError
+from farm.core.events import SchedulingChanged
 from farm.core.rules import Choices
+from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
@@ -39,8 +42,11 @@ def policy(
         raise InputError(f"--aging-factor: found {aging_factor:g}; allowed: {allowed}")
     changed = _weights_of(weights)
     with operating(redis, folder) as client:
-        asked = name is not None or aging_factor is not None or changed
-        found = choose(client, name, aging_factor, changed) if asked else client.status().choices
+        if changed:
+            check_fair_share(client, "--weight")
+        wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, changed)
+        asked = wanted != SchedulingChanged(UNSTAMPED)
+        found = choose(client, wanted) if asked else client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
 
 

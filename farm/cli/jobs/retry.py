@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 import typer
 
+from farm.app.jobs.changing import next_tries
 from farm.app.jobs.filter import JobState
 from farm.app.jobs.lookup import ended_of, ids_given
-from farm.app.jobs.retrying import next_tries
 from farm.cli.jobs.job_options import Ids, Wanted
 from farm.cli.operating import operating
 from farm.core.errors import InputError

@@ -24,7 +24,18 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis, second
 from farm.terminal.output import counted_progress, print_json
 from farm.units import many
 
-FIELDS = ("kind", "attributes", "matrix", "level", "score", "priority", "mode", "threads")
+FIELDS = (
+    "kind",
+    "attributes",
+    "matrix",
+    "level",
+    "score",
+    "priority",
+    "mode",
+    "threads",
+    "heavy",
+    "memory_heavy",
+)
 #: options that apply to one kind of source only
 OF_ONE_JOB = ("job_id", "count", "user", *FIELDS)
 OF_A_FILE = ("trace_format", "jobs", "pace")
@@ -45,7 +56,12 @@ def submit(
         Fields(
             prefix="One job: ",
             names=FIELDS,
-            options={"attributes": typer.Option("--attribute"), "threads": typer.Option(min=1)},
+            options={
+                "attributes": typer.Option("--attribute"),
+                "threads": typer.Option(min=1),
+                "heavy": typer.Option("--heavy"),
+                "memory_heavy": typer.Option("--memory-heavy"),
+            },
             base=Job(id="", service_time=0.0),
         ),
     ],

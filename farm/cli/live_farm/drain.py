@@ -17,13 +17,14 @@ from farm.units import many
 #: maximum number of builders listed in the output
 NAMED = 10
 
-Pattern = Annotated[
-    str, typer.Argument(metavar="PATTERN", help="Builder ids, or shell patterns such as 'linux-*'.")
+Patterns = Annotated[
+    list[str],
+    typer.Argument(metavar="PATTERN…", help="Builder ids, or shell patterns such as 'linux-*'."),
 ]
 
 
 def drain(
-    pattern: Pattern,
+    patterns: Patterns,
     retire: Annotated[bool, typer.Option("--retire")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
@@ -39,12 +40,12 @@ def drain(
         retire: Retire them when empty.
     """
     with operating(redis, folder) as client:
-        found = builders.drain(client, pattern, retire=retire)
-    _show("drain", pattern, found, as_json=as_json, quiet=quiet)
+        found = builders.drain(client, patterns, retire=retire)
+    _show("drain", patterns, found, as_json=as_json, quiet=quiet)
 
 
 def undrain(
-    pattern: Pattern,
+    patterns: Patterns,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -52,14 +53,20 @@ def undrain(
 ) -> None:
     """Let drained and failed builders accept jobs again."""
     with operating(redis, folder) as client:
-        found = builders.undrain(client, pattern)
-    _show("undrain", pattern, found, as_json=as_json, quiet=quiet)
+        found = builders.undrain(client, patterns)
+    _show("undrain", patterns, found, as_json=as_json, quiet=quiet)
 
 
-def _show(what: str, pattern: str, found: Asked, *, as_json: bool, quiet: bool) -> None:
+def _show(what: str, patterns: list[str], found: Asked, *, as_json: bool, quiet: bool) -> None:
     names, notes = found
     if as_json:
-        print_json({what: pattern, "builders": names, "notes": notes})
+        print_json(
+            {
+                what: patterns if len(patterns) > 1 else patterns[0],
+                "builders": names,
+                "notes": notes,
+            }
+        )
         return
     if quiet:
         return

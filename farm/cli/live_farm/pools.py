@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from farm.app.jobs.sources import kind_of
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import remarks_on, troubles_of
 from farm.terminal.console import counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 
 COLUMNS = (
     *texts("pool", "platform"),
@@ -25,12 +23,22 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
         lost = client.status().lost
         reports = client.pools()
         troubles = troubles_of(client, reports)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
+    cells: list[list[Cell]] = []
     for name, report in sorted(reports.items()):
         snapshot = report.snapshot
         states = {key: count for key, count in report.states.items() if count}
         if gone := sum(one.pool == name for one in lost):
             states["lost"] = gone
+        running = snapshot.running_jobs + snapshot.draining_jobs
+        remarks = remarks_on(report)
+        cells.append(
+            [
+                name, kind_of(report), str(snapshot.slots), f"{snapshot.waiting_jobs:,}",
+                f"{running:,}", _text(report.desired), counted(states),
+                "; ".join(filter(None, [troubles[name], *remarks, report.why])),
+            ]
+        )  # fmt: skip
         rows.append(
             {
                 "pool": name,
@@ -41,23 +49,15 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
                 "most": report.most,
                 "states": states,
                 "waiting_jobs": snapshot.waiting_jobs,
-                "running_jobs": snapshot.running_jobs + snapshot.draining_jobs,
+                "running_jobs": running,
                 "why": report.why,
                 "trouble": troubles[name],
-                "remarks": remarks_on(report),
+                "remarks": remarks,
             }
         )
     if as_json:
         print_json(*rows)
         return
-    cells = [
-        [
-            row["pool"], row["platform"], str(row["slots"]), f"{row['waiting_jobs']:,}",
-            f"{row['running_jobs']:,}", _text(row["desired"]), counted(row["states"]),
-            "; ".join(filter(None, [row["trouble"], *row["remarks"], row["why"]])),
-        ]
-        for row in rows
-    ]  # fmt: skip
     note(Listing(COLUMNS, cells, first_to_go=("slots", "platform", "running", "waiting")))
 
 

@@ -225,6 +225,39 @@ def test_draining_reports_what_it_does_not_do(still: StillFarm):
     assert "allowed: arm, linux" in still.says("builders", "--pool", "windows", code=2)
 
 
+def test_settings_that_cannot_be_are_refused(still: StillFarm):
+    """All keys are checked before anything is asked."""
+    still.publish(provisioned=True, most=9, least=1)
+    for words, told in {
+        ("pools.linus.builders=3",): "pools.linus: found 'linus'; did you mean linux?",
+        ("pools.linux.builders=3",): "allowed: pools.linux.provisioner.min and pools.linux",
+        ("pools.linux.provisioner.max=0",): "found a min of 1 and a max of 0",
+        ("pools.linux.provisioner.max=-3",): "found '-3'; allowed: a whole number from 0 to",
+        ("pools.linux.provisioner.max=12", "scheduling.policy=sfj"): "did you mean sjf?",
+        ("pools.linux.slots=2",): "found the key 'pools.linux.slots'; allowed: pools.NAME.builders",
+        ("scheduling.aging_factor=-1",): "allowed: a number from 0, below 1e9",
+        ("scheduling.weights.ann=x",): "allowed: a number above 0",
+        ("sjf",): "found 'sjf'; allowed: KEY=VALUE",
+    }.items():
+        assert told in still.says("set", *words, code=2)
+    assert still.inbox() == []
+    shown = still.says("set")
+    assert "pools.linux.provisioner.max=9\n" in shown
+    assert "scheduling.policy=fifo\n" in shown
+
+
+def test_several_patterns_are_drained_together(still: StillFarm):
+    """All or none."""
+    still.join("linux-1")
+    still.join("linux-2")
+    still.join("arm-1")
+    assert "no builder matches 'x'" in still.says("drain", "linux-1", "x", code=2)
+    assert still.inbox() == []
+    (told,) = still.rows("drain", "linux-*", "arm-1")
+    assert told["builders"] == ["arm-1", "linux-1", "linux-2"]
+    assert len(still.inbox()) == 2
+
+
 def test_pools_say_why_no_builder_comes(still: StillFarm):
     """The limit, drained and failed ones, no room on a host; lost ones are counted."""
     snapshot = PoolSnapshot(pool="linux", at=1.0, draining=3, idle=1, waiting_jobs=7)
