@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm, first_plan_at
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.wire.messages import GiveUpBuilder, Watch
@@ -27,12 +26,12 @@ class EmbeddedProvisioner:
     def __init__(
         self,
         control: ControlPlane,
-        algorithms: Mapping[str, Algorithm[Any]],
+        algorithms: Mapping[str, AnyAlgorithm],
     ) -> None:
         self._control = control
         self._algorithms = dict(algorithms)
         self._keepings = {
-            pool: Keeping(next_at=algorithm.interval) for pool, algorithm in algorithms.items()
+            pool: Keeping(next_at=first_plan_at(one)) for pool, one in algorithms.items()
         }
         self._hosts: HostProcesses | None = None
         self._introduced = False
@@ -56,8 +55,11 @@ class EmbeddedProvisioner:
             if self._hosts is not None:
                 builders = len(world.roster.host_of) + len(world.requests.wanted)
                 self._hosts.ensure(hosts_needed(builders))
-            world.wake_at = min(keeping.next_at for keeping in self._keepings.values())
         self._control.tick(world)
+        if self._algorithms:
+            next_at = min(keeping.next_at for keeping in self._keepings.values())
+            due = time.monotonic() + world.clock.real_until(next_at)
+            world.tick_by = min(world.tick_by, due)
 
     def _look(self, pool: str, world: LiveWorld) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]

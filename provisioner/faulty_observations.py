@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from typing import Any
 
 import msgspec
 
 from farm.core.pools.algorithm import (
-    Algorithm,
+    AnyAlgorithm,
     Memory,
     PoolSnapshot,
     ScalingPlan,
@@ -49,10 +48,11 @@ class WithFaultyObservations:
 
     before_time_outs = False
 
-    def __init__(self, algorithm: Algorithm[Any], delay: float, wrong: float, seed: str) -> None:
+    def __init__(self, algorithm: AnyAlgorithm, delay: float, wrong: float, seed: str) -> None:
         self._algorithm, self._delay, self._wrong, self._seed = algorithm, delay, wrong, seed
         self.name = getattr(algorithm, "name", type(algorithm).__name__)
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
+        self.first_plan = algorithm.first_plan
         self.looks_closely = algorithm.looks_closely
 
     def start(self) -> PastFigures:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import Algorithm, PoolSnapshot, ScalingPlan
+from farm.core.pools.algorithm import (
+    AnyAlgorithm,
+    Memory,
+    PoolSnapshot,
+    ScalingPlan,
+    within,
+)
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.scenario.provisioning.times_of_week import Period
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
-from provisioner.algorithms.sizing import Memoryless, Sizing
-from provisioner.by_time import ByTime
+from provisioner.algorithms.sizing import EARLY, Memoryless, Sizing, unplanned
 from provisioner.faulty_observations import WithFaultyObservations
 
 
 def algorithms_of(
-    scenario: Scenario, own: Mapping[str, Any] | None = None
-) -> dict[str, Algorithm[Any]]:
+    scenario: Scenario, own: Mapping[str, object] | None = None
+) -> dict[str, AnyAlgorithm]:
     """Return the algorithm of each provisioned pool, by the pool's name.
 
     ``own`` has, by pool, the caller's algorithms: a class, an algorithm, or a function from a
@@ -35,12 +41,11 @@ def algorithms_of(
             f" ({', '.join(provisioned) or 'there is none'})"
         )
     return {
-        name: _informed(_algorithm(pool, own.get(name)), pool, scenario.seed)
-        for name, pool in provisioned.items()
+        name: _algorithm(pool, own.get(name), scenario.seed) for name, pool in provisioned.items()
     }
 
 
-def _informed(algorithm: Algorithm[Any], pool: Pool, seed: int) -> Algorithm[Any]:
+def _informed(algorithm: AnyAlgorithm, pool: Pool, seed: int) -> AnyAlgorithm:
     words = pool.signals
     if words is None or not (words.delay or words.wrong):
         return algorithm
@@ -57,22 +62,25 @@ class _ByFunction(Memoryless, frozen=True, kw_only=True):
         return self.towards(snapshot, self.function(snapshot), "by a function of the caller's")
 
 
-def _algorithm(pool: Pool, own: Any) -> Algorithm[Any]:
+def _algorithm(pool: Pool, own: object, seed: int) -> AnyAlgorithm:
     words = pool.provisioner
     if words is None:
         raise LookupError(pool.name)
     where = f"pools.{pool.name}.provisioner"
     if own is None and words.algorithm in ALGORITHMS:
-        return _over_time(words, where, _made_by(words.algorithm))
-    kind: Any = own or named(words.algorithm, ALGORITHMS, f"{where}.algorithm", "farm.algorithms")
+        return _informed(_over_time(words, where, _made_by(words.algorithm)), pool, seed)
+    kind: object = own or named(
+        words.algorithm, ALGORITHMS, f"{where}.algorithm", "farm.algorithms"
+    )
     name = words.algorithm if own is None else getattr(kind, "__name__", type(kind).__name__)
     if own is not None and not isinstance(kind, type):
         # the options are those of the algorithm that it replaces
         words = ProvisionerSettings.model_validate({**words.limits(), "algorithm": name})
-    return GuardedAlgorithm(_own(kind, name, words, where), name, f"{where}.algorithm")
+    made = _informed(_own(kind, name, words, where), pool, seed)
+    return GuardedAlgorithm(made, name, f"{where}.algorithm")
 
 
-def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> Algorithm[Any]:
+def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> AnyAlgorithm:
     """Return the algorithm for the user's class, value or function."""
     if isinstance(kind, type):
         if not issubclass(kind, Sizing):
@@ -80,39 +88,43 @@ def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> Algori
                 f"{where}.algorithm: found the class {name}; allowed: a function from a "
                 "PoolSnapshot to the builders wanted, or a class derived from Memoryless or Sizing"
             )
+        if unplanned(kind):
+            raise InputError(
+                f"{where}.algorithm: found the class {name}, which does not say what to do; "
+                "allowed: one with plan(snapshot, memory), or derived from Memoryless with "
+                "decide(snapshot)"
+            )
         return _over_time(words, where, _made_by(kind))
     if hasattr(kind, "plan"):
         return kind  # type: ignore[no-any-return]
     checked_arguments(kind, 1, f"{where}.algorithm", f"{name}(snapshot)")
 
-    def make(options: dict[str, Any], where: str) -> Algorithm[Any]:
-        if more := options.keys() - {"min", "max", "interval"}:
+    def make(options: dict[str, Any], where: str) -> AnyAlgorithm:
+        if more := options.keys() - {"min", "max", "interval", "first_plan"}:
             raise InputError(f"{where}.{min(more)}: {name} is a function, without options")
         return _ByFunction(function=kind, **{"interval": 1.0, **options})
 
     return _over_time(words, where, make)
 
 
-#: how often an algorithm plans, and which of a kind it is
-_SAME_AT_ALL_TIMES = frozenset({"interval", "compatibility"})
-Make = Callable[[dict[str, Any], str], Algorithm[Any]]
+#: when an algorithm plans, and which of a kind it is
+_SAME_AT_ALL_TIMES = frozenset({"interval", "first_plan", "compatibility"})
+Make = Callable[[dict[str, object], str], AnyAlgorithm]
 """Makes an algorithm with these options; the text says where they are written."""
 
 
 def _made_by(kind: str | type[Sizing[Any]]) -> Make:
-    def make(options: dict[str, Any], where: str) -> Algorithm[Any]:
-        made: Any = make_algorithm(kind, options, where=where, parse_time=parse_time)
-        algorithm: Algorithm[Any] = made
-        return algorithm
+    def make(options: dict[str, object], where: str) -> AnyAlgorithm:
+        return make_algorithm(kind, options, where=where, parse_time=parse_time)
 
     return make
 
 
-def _over_time(words: ProvisionerSettings, where: str, make: Make) -> Algorithm[Any]:
+def _over_time(words: ProvisionerSettings, where: str, make: Make) -> AnyAlgorithm:
     """Return the algorithm with its options, which may be others at some times."""
-    options: dict[str, Any] = {**words.options, "min": words.min, "max": words.max}
-    if words.interval is not None:
-        options["interval"] = words.interval
+    options: dict[str, object] = {**words.options, "min": words.min, "max": words.max}
+    times = {"interval": words.interval, "first_plan": words.first_plan}
+    options |= {key: value for key, value in times.items() if value is not None}
     usual = make(options, where)
     changes = []
     for number, one in enumerate(words.by_time):
@@ -122,3 +134,54 @@ def _over_time(words: ProvisionerSettings, where: str, make: Make) -> Algorithm[
         then = make({**options, **one.options}, place)
         changes.append((one.period, then))
     return ByTime(usual, changes) if changes else usual
+
+
+class ByTime:
+    """Plans with the options that hold now: those of the last period that does, or the usual ones.
+
+    ``min`` and ``max`` are those of all times together. What is remembered is passed on from one
+    period to the next.
+    """
+
+    def __init__(self, usual: AnyAlgorithm, changes: Sequence[tuple[Period, AnyAlgorithm]]) -> None:
+        self._usual, self._changes = usual, changes
+        every = [usual, *(algorithm for _, algorithm in changes)]
+        self.name = type(usual).__name__
+        self.min = min(algorithm.min for algorithm in every)
+        self.max = max(algorithm.max for algorithm in every)
+        self.interval, self.first_plan = usual.interval, usual.first_plan
+        self.looks_closely = usual.looks_closely
+        self.before_time_outs = usual.before_time_outs
+
+    def within(self, least: int | None, most: int | None) -> ByTime:
+        """Return the same with other limits, at all times (None: its own)."""
+        changes = [(period, within(one, least, most)) for period, one in self._changes]
+        return ByTime(within(self._usual, least, most), changes)
+
+    def start(self) -> Memory:
+        """Return the memory to begin with."""
+        memory: Memory = self._usual.start()
+        return memory
+
+    def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
+        """Plan with the options of now."""
+        return self._now(snapshot).plan(snapshot, memory)
+
+    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
+        """Return when the algorithm says, or the last look before a period begins or ends.
+
+        That look is not left out: what is remembered then is by the options until then.
+        """
+        now, at = self._now(snapshot), snapshot.at
+        if "stays_until" not in vars(type(now)):  # inherited: a declaration for another class
+            return at
+        edges = [period.changes_after(at, snapshot.starts) for period, _ in self._changes]
+        last_look = min(edges) - self.interval - EARLY
+        return max(at, min(now.stays_until(snapshot, memory), last_look))
+
+    def _now(self, snapshot: PoolSnapshot) -> AnyAlgorithm:
+        found = self._usual
+        for period, algorithm in self._changes:
+            if period.holds_at(snapshot.at, snapshot.starts):
+                found = algorithm
+        return found

@@ -15,11 +15,17 @@ and adopts what exists.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from farm.core.pools.algorithm import Algorithm, restore_memory, save_memory
+from farm.core.pools.algorithm import (
+    AnyAlgorithm,
+    next_multiple,
+    restore_memory,
+    save_memory,
+    within,
+)
 from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 
@@ -94,7 +100,7 @@ Action = Launch | Remove | GiveUpBuilder
 
 
 def decide(
-    algorithm: Algorithm[Any], keeping: Keeping, report: PoolReport, now: float
+    algorithm: AnyAlgorithm, keeping: Keeping, report: PoolReport, now: float
 ) -> tuple[Keeping, Plan | None]:
     """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
@@ -102,11 +108,14 @@ def decide(
     on it would ask twice), or the plan is the same as before. While boots fail, one builder at a
     time is requested, after a pause that doubles with each failure (``now`` is real).
     """
-    snapshot = report.snapshot
+    snapshot, first = report.snapshot, algorithm.first_plan or 0.0
+    if snapshot.at < first:
+        return keeping, None
     if snapshot.at < keeping.next_at <= snapshot.at + algorithm.interval:
         return keeping, None
     if report.heard != keeping.serial:
         return keeping, None
+    algorithm = within(algorithm, report.chosen.min, report.chosen.max)
     name = getattr(algorithm, "name", type(algorithm).__name__)  # a guard has the name of its own
     saved = keeping.memory.encode() if keeping.algorithm == name and keeping.memory else None
     plan, memory = algorithm.plan(snapshot, restore_memory(algorithm, saved))
@@ -114,7 +123,7 @@ def decide(
         keeping,
         algorithm=name,
         memory=save_memory(memory).decode(),
-        next_at=snapshot.at + algorithm.interval,
+        next_at=first + next_multiple(algorithm.interval, snapshot.at - first),
     )
     start, why = plan.start, plan.why
     if start and keeping.failures:

@@ -13,12 +13,11 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from typing import Any
 
 import msgspec
 
 from farm.core.errors import RunError
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import UNREADABLE, Keys
@@ -29,9 +28,11 @@ from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Wa
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.processes.identity import end_of
 from farm.processes.signals import StopRequest
 from provisioner.backends.interface import Backend, BackendError, Pause
 from provisioner.embedded import EMBEDDED
+from provisioner.pauses import LOST_AFTER, Pauses
 from provisioner.reconciler import (
     Instance,
     Keeping,
@@ -45,11 +46,8 @@ from provisioner.reconciler import (
 
 log = logging.getLogger("farm.provisioner")
 
-#: real seconds between two looks, and between two sendings of the same introduction
-LOOK_INTERVAL = 0.2
+#: real seconds between two sendings of the same introduction
 INTRODUCE_AGAIN = 5.0
-#: real seconds after which what was sent, and no report follows, counts as lost
-LOST_AFTER = 5.0
 #: stands among troubles for every pool
 ALL = ""
 
@@ -110,7 +108,7 @@ class Provisioner:
     def __init__(
         self,
         client: FarmClient,
-        algorithms: Mapping[str, Algorithm[Any]],
+        algorithms: Mapping[str, AnyAlgorithm],
         backend: Backend,
         patience: Patience | None = None,
         wall: Callable[[], float] = time.time,
@@ -136,6 +134,7 @@ class Provisioner:
         #: by pool, or of all of them
         self._troubles: dict[str, str] = {}
         self._logged: dict[str, str] | None = None
+        self._pauses = Pauses()
 
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
@@ -158,6 +157,7 @@ class Provisioner:
     def _look(self) -> None:
         reports, requested = self._client.pools_and_requested()
         self._reported = tuple(reports)
+        self._pauses.hear(reports, self._monotonic())
         self._tend(reports)
         found: list[Instance] | None = None
         if self._backend.outside:
@@ -173,6 +173,18 @@ class Provisioner:
             if (algorithm or is_fixed) and self._is_ours(pool, algorithm, report):
                 mine = None if found is None else [i for i in found if i.pool == pool]
                 self._look_at(pool, algorithm, report, mine, requested)
+
+    def wait(self, stop: StopRequest) -> bool:
+        """Wait until the next look is due; return whether a stop was requested."""
+        plans_at = [self._pools[pool].keeping.next_at for pool in self._algorithms]
+        pause = self._pauses.next(
+            plans_at, self._monotonic(), is_busy=self._backend.outside or bool(self._troubles)
+        )
+        with ExitStack() as stack:
+            # an end in times of trouble waits for a backend that has a pause
+            watched = () if self._troubles else self._backend.processes()
+            ends = [end for pid in watched for end in stack.enter_context(end_of(pid))]
+            return stop.wait(pause, *ends)
 
     def _tend(self, reports: Mapping[str, PoolReport]) -> None:
         now = self._monotonic()
@@ -204,7 +216,7 @@ class Provisioner:
             if keeping.backend != trouble:
                 self._save(name, msgspec.structs.replace(keeping, backend=trouble))
 
-    def _is_ours(self, pool: str, algorithm: Algorithm[Any] | None, report: PoolReport) -> bool:
+    def _is_ours(self, pool: str, algorithm: AnyAlgorithm | None, report: PoolReport) -> bool:
         """Return whether the scheduler knows this provisioner; if not, introduce it."""
         if report.watcher == EMBEDDED:
             raise RunError(
@@ -221,13 +233,15 @@ class Provisioner:
         if now - known.introduced_at > INTRODUCE_AGAIN:
             token = known.introduce(now)
             closely = algorithm is not None and algorithm.looks_closely
-            self._tell(Watch(pool, token, closely=closely, outside=self._backend.outside))
+            interval = 0.0 if algorithm is None else algorithm.interval
+            outside = self._backend.outside
+            self._tell(Watch(pool, token, closely=closely, outside=outside, interval=interval))
         return False
 
     def _look_at(
         self,
         pool: str,
-        algorithm: Algorithm[Any] | None,
+        algorithm: AnyAlgorithm | None,
         report: PoolReport,
         instances: list[Instance] | None,
         requested: Mapping[str, Play],
@@ -292,9 +306,7 @@ class Provisioner:
             self._give_up(GiveUpBuilder(builder, str(error)))
             keeping = not_launched(keeping, builder, str(error), now, self._patience)
             pause = keeping.not_before - now
-            log.error(  # noqa: TRY400 - a person's message, not a bug
-                "builder %s cannot be started (next try in %.0fs): %s", builder, pause, error
-            )
+            log.error("builder %s cannot be started (next try in %.0fs): %s", builder, pause, error)
             return keeping
         log.info("started builder %s", builder)
         self._metrics.acted(play.builder.pool, "started")
@@ -363,7 +375,7 @@ def serve(service: Provisioner, lease: Lease, stop: StopRequest) -> None:
 
     try:
         call(service.restore)
-        while not stop.wait(LOOK_INTERVAL):
+        while not service.wait(stop):
             call(look)
     except RunError:
         if not stop.is_set():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from celery import Celery
 from celery.utils.log import get_task_logger
@@ -60,8 +59,8 @@ def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None 
             "client_name": "farm-celery",
             "socket_connect_timeout": 3,
             "socket_keepalive": True,
-            # how long one BRPOP waits, and so how long a host takes to leave
-            "polling_interval": 0.25,
+            # how long one BRPOP waits
+            "polling_interval": 5,
             "visibility_timeout": 24 * 3600,
             "priority_steps": [0],
         },
@@ -111,7 +110,7 @@ class RefusedMessages:
 class HostQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
     """A QoS without acknowledgements, so that no messages need to be restored."""
 
-    def restore_visible(self, *_: Any, **__: Any) -> None:
+    def restore_visible(self, *_: object, **__: object) -> None:
         """Do nothing: it would need scripts and keys that all hosts share."""
 
 
@@ -120,10 +119,16 @@ class HostChannel(redis.Channel):  # type: ignore[misc]  # nor here
 
     QoS = HostQoS
 
-    def _queue_bind(self, *_: Any) -> None:
+    def _queue_bind(self, *_: object) -> None:
         """Do nothing: a binding would stay in Redis after the host has ended."""
 
-    def _brpop_read(self, **options: Any) -> Any:
+    def close(self) -> None:
+        """Close; a read that waits is given up, which could take until its end."""
+        if connection := vars(self).get("_in_poll"):
+            connection.disconnect()
+        super().close()
+
+    def _brpop_read(self, **options: object) -> object:
         try:
             return super()._brpop_read(**options)
         except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, or too deep
@@ -139,6 +144,12 @@ def host_transport(messages: RefusedMessages) -> type:
 
         Channel = HostChannel
         refused = messages
+
+        def register_with_event_loop(self, connection: object, loop: object) -> None:
+            super().register_with_event_loop(connection, loop)
+            # once a second, for bindings that expire: there are none
+            if (timer := getattr(self.cycle, "_binding_expiry_tref", None)) is not None:
+                timer.cancel()
 
         def _deliver(self, message: object, queue: str) -> None:
             try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
@@ -37,7 +36,9 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
             "celery.worker.consumer.consumer:Evloop",
         ]
 
-    def __init__(self, *args: Any, worker_options: dict[str, Any] | None = None, **more: Any):
+    def __init__(
+        self, *args: object, worker_options: dict[str, object] | None = None, **more: object
+    ):
         options = dict(worker_options or {}, without_mingle=True, without_heartbeat=True)
         super().__init__(*args, worker_options=options, **more)
         logging.getLogger("celery.worker.consumer.consumer").addFilter(_Once())

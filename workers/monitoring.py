@@ -40,7 +40,7 @@ class HostMetering:
             server = place.server(self.metrics.readings, lambda it: host_target(it, settings.host))
             self.url = self._serving.enter_context(server).url
         except InputError as error:
-            log.error("this host serves no metrics: %s", error)  # noqa: TRY400 - nothing to trace
+            log.error("this host serves no metrics: %s", error)
 
     def close(self) -> None:
         """Stop serving; no thread is left."""
@@ -72,4 +72,4 @@ class ReadyFile:
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
-            log.error("FARM_READY_FILE: %s", error)  # noqa: TRY400 - nothing to trace
+            log.error("FARM_READY_FILE: %s", error)

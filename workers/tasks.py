@@ -40,14 +40,14 @@ def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:
     app.task(name=TASK_NAMES[kind], ignore_result=True, Strategy="workers.tasks:at_once")(task)
 
 
-def at_once(task: Task, app: Celery, consumer: Any) -> Callable[..., None]:
+def at_once(task: Task, app: Celery, consumer: object) -> Callable[..., None]:
     """Return what the consumer calls for each message of this task (Celery's signature).
 
     A message that is not JSON makes the consumer refuse it (ContentDisallowed, DecodeError); one
     that does not hold arguments, or an error in the task, is refused here. Neither stops the host.
     """
 
-    def receive(message: Any, payload: Any, *_: Any) -> None:
+    def receive(message: Any, payload: object, *_: object) -> None:
         body = message.payload
         try:
             (command, version), _kwargs, _embed = body

@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import redis
 from celery import Celery
@@ -107,7 +107,7 @@ class _Calls:
         self._queued = queued
         self._calls = calls
         self._left = deque(calls)
-        self._sent: dict[str, AsyncResult[Any]] = {}
+        self._sent: dict[str, AsyncResult[object]] = {}
         self._missing: set[str] = set()
         self._losses: Counter[str] = Counter()
         self._over = threading.Event()

@@ -218,8 +218,8 @@ class _Farm:
         self._stack.callback(self._lease.release)
         stays = self._options.stays
         if stays is None:
-            return self._lease.take(self._client, self._url, self._wait_out)
-        return self._lease.stand_by(self._client, self._wait_out, stays.on_charge)
+            return self._lease.take(self._client, self._url, time.sleep)
+        return self._lease.stand_by(self._client, self._signals.wait, stays.on_charge)
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
@@ -233,17 +233,14 @@ class _Farm:
         saved = saved_farm(self._store, call, self._options.speed, stays)
         if stays.log is not None:
             folder = stays.log_folder(saved is None)
-            self._stack.enter_context(LogDrain(self._url, self._keys, folder))
+            drain = self._stack.enter_context(LogDrain(self._url, self._keys, folder))
+            self._store.on_log = drain.wake
         take_over(self._store, call, saved, stays)
         return saved
 
     def _patiently(self) -> ServerCalls:
         """Return how the server is called by one that has the farm, but not yet its world."""
-        return ServerCalls(None if self._options.stays else MAX_ABSENCE, self._wait_out)
-
-    def _wait_out(self, seconds: float) -> bool:
-        time.sleep(seconds)
-        return self._signals.asked > 0
+        return ServerCalls(None if self._options.stays else MAX_ABSENCE, self._signals.wait)
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
 import time
 import traceback
 from collections import Counter, deque
@@ -50,8 +51,14 @@ log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
 
-#: the longest wait for reports, real seconds: how soon a stop request is noticed
+#: the longest wait for reports in a single run, real seconds
 MAX_WAIT = 0.2
+#: … in a farm that stays up: all that is due earlier, signals too, ends it
+LONGEST_REST = 2.0
+#: … and the shortest
+LEAST_WAIT = 0.001
+#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
+CURSOR_INTERVAL = 2.0
 STATUS_INTERVAL = 0.25
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
@@ -119,11 +126,15 @@ class LiveWorld:
         self._to_be_placed = False
         #: the instant of the next alarm, farm time
         self._alarms: list[float] = []
-        #: farm time at which ``tick`` is to be called; None: at any time
-        self.wake_at: float | None = None
         #: when reports were last read (real)
         self._read_at = time.monotonic()
         self._committed = dict(inbox.cursor)
+        #: when a cursor was committed last (real)
+        self._committed_at = 0.0
+        # the processes of hosts that are started here are looked after by ticks
+        self._longest_wait = LONGEST_REST if self._stays and options.hosts == 0 else MAX_WAIT
+        #: when ``tick`` is to be called at the latest (real)
+        self.tick_by = math.inf
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
             None if self._stays else MAX_ABSENCE,
@@ -155,8 +166,14 @@ class LiveWorld:
             pause = self.background.turn(now)
             self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
             if not events:
-                self.take_in(MAX_WAIT if pause is None else min(pause, MAX_WAIT))
+                self.take_in(self._until_due(now, pause))
         return self._next()
+
+    def _until_due(self, now: float, pause: float | None) -> float:
+        """Return for how long reports may be waited for, real seconds."""
+        due = min(self._next_look, self.tick_by, self.roster.next_silence())
+        longest = self._longest_wait if pause is None else min(pause, self._longest_wait)
+        return max(LEAST_WAIT, min(longest, due - now))
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
@@ -181,6 +198,7 @@ class LiveWorld:
     def stop(self) -> None:
         """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._ending.asked += 1
+        self._inbox.wake.set()
 
     @property
     def stopping(self) -> bool:
@@ -249,11 +267,10 @@ class LiveWorld:
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""
         if self._alarms:
-            timeout = min(timeout, max(0.001, self.clock.real_until(self._alarms[0])))
-        if self.wake_at is not None:
-            timeout = min(timeout, max(TICK_INTERVAL, self.clock.real_until(self.wake_at)))
+            timeout = min(timeout, max(LEAST_WAIT, self.clock.real_until(self._alarms[0])))
         began = time.monotonic()
         room = len(self._scheduler.jobs) - self._state_writer.running < self._max_waiting
+        changes = self.roster.changes
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         if entries:
@@ -280,6 +297,8 @@ class LiveWorld:
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
+        if self.intake.events or self.intake.others or self.roster.changes != changes:
+            self.tick_by = min(self.tick_by, self._next_tick)
 
     def _note_messages(self, entry: Entry | None) -> None:
         """Note that the events that were added last came from this message."""
@@ -298,17 +317,17 @@ class LiveWorld:
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
             self._successor_state.write(self._batch, self.intake.jobs_accepted, self.ended)
-        unchanged = cursor == self._committed and self._batch.is_empty
+        began = time.monotonic()
+        unchanged = self._batch.is_empty and self._may_wait(cursor, began)
         if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
-        began = time.monotonic()
         try:
             self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         except LostWritesError as lost:
             self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch.ended.values())
-        self._committed = cursor
+        self._committed, self._committed_at = cursor, began
         ended = time.monotonic()
         self._meter.observe("farm_scheduler_commit_seconds", ended - began)
         if self._cycle_began is not None:
@@ -317,6 +336,13 @@ class LiveWorld:
             oldest = self._inbox.oldest
             lag = 0.0 if oldest is None else max(0.0, time.time() - oldest)
             self._meter.set("farm_scheduler_event_lag_seconds", {(): lag})
+
+    def _may_wait(self, cursor: Cursor, now: float) -> bool:
+        """Return whether a cursor need not be committed: a successor may read heartbeats again."""
+        if cursor == self._committed:
+            return True
+        others = {**cursor, "reports": self._committed["reports"]} == self._committed
+        return others and now < self._committed_at + CURSOR_INTERVAL
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
@@ -376,7 +402,7 @@ class LiveWorld:
             self._progress(self.status())
 
     def _do_regularly(self, now: float) -> None:
-        if self._tick is not None and now >= self._next_tick:
+        if self._tick is not None and now >= min(self._next_tick, self.tick_by):
             self._next_tick = now + TICK_INTERVAL
             self._tick()
         if now >= self._next_look:
@@ -391,7 +417,13 @@ class LiveWorld:
 
     def _compare_beats(self, at: float) -> None:
         beats, self.intake.beats = self.intake.beats, {}
-        queued = self._ask(lambda: self._store.queued_messages(beats))
+        now = time.monotonic()
+        unsure = [
+            name
+            for name, parts in beats.items()
+            if any(self.roster.misses_something(host, beat, now) for host, beat in parts)
+        ]
+        queued = self._ask(lambda: self._store.queued_messages(unsure)) if unsure else {}
         for name, parts in beats.items():
             for host, beat in parts:
-                self.intake.compare(host, beat, queued[name], at)
+                self.intake.compare(host, beat, queued.get(name, 0), at)

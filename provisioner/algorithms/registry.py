@@ -21,11 +21,11 @@ from provisioner.algorithms.jenkins import Jenkins
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.manual import Manual
 from provisioner.algorithms.predictive import Predictive
-from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.algorithms.sizing import AnySizing
 from provisioner.algorithms.target_wait import TargetWait
 from provisioner.algorithms.taskcluster import Taskcluster
 
-ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
+ALGORITHMS: dict[str, type[AnySizing]] = {
     "fixed": Fixed,
     "manual": Manual,
     "taskcluster": Taskcluster,
@@ -39,16 +39,16 @@ ALGORITHMS: dict[str, type[AnyAlgorithm]] = {
     "predictive": Predictive,
 }
 
-ParseTime = Callable[[Any], float]
+ParseTime = Callable[[object], float]
 
 
 def make_algorithm(
-    name: str | type[AnyAlgorithm],
-    options: Mapping[str, Any] | None = None,
+    name: str | type[AnySizing],
+    options: Mapping[str, object] | None = None,
     *,
     where: str = "provisioner",
     parse_time: ParseTime | None = None,
-) -> AnyAlgorithm:
+) -> AnySizing:
     """Make the named algorithm with its options (min, max and interval are options of all).
 
     Instead of a name it may be a user's algorithm class, already loaded.
@@ -76,7 +76,7 @@ def make_algorithm(
 
 
 def _value(
-    given: Any, field: msgspec.structs.FieldInfo, where: str, parse: ParseTime | None
+    given: object, field: msgspec.structs.FieldInfo, where: str, parse: ParseTime | None
 ) -> Any:
     if parse is not None and is_time(field):
         try:

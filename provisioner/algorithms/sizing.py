@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Generic, Literal, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, cast
 
 import msgspec
 
@@ -39,12 +39,15 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     max: Count
     #: between two plans
     interval: Seconds
+    #: farm time of the first plan; None: an interval after the start
+    first_plan: Seconds | None = None
 
     def __post_init__(self) -> None:
         if self.max < self.min:
             raise ValueError(f"max: found {self.max}, below min {self.min}; expected at least min")
-        if not (self.interval > 0 and math.isfinite(self.interval)):
-            raise ValueError(f"interval: found {self.interval:g}; expected a time above 0")
+        for name, found in (("interval", self.interval), ("first_plan", self.first_plan)):
+            if found is not None and not 0 < found < math.inf:
+                raise ValueError(f"{name}: found {found:g}; expected a time above 0")
 
     @property
     def before_time_outs(self) -> bool:
@@ -54,6 +57,15 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     def start(self) -> M:
         """Return the memory to begin with."""
         return cast("M", self.remembers())
+
+    def plan(self, snapshot: PoolSnapshot, memory: M) -> tuple[ScalingPlan, M]:
+        """Return what to do now, and what to remember."""
+        raise NotImplementedError
+
+    def within(self, least: int | None, most: int | None) -> Self:
+        """Return the same with other limits (None: its own)."""
+        least, most = self.min if least is None else least, self.max if most is None else most
+        return msgspec.structs.replace(self, min=min(least, most), max=most)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
         """Return until when plans stay as this one if nothing happens: any may differ.
@@ -89,9 +101,16 @@ class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
         raise NotImplementedError
 
 
+def unplanned(kind: type[Sizing[Any]]) -> bool:
+    """Return whether a class has no plan of its own."""
+    if issubclass(kind, Memoryless) and kind.decide is not Memoryless.decide:
+        return False
+    return kind.plan in (Sizing.plan, Memoryless.plan)
+
+
 def builders_for(slots_wanted: float, snapshot: PoolSnapshot) -> int:
     """Return how many builders offer at least that many slots."""
     return max(0, math.ceil(slots_wanted / snapshot.slots))
 
 
-AnyAlgorithm = Sizing[Any]
+AnySizing = Sizing[Any]

@@ -227,7 +227,7 @@ class DockerBackend(Backend):
             f"{COMPOSE}.config-hash": "",
         }
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> dict[str, object]:
         options = self._options
         return {
             "nano_cpus": round(options.cpus * 1e9),
@@ -241,13 +241,13 @@ class DockerBackend(Backend):
             "log_config": self._logging(),
         }
 
-    def _logging(self) -> dict[str, Any]:
+    def _logging(self) -> dict[str, object]:
         driver = self._options.log_driver
         if driver is None:
             return {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}}
         return {"type": driver, "config": self._options.log_options}
 
-    def _network(self) -> dict[str, Any]:
+    def _network(self) -> dict[str, object]:
         network = self._options.network
         if network is None or network in NAMELESS:
             return {"network": network}

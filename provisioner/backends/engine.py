@@ -52,7 +52,7 @@ def check_engine_address(host: str | None) -> None:
         ) from None
 
 
-def check_engine_version(found: Mapping[str, Any]) -> None:
+def check_engine_version(found: Mapping[str, object]) -> None:
     """Raise InputError for an Engine that is too old, by its own account."""
     api = str(found["ApiVersion"])
     if tuple(map(int, api.split("."))) < OLDEST_API:
@@ -83,11 +83,11 @@ def no_engine(error: BaseException) -> str:
 def engine_errors() -> tuple[type[Exception], ...]:
     """Return the SDK's exceptions for an Engine that refuses or is away."""
     try:
-        import docker  # noqa: PLC0415 - an optional dependency
-        import requests  # noqa: PLC0415 - what docker itself uses
-    except ImportError:
+        docker = _docker()
+    except InputError:
         return (OSError,)
-    return (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
+    # the SDK's requests raise errors of their own, which are OSErrors
+    return (docker.errors.DockerException, OSError)
 
 
 def is_gone(error: BaseException | None) -> bool:

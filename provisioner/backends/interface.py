@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from farm.core.errors import FarmError
 from farm.live.wire.messages import Play
@@ -47,6 +47,10 @@ class Backend:
         be done at all: it is not called again before a pause, which doubles.
         """
         return {}
+
+    def processes(self) -> Sequence[int]:
+        """Return the ids of processes of this machine whose end asks for another look."""
+        return ()
 
     def close(self) -> None:
         """Close the backend, when the service ends."""

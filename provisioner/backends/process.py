@@ -152,6 +152,10 @@ class ProcessBackend(Backend):
     def _staying(self) -> list[str]:
         return [name for name in self.hosts if name not in self._ending]
 
+    def processes(self) -> list[int]:
+        """Return the ids of the hosts' processes."""
+        return [host.pid for host in self.hosts.values()]
+
     def close(self) -> None:
         """Hosts on a cord stay, to be adopted; others leave with this process."""
         if self._cord:

@@ -14,10 +14,11 @@ import pytest
 from farm.app.jobs.changing import choose
 from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
+from farm.core.events import SchedulingChanged
 from farm.core.model import Job
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.client import FarmClient
-from farm.live.wire.messages import Plan, Watch
+from farm.live.wire.messages import UNSTAMPED, Plan, Watch
 from farm.results.run_directory import load_run
 from tests.fixtures.processes import own_port
 from tests.fixtures.store import on_builders
@@ -145,7 +146,7 @@ def test_changed_rules_survive_a_scheduler(service: Service):
     )
     service.until(lambda: len(on_builders(service.store)) == 6, "dispatch")
     with FarmClient(service.url, service.keys.prefix) as operator:
-        choose(operator, "sjf")
+        choose(operator, SchedulingChanged(UNSTAMPED, "sjf"))
         in_order = ["j6", "j8", "j7"]
         service.until(lambda: service.store.waiting(str(AMD64), 0, 9) == in_order, "new places")
         service.kill()

@@ -170,6 +170,7 @@ def test_a_provisioner_keeps_its_memory_when_times_are_added() -> None:
         ({"idle_count": -5}, r"by_time\.0\.idle_count: found -5"),
         ({"idle_time": "soon"}, r"by_time\.0\.idle_time: found 'soon'; allowed: seconds"),
         ({"interval": "1s"}, r"by_time\.0\.interval: it is the same at all times"),
+        ({"first_plan": "1s"}, r"by_time\.0\.first_plan: it is the same at all times"),
         ({"min": 51}, r"provisioner: found by_time\.0: max 50 below min 51"),
         ({"when": "8-18"}, r"by_time\.0\.when\.0: found '8-18'; allowed: days, times"),
         ({"timezone": "Europe/Berlin"}, r"by_time\.0\.timezone: found 'Europe/Berlin'; allowed: "),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import farm
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, RunError
 from farm.core.pools.algorithm import PoolSnapshot
 
 OWN = """
@@ -19,6 +19,11 @@ from provisioner.algorithms.sizing import Count, Memoryless, Seconds, Sizing
 
 def raises(snapshot):
     raise KeyError("no rule for this hour")
+
+def sometimes(snapshot):
+    if snapshot.at % 10:
+        raise KeyError("no rule for this second")
+    return 1
 
 def nan(snapshot):
     return float("nan")
@@ -42,6 +47,12 @@ class NoPlan(Memoryless, frozen=True, kw_only=True):
     def decide(self, snapshot):
         return snapshot.waiting_jobs
 
+class Undecided(Memoryless, frozen=True, kw_only=True):
+    interval: Seconds = 5.0
+
+class Unplanned(Sizing, frozen=True, kw_only=True):
+    interval: Seconds = 5.0
+
 class Forgets(Sizing, frozen=True, kw_only=True):
     def plan(self, snapshot, memory):
         return ScalingPlan(1), {"seen": 1}
@@ -64,13 +75,13 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "sizing_of_mine", raising=False)
 
 
-def sized(name: str, **options: Any) -> farm.Result:
+def sized(name: str, signals: Any = None, **options: Any) -> farm.Result:
     """Simulate ten jobs on a pool that the user's algorithm sizes, from 1 to 4 builders."""
     rule = {"algorithm": f"sizing_of_mine:{name}", "min": 1, "max": 4, "interval": "1s", **options}
     jobs = {"every": "1s", "count": 10, "service_time": "30s"}
     return farm.simulate(
         {
-            "pools": [{"name": "p", "platform": {"processor": "amd64"}, "provisioner": rule}],
+            "pools": [{"name": "p", "provisioner": rule, "signals": signals or {}}],
             "workload": [{"arrivals": jobs}],
         }
     )
@@ -89,12 +100,21 @@ def sized(name: str, **options: Any) -> farm.Result:
 )
 def test_an_algorithm_that_fails_leaves_its_pool_as_it_is(own: None, name: str, said: str) -> None:
     """The run continues with the existing builders, and its end reports what went wrong."""
-    found = sized(name)
+    found = sized(name, interval="1m")
     assert found.summary["jobs"]["succeeded"] == 10
     assert found.summary["builders"]["max_running"] == 1
     [warning] = found.summary["warnings"]
     assert f"pools.p.provisioner.algorithm: sizing_of_mine:{name} failed" in warning
     assert said in warning
+
+
+@pytest.mark.parametrize("signals", [{}, {"delay": "1s"}])
+def test_an_algorithm_that_always_fails_ends_a_simulation(own: None, signals: Any) -> None:
+    """A pool of its least size for the whole run would show nothing of the algorithm."""
+    with pytest.raises(RunError, match=r"^pools\.p\.provisioner\.algorithm: sizing") as ended:
+        sized("raises", signals)
+    assert "raises failed 10 times in a row, at 1s: KeyError: 'no rule" in str(ended.value)
+    assert sized("sometimes").summary["jobs"]["succeeded"] == 10
 
 
 @pytest.mark.parametrize(("name", "options"), [("two", {}), ("Each", {"of": 2})])
@@ -107,6 +127,8 @@ def test_an_algorithm_by_function_or_class(own: None, name: str, options: dict[s
     ("name", "options", "said"),
     [
         ("Plain", {}, "derived from Memoryless or Sizing"),
+        ("Undecided", {}, "allowed: one with plan(snapshot, memory)"),
+        ("Unplanned", {}, "allowed: one with plan(snapshot, memory)"),
         ("two", {"of": 2}, "is a function, without options"),
         ("Each", {"off": 2}, "did you mean of"),
         ("three", {}, "has no attribute 'three'"),

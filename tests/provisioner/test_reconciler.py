@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from farm.core.events import PoolSize
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
@@ -34,7 +35,9 @@ def report(at: float = 0.0, **more: Any) -> PoolReport:
     joined = more.pop("joined", ())
     counts = {"booting": len(requested), "idle": len(joined)}
     heard = more.pop("heard", 0)
+    chosen = more.pop("chosen", PoolSize())
     return PoolReport(
+        chosen=chosen,
         snapshot=PoolSnapshot(pool="p", at=at, **{**counts, **more}),
         heard=heard,
         requested=requested,
@@ -92,6 +95,17 @@ def test_the_interval_is_kept_in_farm_time():
     assert sent is not None
     assert decide(algorithm, keeping, report(at=9, heard=1), 0) == (keeping, None)
     assert decide(algorithm, keeping, report(at=10, heard=1), 0)[0].next_at == 20
+
+
+def test_the_first_plan_is_not_made_before_its_time():
+    """Also where the provisioner starts late, or again: then it plans at once."""
+    algorithm = Fixed(builders=1, interval=10, first_plan=27)
+    keeping = Keeping()
+    assert decide(algorithm, keeping, report(at=26), 0) == (keeping, None)
+    keeping, sent = decide(algorithm, keeping, report(at=27), 0)
+    assert sent is not None
+    assert keeping.next_at == 37
+    assert decide(algorithm, Keeping(), report(at=5000), 0)[1] is not None
 
 
 def test_a_restarted_farm_is_planned_at_once():
@@ -242,3 +256,16 @@ def test_of_two_instances_of_one_builder_the_first_is_kept():
     seen = report(requested={"a": 0})
     boxes = [box("a", "c-2"), box("a", "c-1")]
     assert look(Keeping(), seen, boxes, 0)[1] == ["remove c-2: orphan"]
+
+
+def test_limits_that_an_operator_chose_hold_at_the_next_plan():
+    """Above and below the algorithm's own; a min above the max is the max."""
+    algorithm = Taskcluster(min=1, max=4, interval=10.0, scaling_ratio=1.0)
+    for chosen, desired in (
+        (PoolSize(), 4),
+        (PoolSize(max=9), 9),
+        (PoolSize(max=0), 0),
+        (PoolSize(min=12, max=12), 12),
+    ):
+        _, plan = decide(algorithm, Keeping(), report(waiting_jobs=9, chosen=chosen), 0.0)
+        assert (plan.desired if plan else 0) == desired

@@ -42,7 +42,7 @@ def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
         if len(looks) != 3:
             raise redis.OutOfMemoryError("command not allowed")
 
-    service = SimpleNamespace(restore=lambda: None, look=look)
+    service = SimpleNamespace(restore=lambda: None, look=look, wait=lambda stop: stop.wait(0.0))
     with caplog.at_level("INFO"):
         serve(service, SimpleNamespace(lost=False), stop)
     assert len(looks) == 4
@@ -55,6 +55,8 @@ def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
 
 def test_a_deposed_provisioner_ends():
     """Two would request builders twice."""
-    service = SimpleNamespace(restore=lambda: None, look=lambda: None)
+    service = SimpleNamespace(
+        restore=lambda: None, look=lambda: None, wait=lambda stop: stop.wait(0.0)
+    )
     with pytest.raises(RunError, match="another provisioner"):
         serve(service, SimpleNamespace(lost=True), StopRequest())

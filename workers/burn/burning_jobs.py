@@ -110,8 +110,8 @@ class Burners:
     Raises InputError (from the constructor) for settings that cannot be.
     """
 
-    def __init__(self, settings: BurnSettings = BurnSettings()) -> None:  # noqa: B008 - a value
-        self._arguments = settings.arguments()
+    def __init__(self, settings: BurnSettings | None = None) -> None:
+        self._arguments = (settings or BurnSettings()).arguments()
         self._lock = threading.Lock()
         self._program: BurnerProgram | None = None
         self._serial = 0

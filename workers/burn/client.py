@@ -76,7 +76,7 @@ class BurnerProgram:
             # isolated and without site: only the standard library, and half the time to start. A
             # process group, not a session: where the kernel shares out processors by session,
             # burners of a host must stay in one
-            process = self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), settings],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

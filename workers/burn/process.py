@@ -76,7 +76,7 @@ def burn(work: Work, leader: int, parent: int) -> NoReturn:
         os.dup2(null, 1)
         if work.program:
             words = stress_ng.command(work.program, work.parts[0].units)
-            os.execv(words[0], words)  # noqa: S606
+            os.execv(words[0], words)
         parts = _less(work.parts, time.process_time())
         code = 0 if all(steps(kernels, parts, parent)) else ORPHANED
     finally:

@@ -70,7 +70,7 @@ class StressNg:
 
     def _cpu_time(self, operations: int) -> float:
         before = _children_time()
-        with subprocess.Popen(  # noqa: S603 - an installed program, no shell
+        with subprocess.Popen(
             command(self.program, operations),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

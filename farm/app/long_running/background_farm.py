@@ -113,7 +113,7 @@ def start_in_background(
     path.touch(mode=0o600)
     with path.open("ab") as sink:
         before = sink.tell()
-        process = subprocess.Popen(  # noqa: S603 - ourselves, no shell
+        process = subprocess.Popen(
             [*command, f"--dir={folder}", *options],
             stdin=subprocess.DEVNULL,
             stdout=sink,

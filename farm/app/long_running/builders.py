@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from farm.units import format_roughly, many
 
 def builders_of(
     client: FarmClient, pattern: str = "*", state: str | None = None, pool: str | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the present, booting and recently lost builders, sorted by id, as plain values.
 
     Args:
@@ -62,7 +63,7 @@ def _rows(client: FarmClient) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(name: str, record: BuilderRecord) -> dict[str, Any]:
+def _row(name: str, record: BuilderRecord) -> dict[str, object]:
     builder = record.builder
     return {
         "builder": name,
@@ -99,15 +100,16 @@ class Asked(NamedTuple):
     notes: list[str]
 
 
-def drain(client: FarmClient, pattern: str, *, retire: bool = False) -> Asked:
+def drain(client: FarmClient, patterns: Sequence[str], *, retire: bool = False) -> Asked:
     """Let the builders that match accept no more jobs, and with ``retire`` go when empty.
 
-    Raises InputError if none matches.
+    Raises InputError, and asks for nothing, if a pattern matches none.
     """
-    records = _matching(client, pattern)
+    records = _matching(client, patterns)
     reports = client.pools()
-    client.send(DrainRequested(UNSTAMPED, pattern, retire=retire))
-    booting = sum(fnmatchcase(name, pattern) for r in reports.values() for name in r.requested)
+    client.send(*(DrainRequested(UNSTAMPED, pattern, retire=retire) for pattern in patterns))
+    requested = [name for report in reports.values() for name in report.requested]
+    booting = sum(any(fnmatchcase(name, one) for one in patterns) for name in requested)
     notes = [f"{booting} more that match will boot, and take jobs"] if booting else []
     for pool in sorted({record.builder.pool for record in records.values()}):
         report = reports.get(pool)
@@ -119,13 +121,13 @@ def drain(client: FarmClient, pattern: str, *, retire: bool = False) -> Asked:
     return Asked(sorted(records, key=natural_order), notes)
 
 
-def undrain(client: FarmClient, pattern: str) -> Asked:
+def undrain(client: FarmClient, patterns: Sequence[str]) -> Asked:
     """Let drained and failed builders that match accept jobs again.
 
-    Raises InputError if no builder matches.
+    Raises InputError, and asks for nothing, if a pattern matches none.
     """
-    records = _matching(client, pattern)
-    client.send(UndrainRequested(UNSTAMPED, pattern))
+    records = _matching(client, patterns)
+    client.send(*(UndrainRequested(UNSTAMPED, pattern) for pattern in patterns))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
     leaving = len(closed) - len(names)
@@ -133,12 +135,16 @@ def undrain(client: FarmClient, pattern: str) -> Asked:
     return Asked(names, notes)
 
 
-def _matching(client: FarmClient, pattern: str) -> dict[str, BuilderRecord]:
+def _matching(client: FarmClient, patterns: Sequence[str]) -> dict[str, BuilderRecord]:
     there = client.builders()
-    found = {name: there[name] for name in there if fnmatchcase(name, pattern)}
-    if not found:
-        some = ", ".join(sorted(there, key=natural_order)[:5]) + (", …" if len(there) > 5 else "")
-        raise InputError(
-            f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
-        )
+    found: dict[str, BuilderRecord] = {}
+    for pattern in patterns:
+        matching = {name: there[name] for name in there if fnmatchcase(name, pattern)}
+        if not matching:
+            some = ", ".join(sorted(there, key=natural_order)[:5])
+            some += ", …" if len(there) > 5 else ""
+            raise InputError(
+                f"no builder matches {pattern!r:.300}; allowed: a pattern for {some or 'builders'}"
+            )
+        found |= matching
     return found

@@ -81,7 +81,7 @@ class _Revival:
         except ServerError as error:
             if str(error) != self._logged:
                 self._logged = str(error)
-                log.error("%s; tried again until it comes up", error)  # noqa: TRY400 - its words
+                log.error("%s; tried again until it comes up", error)
         else:
             self._logged = ""
             log.warning("the server had ended unasked: started again")

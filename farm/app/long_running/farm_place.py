@@ -67,7 +67,7 @@ class PlaceFile:
                 draft.write_bytes(msgspec.json.encode(self._place))
         except OSError as error:
             if self._is_written:
-                log.error("%s cannot be written: %s; tried again until it can", self._path, error)  # noqa: TRY400
+                log.error("%s cannot be written: %s; tried again until it can", self._path, error)
             self._is_written = False
         else:
             self._is_written = True

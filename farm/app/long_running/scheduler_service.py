@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
@@ -57,7 +56,7 @@ def serve(
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
-    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, Any] | None) -> None:
+    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, object] | None) -> None:
         _learn_again(farm.scheduler.estimator, learned)
         restore(farm.scheduler, snapshot, rekey=rekey)
         farm.control.go_on()
@@ -89,7 +88,7 @@ def serve(
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 
 
-def _learn_again(estimator: object, statistics: dict[str, Any] | None) -> None:
+def _learn_again(estimator: object, statistics: dict[str, object] | None) -> None:
     """Take back what the farm's last scheduler had learned about run times."""
     if statistics is None or not isinstance(estimator, RuntimeDistribution):
         return

@@ -33,6 +33,11 @@ def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImag
 
         with reach(redis, folder) as client:
             return client.image()
+    if source.suffix in (".yaml", ".yml"):
+        raise StateError(
+            f"{source}: a scenario has no present state; allowed: a snapshot or state file (farm "
+            f"sweep {source} --vary KEY=V1,V2 compares settings of a scenario)"
+        )
     text, name = _text(source)
     return image_of_text(text, name) or image_of_state(parse_state(text, name))
 
@@ -206,7 +211,7 @@ def _running(view: FarmView) -> list[JobRecord]:
     return found
 
 
-def state_document(view: FarmView) -> dict[str, Any]:
+def state_document(view: FarmView) -> dict[str, object]:
     """Return a farm as a state file has it (docs/explanation/dispatch-estimates.md)."""
     order = {number: place for place, number in enumerate(view.order or ())}
     waiting = sorted(
@@ -219,8 +224,8 @@ def state_document(view: FarmView) -> dict[str, Any]:
     }
 
 
-def _state_job(job: JobView) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(job)
+def _state_job(job: JobView) -> dict[str, object]:
+    row: dict[str, object] = msgspec.to_builtins(job)
     if job.builder is None:
         del row["builder"], row["elapsed_s"]
     return row

@@ -50,7 +50,7 @@ class HostProcess:
         self._settings = settings
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
+            self._process = subprocess.Popen(
                 command_on_cord(*host_command(settings.host)),
                 stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,

@@ -6,6 +6,7 @@ to be sent again and who must be given up for lost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import chain
 
@@ -107,6 +108,8 @@ class Roster:
         self.host_of: dict[str, HostState] = {}
         #: hosts of which a successor of this scheduler must know something new
         self.changed: set[str] = set()
+        #: counts such changes
+        self.changes = 0
 
     def go_on(self, saved: SavedFarm, now: float) -> None:
         """Restore the hosts and their commands as an earlier scheduler had them.
@@ -129,6 +132,10 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
+    def _note(self, name: str) -> None:
+        self.changed.add(name)
+        self.changes += 1
+
     def is_of_earlier_life(self, incarnation: str) -> bool:
         """Whether a host belongs to another life of this farm, whose keeper has ended."""
         return bool(incarnation and self._incarnation and incarnation != self._incarnation)
@@ -141,7 +148,7 @@ class Roster:
         """A host is up: a new one, or a new life of one whose old life is over."""
         host = HostState(name, life, up.own, up.room, up.pool, up.incarnation, heard_at=now)
         self.hosts[name] = host
-        self.changed.add(name)
+        self._note(name)
         return host
 
     def host_for(self, pool: str) -> HostState | None:
@@ -162,7 +169,7 @@ class Roster:
         if host.leaving:
             return []
         host.leaving = True
-        self.changed.add(host.name)
+        self._note(host.name)
         return sorted(host.joined)
 
     def assign(self, host: HostState, play: Play, now: float) -> Play:
@@ -171,13 +178,13 @@ class Roster:
         host.plays[builder] = play
         host.sent_at[builder] = now
         self.host_of[builder] = host
-        self.changed.add(host.name)
+        self._note(host.name)
         return play
 
     def joined(self, host: HostState, builder: str) -> None:
         """The builder is up."""
         host.joined.add(builder)
-        self.changed.add(host.name)
+        self._note(host.name)
 
     def dispatch(self, host: HostState, command: StartJob, now: float) -> None:
         """Remember a start command that is being sent."""
@@ -193,7 +200,7 @@ class Roster:
     def retire(self, host: HostState, builder: str, now: float) -> RetireBuilder:
         """Return the command that shuts a builder down, and remember it."""
         host.retiring.add(builder)
-        self.changed.add(host.name)
+        self._note(host.name)
         host.sent_at[builder] = now
         return RetireBuilder(builder)
 
@@ -239,7 +246,7 @@ class Roster:
             host.joined.discard(builder)
             host.retiring.discard(builder)
             host.sent_at.pop(builder, None)
-            self.changed.add(host.name)
+            self._note(host.name)
 
     def give_up(self, host: HostState) -> list[str]:
         """The host is lost: forget what it held and return the builders lost with it."""
@@ -249,7 +256,7 @@ class Roster:
         host.dispatches.clear()
         for builder in builders:
             self.gone(builder)
-        self.changed.add(host.name)
+        self._note(host.name)
         return builders
 
     def restart_timeouts(self, now: float) -> None:
@@ -264,6 +271,19 @@ class Roster:
         """Return the hosts that have been silent for too long."""
         latest = now - self.patience.silence
         return [host for host in self.hosts.values() if host.heard_at < latest]
+
+    def next_silence(self) -> float:
+        """Return when the first host has been silent for too long, if nothing is heard of it."""
+        heard = min((host.heard_at for host in self.hosts.values()), default=math.inf)
+        return heard + self.patience.silence
+
+    def misses_something(self, host: HostState, beat: Beat, now: float) -> bool:
+        """Return whether ``check`` depends on how many commands lie on the host's list."""
+        old = now - self.patience.grace
+        dispatches = host.dispatches.values()
+        return _oldest_command(host, beat) < old or any(
+            dispatch.cancel is not None for dispatch in dispatches
+        )
 
     def check(
         self, host: HostState, beat: Beat, now: float, queued: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -129,7 +128,7 @@ class Questions:
             return Answer(at=at, decision=decision)
         found, has_pool = _known_at_once(state, scheduler, self._pools)
         executing = state.leader or state
-        more: dict[str, Any] = {}
+        more: dict[str, object] = {}
         if executing.slot is None:
             more["ahead"], more["dispatch_in_time"] = yield from _place(executing, scheduler, at)
             queue = executing.lane.queue

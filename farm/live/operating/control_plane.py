@@ -6,17 +6,19 @@ operators read; the scheduler's state itself is written by the store.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder
-from farm.core.events import Event
+from farm.core.events import Event, PoolSize
+from farm.core.pools.algorithm import next_multiple
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
@@ -25,7 +27,7 @@ from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
 from farm.live.hosts.roster import Roster
 from farm.live.operating.answers import BUSY, Questions
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.farm_image import FarmImage, as_chosen
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
@@ -42,6 +44,8 @@ from farm.scenario import Scenario
 #: leaves the farm's status fresh (client.FRESH)
 REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
+#: … where nothing has happened since the last one: only farm time has changed
+REST_INTERVAL = 2.0
 #: how many lost builders are remembered, and for how many real seconds
 LOST_SHOWN = 100
 LOST_TIME = 600.0
@@ -84,6 +88,18 @@ class ControlPlane:
         self._image_until = 0.0
         self._next_saving = 0.0
         self._next_report = 0.0
+        #: before this (real) no report is made, as one costs much
+        self._not_before = 0.0
+        #: when the last report was made (real, and farm time), and whether anything happened since
+        #: then, and since what was learned was saved
+        self._reported_at = 0.0
+        self._reported_farm_at = 0.0
+        self._is_news = True
+        self._is_unsaved = True
+        #: changes of hosts that are in the last report
+        self._changes = 0
+        #: more ended jobs than are kept were left by the last step
+        self._is_surplus = False
         self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
         #: of the builders that are present or requested
@@ -94,6 +110,7 @@ class ControlPlane:
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
+        self._is_news = self._is_unsaved = True
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
@@ -120,11 +137,12 @@ class ControlPlane:
         now = time.monotonic()
         if self._long_lived:
             self._keep_learned(world, now)
-        if now >= self._next_report:
+        if now >= self._report_due(world):
             began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
             self._report(world, now)
-            pause = max(REPORT_INTERVAL, SHARE * (time.thread_time() - began))
-            self._next_report = now + min(pause, MAX_REPORT_INTERVAL)
+            cost = min(SHARE * (time.thread_time() - began), MAX_REPORT_INTERVAL)
+            self._not_before = now + cost
+            self._next_report = now + max(REPORT_INTERVAL, cost)
         others, world.intake.others = world.intake.others, []
         self._answer([report for report in others if isinstance(report, wire.Ask)], world)
         for report in others:
@@ -132,7 +150,23 @@ class ControlPlane:
             if isinstance(report, wire.Watch | wire.Plan):
                 # at the next turn: its events have been handled by then; an earlier report would
                 # make the provisioner request builders twice
-                self._next_report = 0.0
+                self._next_report, self._is_news = 0.0, True
+        world.tick_by = self._report_due(world)
+
+    def _report_due(self, world: LiveWorld) -> float:
+        """Return when the next report is to be made (real)."""
+        is_news = self._is_news or world.roster.changes != self._changes
+        due = self._next_report if is_news else self._reported_at + REST_INTERVAL
+        plans_at = min(
+            (
+                next_multiple(watch.interval, self._reported_farm_at)
+                for watch in self._watches.values()
+                if watch.interval
+            ),
+            default=math.inf,
+        )
+        needed = time.monotonic() + world.clock.real_until(plans_at)
+        return min(due, max(needed, self._not_before))
 
     def _take(self, report: wire.Report, world: LiveWorld) -> None:
         if isinstance(report, wire.Watch) and report.pool in self._pools:
@@ -194,11 +228,12 @@ class ControlPlane:
         """Return the farm's encoded image; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
-            plain = self._scenario.model_dump(mode="json", exclude_none=True)
-            plain["scheduling"] |= msgspec.to_builtins(self._scheduler.rules.choices)
+            choices = self._scheduler.rules.choices
+            snapshot = snapshot_of(self._scheduler, world.clock.now())
             image = FarmImage(
-                snapshot=snapshot_of(self._scheduler, world.clock.now()),
-                scenario=plain,
+                # sizes are the scenario's then: a what-if may change them
+                snapshot=replace(snapshot, choices=replace(choices, pools={})),
+                scenario=as_chosen(self._scenario, choices),
                 statistics=self._statistics(),
                 progress=self._progress(world.roster),
                 lost=self._lost_lately(began),
@@ -215,14 +250,15 @@ class ControlPlane:
         found = ((state.job.id, _reported(state, roster)) for state in states)
         return {job: progress for job, progress in found if progress is not None}
 
-    def _statistics(self) -> dict[str, Any] | None:
-        estimator: Any = self._scheduler.estimator
+    def _statistics(self) -> dict[str, object] | None:
+        estimator: object = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
     def _keep_learned(self, world: LiveWorld, now: float) -> None:
         """Save what was learned occasionally (at most a 20th of the time), and at the end."""
-        if now < self._next_saving and not world.stopping:
+        if not self._is_unsaved or (now < self._next_saving and not world.stopping):
             return
+        self._is_unsaved = False
         learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
         world.notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
@@ -238,6 +274,9 @@ class ControlPlane:
     # --- reports ----------------------------------------------------------------------------
 
     def _report(self, world: LiveWorld, now: float) -> None:
+        was_news, self._is_news = self._is_news, False
+        self._reported_at, self._reported_farm_at = now, world.clock.now()
+        self._changes = world.roster.changes
         pools = self._pool_reports(world, self._pools)
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
@@ -245,8 +284,8 @@ class ControlPlane:
             if not host.lost
         }
         world.notices.publish(pools, hosts, self._status(world, now))
-        if self._long_lived:
-            world.notices.forget_ended(self._keep_ended)
+        if self._long_lived and (was_news or self._is_surplus):
+            self._is_surplus = world.notices.forget_ended(self._keep_ended)
 
     def _pool_reports(self, world: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
         joined = defaultdict[str, list[str]](list)
@@ -261,7 +300,8 @@ class ControlPlane:
     def _pool_report(
         self, name: str, world: LiveWorld, states: dict[str, int], joined: Sequence[str]
     ) -> PoolReport:
-        spec, watch, plan = self._pools[name], self._watches.get(name), self._plans.get(name)
+        spec = self._scheduler.keeper.specs[name]
+        watch, plan = self._watches.get(name), self._plans.get(name)
         requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
         return PoolReport(
             snapshot=self._observers[name].look(world.clock.now()),
@@ -278,7 +318,9 @@ class ControlPlane:
             virtualized=spec.virtualized,
             boot_time=spec.boot_time,
             speed=world.clock.speed,
+            least=spec.builders,
             most=spec.max,
+            chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
             unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=readable(plan.why) if plan else "",
@@ -291,7 +333,7 @@ class ControlPlane:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
         status, lost = world.status(), self._lost_lately(now)
-        return msgspec.structs.replace(
+        return replace(
             status,
             builders=status.builders | ({"lost": len(lost)} if lost else {}),
             written_at=world.server_time(),

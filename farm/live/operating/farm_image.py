@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
+from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.interface import Progress
 from farm.live.wire.pool_report import LostBuilder
+from farm.scenario import Scenario
 
 FORMAT = 1
 
@@ -29,3 +31,15 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, Progress] = {}
     #: recently lost builders, newest last
     lost: tuple[LostBuilder, ...] = ()
+
+
+def as_chosen(scenario: Scenario, choices: Choices) -> dict[str, Any]:
+    """Return a scenario as plain values, with what operators have chosen since."""
+    plain = scenario.model_dump(mode="json", exclude_none=True)
+    rules: dict[str, Any] = msgspec.to_builtins(choices)
+    sizes = rules.pop("pools")
+    plain["scheduling"] |= rules
+    for pool in plain["pools"]:
+        size = sizes.get(pool["name"], {})
+        (pool.get("provisioner") or pool).update(size)
+    return plain

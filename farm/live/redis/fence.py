@@ -18,6 +18,7 @@ from farm.core.errors import RunError
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.trouble import PassOverSpoilt, trouble_of
+from farm.live.redis.watched import WatchedKeys
 
 #: an epoch, or a number of commits, beyond this was not counted by us
 MAX_COUNT = 2**53
@@ -75,26 +76,26 @@ class Fence:
     def __init__(self, client: Connection, keys: Keys, charge: Charge | None = None) -> None:
         self._client = client
         self._key = keys.fence
+        self._watched = WatchedKeys(client, [self._key], ("HMGET", self._key, *Charge._fields))
         self.epoch, self.commits, self._holder = charge or Charge()
         #: whether the last commit may have been made without an answer
         self._in_doubt = False
         #: the server lacks what it acknowledged, until it is restored
         self.lost_writes = False
 
-    def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> None:
+    def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> list[Any]:
         """Carry out a transaction that ``fill`` fills, completely or not at all.
 
-        ``commit``: it is counted, so that it is made only once even if it is repeated.
+        ``commit``: it is counted, so that it is made only once even if it is repeated. Returns the
+        answers; none to a commit that had been made without them.
 
         Raises DeposedError, LostWritesError (a SpoiltError too), redis.RedisError.
         """
         for _ in range(TRIES):
             try:
-                self._try_to_write(fill, commit=commit)
+                return self._try_to_write(fill, commit=commit)
             except redis.WatchError:  # the epoch has changed, or the connection broke: check again
                 continue
-            else:
-                return
         raise redis.ConnectionError("the connection breaks repeatedly")
 
     def restore(
@@ -114,6 +115,7 @@ class Fence:
             set_charge(pipe, self._key, Charge(self.epoch, self.commits, self._holder))
 
         self.restore_part(fill_all, watch)
+        self._watched.forget()
         self._in_doubt = self.lost_writes = False
 
     def restore_part(
@@ -137,27 +139,29 @@ class Fence:
             except redis.WatchError:
                 raise redis.ConnectionError("something has changed") from None
 
-    def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> None:
-        with self._client.pipeline(transaction=True) as pipe:
-            pipe.watch(self._key)
-            epoch, commits, _ = charge_at(pipe, self._key)
-            if epoch > self.epoch:
-                raise DeposedError
-            if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
-                self._made()
-                if commit:
-                    return
-            if epoch < self.epoch or commits < self.commits:
-                self.lost_writes = True
-                raise LostWritesError(self.commits - commits if epoch else None)
-            pipe.multi()
+    def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> list[Any]:
+        epoch, commits, _ = charge_of(self._watched.read()[0])
+        if epoch > self.epoch:
+            raise DeposedError
+        if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
+            self._made()
+            if commit:
+                return []
+        if epoch < self.epoch or commits < self.commits:
+            self._watched.forget()
+            self.lost_writes = True
+            raise LostWritesError(self.commits - commits if epoch else None)
+
+        def fill_all(pipe: Connection) -> None:
             fill(pipe)
             if commit:
                 pipe.hset(self._key, "commits", self.commits + 1)
                 self._in_doubt = True
-            carry_out(pipe)
+
+        answers = sound(*self._watched.carry_out(fill_all))
         if commit:
             self._made()
+        return answers
 
     def _made(self) -> None:
         self.commits += 1
@@ -167,9 +171,14 @@ class Fence:
 def charge_at(pipe: Connection, key: str) -> Charge:
     """Return what is there; 0 for what is no number."""
     with PassOverSpoilt():
-        epoch, commits, holder = pipe.hmget(key, "epoch", "commits", "holder")
-        return Charge(_count(epoch), _count(commits), holder or b"")
+        return charge_of(pipe.hmget(key, *Charge._fields))
     return Charge()
+
+
+def charge_of(values: Sequence[bytes | None] | None) -> Charge:
+    """Return what was read; None: the key holds something else."""
+    epoch, commits, holder = values or (None, None, None)
+    return Charge(_count(epoch), _count(commits), holder or b"")
 
 
 def set_charge(pipe: Connection, key: str, charge: Charge) -> None:
@@ -186,7 +195,11 @@ def _count(value: bytes | None) -> int:
 def carry_out(pipe: Connection) -> list[Any]:
     """Return the answers to what is in a pipeline; raises SpoiltError, redis.RedisError."""
     keys = [str(args[1]) for args, _ in pipe.command_stack]
-    answers: list[Any] = pipe.execute(raise_on_error=False)
+    return sound(keys, pipe.execute(raise_on_error=False))
+
+
+def sound(keys: Sequence[str], answers: list[Any]) -> list[Any]:
+    """Return the answers to commands on these keys; raises the errors among them, as above."""
     refused = [(k, a) for k, a in zip(keys, answers, strict=True) if isinstance(a, Exception)]
     for _, error in refused:
         if not isinstance(error, redis.ResponseError) or trouble_of(error) is not None:

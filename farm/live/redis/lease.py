@@ -15,18 +15,27 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import Charge, DeposedError, Fence, charge_at, set_charge
+from farm.live.redis.fence import Charge, DeposedError, Fence, charge_at, charge_of, set_charge
 from farm.live.redis.keys import UNREADABLE, Keys
-from farm.live.redis.trouble import PassOverSpoilt
-from farm.processes.identity import began_at, is_alive, process_space
+from farm.live.redis.trouble import PassOverSpoilt, is_spoilt
+from farm.live.redis.watched import WatchedKeys
+from farm.processes.identity import began_at, end_of, is_alive, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
 #: was only slow loses its charge, and the fence keeps it from writing
 LEASE_TIME = 2.0
 #: real seconds that a holder has, once trouble with the server is over, to take its lease again
 GRACE = 3 * LEASE_TIME
-#: real seconds between two tries to take it
-STANDBY_INTERVAL = 0.1
+#: real seconds between two looks of one that stands by, who is woken by the end of a holder on the
+#: same machine, and knows when the lease expires. Shorter than the time for which a trouble with
+#: the server lasts before a holder has lost its lease by it
+STANDBY_INTERVAL = 1.0
+#: … if the holder is not known
+SOON = 0.1
+
+Wait = Callable[..., bool | None]
+"""Pauses for real seconds, the first argument; the others are file descriptors that end the pause
+when they become readable. Returns whether a stop was requested."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -40,9 +49,14 @@ class Holder(msgspec.Struct, frozen=True):
     began: str = ""
 
     @property
+    def is_local(self) -> bool:
+        """Whether its process id means something here."""
+        return self.space == process_space()
+
+    @property
     def has_died(self) -> bool:
         """Return whether it is known to have ended; that is only known for local processes."""
-        return self.space == process_space() and not is_alive(self.pid, self.began)
+        return self.is_local and not is_alive(self.pid, self.began)
 
 
 def holder_of(value: bytes | None) -> Holder | None:
@@ -85,20 +99,25 @@ class Lease:
         self._not_before: float | None = None
         #: when it runs out on the server at the earliest (monotonic)
         self._runs_out_at = 0.0
+        #: who holds it, by the last look, and its real seconds if it is not renewed
+        self._other: Holder | None = None
+        self._expires_in = 0.0
+        look = ("HMGET", keys.fence, *Charge._fields), ("GET", self._key)
+        self._watched = WatchedKeys(client, [self._key], *look)
         self._renewal = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         #: another process took over
         self.lost = False
 
-    def take(self, client: Connection, url: str, wait: Callable[[float], object]) -> Fence:
+    def take(self, client: Connection, url: str, wait: Wait) -> Fence:
         """Take charge of the farm and keep it; raises ServerError if a live scheduler has it.
 
-        ``wait`` pauses for real seconds: a lease time at most, if the last holder may have died.
+        It waits for a lease time at most, if the last holder may have died.
         """
         while (fence := self.try_to_take(client)) is None:
             if holder_of(self._value_at(self._client)) is None:
-                wait(STANDBY_INTERVAL)
+                wait(SOON)
                 continue
             raise ServerError(
                 f"Redis at {redacted(url)} already has a farm with a live scheduler"
@@ -107,26 +126,31 @@ class Lease:
         return fence
 
     def stand_by(
-        self,
-        client: Connection,
-        wait: Callable[[float], bool],
-        on_charge: Callable[[bool], object],
+        self, client: Connection, wait: Wait, on_charge: Callable[[bool], object]
     ) -> Fence:
-        """Wait until the farm is free, and take charge of it.
+        """Wait until the farm is free, and take charge of it; raises SystemExit for a stop.
 
-        ``wait`` pauses for real seconds, and returns whether a stop was requested: SystemExit is
-        raised then. ``on_charge`` is called with whether this process is in charge.
+        ``on_charge`` is called with whether this process is in charge.
         """
         fence = self.try_to_take(client)
         if fence is None:
             on_charge(False)
         while fence is None:
-            if wait(STANDBY_INTERVAL):
+            if self._pause(wait):
                 raise SystemExit(0)  # nothing was begun, so nothing is to be ended
             with contextlib.suppress(redis.RedisError):
                 fence = self.try_to_take(client)
         on_charge(True)
         return fence
+
+    def _pause(self, wait: Wait) -> bool | None:
+        """Wait until the lease may be free, or the next look is due."""
+        other = self._other
+        if other is None:
+            return wait(SOON)
+        with end_of(other.pid) if other.is_local else contextlib.nullcontext(()) as ends:
+            # who ended before that was watched is found now
+            return wait(0.0 if other.has_died else min(self._expires_in, STANDBY_INTERVAL), *ends)
 
     def try_to_take(self, client: Connection) -> Fence | None:
         """Take charge of the farm if it is free; None if it is not.
@@ -145,18 +169,13 @@ class Lease:
             raise
 
     def _try_to_take(self, client: Connection) -> Fence | None:
+        if self._is_held_by_another():
+            return None
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
             value, charge = self._value_at(pipe), charge_at(pipe, self._keys.fence)
-            if self._not_before is None:
-                self._leave_alone(self._time)
-            if charge.epoch < self._read:
-                self._leave_alone(self._grace)
-            self._read, self._highest = charge.epoch, max(charge.epoch, self._highest)
-            if holder_of(value):
-                self._notice_trouble(pipe)
-                return None
-            if value is None and self._may_be_taken_again(charge):
+            self._note(charge)
+            if holder_of(value) or (value is None and self._may_be_taken_again(charge)):
                 return None
             taken = Charge(self._highest + 1, charge.commits, self._value)
             pipe.multi()
@@ -170,6 +189,38 @@ class Lease:
         self._thread.start()
         return Fence(client, self._keys, taken)
 
+    def _is_held_by_another(self) -> bool:
+        """Return whether the farm is led, by one round trip; leave it alone in times of trouble.
+
+        The write of nothing changes nothing, but a server that refuses writes, so that the holder
+        cannot renew its lease, refuses it too. By reading alone the lease would be valid, and free
+        the moment the trouble is over.
+        """
+        pipe = self._client.pipeline(transaction=False)
+        pipe.get(self._key).pttl(self._key)
+        pipe.hmget(self._keys.fence, *Charge._fields).setrange(self._key, 0, "")
+        value, left, values, written = pipe.execute(raise_on_error=False)
+        for answer in (value, values):
+            if isinstance(answer, Exception) and not is_spoilt(answer):
+                raise answer
+        self._note(charge_of(None if isinstance(values, Exception) else values))
+        self._other = None if isinstance(value, Exception) else holder_of(value)
+        if self._other is None:
+            return False
+        # a user of an older access control list may not ask that
+        self._expires_in = left / 1000 if isinstance(left, int) and left > 0 else self._time
+        if isinstance(written, Exception) and not is_spoilt(written):
+            self._leave_alone(self._grace)
+        return True
+
+    def _note(self, charge: Charge) -> None:
+        """Note who is, or was, in charge; a server that has lost what it had is in trouble."""
+        if self._not_before is None:
+            self._leave_alone(self._time)
+        if charge.epoch < self._read:
+            self._leave_alone(self._grace)
+        self._read, self._highest = charge.epoch, max(charge.epoch, self._highest)
+
     def _leave_alone(self, seconds: float) -> None:
         self._not_before = time.monotonic() + seconds
 
@@ -177,18 +228,6 @@ class Lease:
         """Return whether the last holder of an absent lease may live and still take it again."""
         lives = charge.epoch < self._highest or holder_of(charge.holder) is not None
         return lives and time.monotonic() < (self._not_before or 0.0)
-
-    def _notice_trouble(self, pipe: Connection) -> None:
-        """Leave the lease alone for a while if the server keeps its holder from refreshing it.
-
-        The write of nothing changes nothing, but a server that refuses writes refuses it too. By
-        reading alone the lease would be valid, and free the moment the trouble is over.
-        """
-        try:
-            with PassOverSpoilt():
-                pipe.setrange(self._key, 0, "")
-        except redis.RedisError:
-            self._leave_alone(self._grace)
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""
@@ -242,20 +281,17 @@ class Lease:
 
     def _refresh(self) -> bool:
         """Extend the lease, even if it has expired or was deleted, unless another has taken it."""
-        with self._client.pipeline() as pipe:
-            pipe.watch(self._key)
-            epoch = charge_at(pipe, self._keys.fence).epoch
-            if epoch > self._epoch or self._value_at(pipe) not in (self._value, None):
-                return False
-            pipe.multi()
-            self._set(pipe)
-            pipe.execute()  # raises WatchError if it was taken just now: the next try will show
+        values, value = self._watched.read()
+        if charge_of(values).epoch > self._epoch or value not in (self._value, None):
+            return False
+        self._watched.carry_out(self._set)  # if it has changed, the next try will show
         return True
 
     def _value_at(self, client: Connection) -> bytes | None:
         """Return what the key says; None where that is no text: it is written over."""
         with PassOverSpoilt():
-            return client.get(self._key)  # type: ignore[no-any-return]
+            value: bytes | None = client.get(self._key)
+            return value
         return None
 
     def _set(self, pipe: Connection) -> None:

@@ -74,7 +74,7 @@ ROLES: dict[str, Role] = {
     ),
     "provisioner": Role(
         about="python -m provisioner",
-        commands=(*READING, "+xadd", "+set", "+setrange", "+del", "+hset"),
+        commands=(*READING, "+xadd", "+set", "+setrange", "+pttl", "+del", "+hset"),
         reads=SHOWN,
         writes=("plans",),
         owns=("provisioner", "provisioner:*"),

@@ -107,7 +107,7 @@ class EmbeddedServer:
                 self.data.mkdir(parents=True, exist_ok=True)
                 self.data.chmod(0o700)
                 held = _hold(self.data)
-            self._process = subprocess.Popen(  # noqa: S603 - our own binary, no shell
+            self._process = subprocess.Popen(
                 _command(self.binary, port, self._folder.name, self.data),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

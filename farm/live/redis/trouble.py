@@ -86,7 +86,12 @@ class PassOverSpoilt:
         """Nothing is prepared."""
 
     def __exit__(self, _: object, error: object, __: object) -> bool:
-        return isinstance(error, redis.ResponseError) and trouble_of(error) is None
+        return is_spoilt(error)
+
+
+def is_spoilt(error: object) -> bool:
+    """Return whether a server refuses a command for what a key holds."""
+    return isinstance(error, redis.ResponseError) and trouble_of(error) is None
 
 
 def trouble_in(info: Mapping[str, Any]) -> Trouble | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import redis
 
@@ -21,15 +20,15 @@ SUFFIX = ":draft"
 #: seconds until the server drops a draft: of a scheduler that ended before it was in place
 DRAFT_LIFE = 3600
 
-Write = Callable[[str, dict[str, Any], Connection], object]
+Write = Callable[[str, dict[str, object], Connection], object]
 
 
-def fill_hash(key: str, fields: dict[str, Any], pipe: Connection) -> None:
+def fill_hash(key: str, fields: dict[str, object], pipe: Connection) -> None:
     """Write fields of a hash."""
     pipe.hset(key, mapping=fields)
 
 
-def fill_sorted_set(key: str, scores: dict[str, Any], pipe: Connection) -> None:
+def fill_sorted_set(key: str, scores: dict[str, object], pipe: Connection) -> None:
     """Write members of a sorted set."""
     pipe.zadd(key, scores)
 
@@ -42,7 +41,7 @@ class Drafts:
         #: what each key holds in the end
         self._sizes: dict[str, int] = {}
 
-    def write(self, key: str, items: Iterable[tuple[str, Any]], write: Write) -> int:
+    def write(self, key: str, items: Iterable[tuple[str, object]], write: Write) -> int:
         """Write items into a key that there is, in pieces; return how many."""
         rest, size = iter(items), 0
         while some := dict(islice(rest, AT_ONCE)):
@@ -50,10 +49,10 @@ class Drafts:
             size += len(some)
         return size
 
-    def draft(self, key: str, items: Iterable[tuple[str, Any]], write: Write) -> None:
+    def draft(self, key: str, items: Iterable[tuple[str, object]], write: Write) -> None:
         """Write items beside a key, for an hour at most."""
 
-        def write_draft(name: str, some: dict[str, Any], pipe: Connection) -> None:
+        def write_draft(name: str, some: dict[str, object], pipe: Connection) -> None:
             write(name, some, pipe)
             pipe.expire(name, DRAFT_LIFE)
 

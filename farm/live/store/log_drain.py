@@ -1,9 +1,9 @@
 """The event log of a farm that stays up: from the stream that commits fill into a file on disk.
 
-Each commit appends its lines to a Redis stream. A thread moves them on into ``events.jsonl`` and
-trims the stream once the disk has them. The file ``position`` says up to which entry that is; what
-the log holds beyond it is cut off at the next start. So each line is in the log exactly once,
-whatever is killed, and lines that were never committed are not in it.
+Each commit appends its lines to a Redis stream, and wakes a thread that moves them on into
+``events.jsonl``, and trims the stream once the disk has them. The file ``position`` says up to
+which entry that is; what the log holds beyond it is cut off at the next start. So each line is in
+the log exactly once, whatever is killed, and lines that were never committed are not in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import fcntl
 import logging
 import os
 import threading
-import time
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -31,10 +30,8 @@ EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "l
 MAX_BYTES = 512 * 1024 * 1024
 #: entries moved per step
 AT_ONCE = 500
-#: real seconds for which the stream is waited on, and after a failure
+#: real seconds in which more lines are waited for, and after a failure
 WAIT = 0.5
-#: real seconds between two syncs to the disk
-SYNC_INTERVAL = 1.0
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -60,18 +57,24 @@ class LogDrain:
         self._folder = folder
         self._position = Position()
         self._file: BinaryIO | None = None
-        self._synced_at = 0.0
         self._trouble = ""
         self._stop = threading.Event()
+        #: there may be something in the stream, or the end was requested
+        self._news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="farm-log", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
+    def wake(self) -> None:
+        """Move what is in the stream soon; callable from any thread."""
+        self._news.set()
+
     def __exit__(self, *_: object) -> None:
         """Move what is still in the stream, if that can be done soon, and end."""
         self._stop.set()
+        self._news.set()
         self._thread.join(5.0)
         self._client.close()
 
@@ -83,8 +86,10 @@ class LogDrain:
             last = False
             while not last:
                 last = self._stop.is_set()
-                if not self._try_to_move(wait=not last):
-                    self._stop.wait(WAIT)
+                self._news.clear()
+                if self._try_to_move() and not last:
+                    self._news.wait()
+                self._stop.wait(WAIT)
             if self._file is not None:
                 self._file.close()
 
@@ -102,11 +107,9 @@ class LogDrain:
             stack.pop_all()
             return lock
 
-    def _try_to_move(self, *, wait: bool) -> bool:
+    def _try_to_move(self) -> bool:
         try:
-            if self._file is None:
-                self._file = self._open()
-            self._move(self._file, wait=wait)
+            self._move()
         except (OSError, redis.RedisError) as error:
             self._file = None  # what of it reached the disk is only known by the position
             self._say_unwritable(error)
@@ -130,20 +133,17 @@ class LogDrain:
         file.truncate(min(self._position.size, file.tell()))
         return file
 
-    def _move(self, file: BinaryIO, *, wait: bool) -> None:
+    def _move(self) -> None:
+        file = self._file = self._file or self._open()
         entry = self._position.entry
         if entry == LAST_ENTRY:  # nothing can come after it: the stream begins anew
             entry = "0-0"
-        block = int(WAIT * 1000) if wait else None
-        size = file.seek(0, os.SEEK_END)
-        while found := self._client.xread({self._key: entry}, count=AT_ONCE, block=block):
+        while found := self._client.xread({self._key: entry}, count=AT_ONCE):
             entries = found[0][1]
             entry = entries[-1][0].decode()
-            size += file.write(b"".join(fields.get(b"l", b"") for _, fields in entries))
-            if time.monotonic() > self._synced_at + SYNC_INTERVAL:
-                break
-        if entry != self._position.entry:
-            self._sync(file, Position(entry, size))
+            file.write(b"".join(fields.get(b"l", b"") for _, fields in entries))
+            self._sync(file, Position(entry, file.tell()))
+            file = self._file = self._file or self._open()
 
     def _sync(self, file: BinaryIO, position: Position) -> None:
         file.flush()
@@ -155,7 +155,6 @@ class LogDrain:
             self._keep(Position(position.entry))
             file.close()
             self._file = None
-        self._synced_at = time.monotonic()
         # what came up to here is on disk
         self._client.xtrim(self._key, minid=position.entry, approximate=False)
 

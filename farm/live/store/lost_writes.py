@@ -7,13 +7,13 @@ commit is missing then, and only a successor would miss what is gone: so its key
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from farm.core.commands import EndJob
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import LostWritesError, SpoiltError, carry_out
+from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
 
 #: jobs whose stories are kept for that; who ended earlier is on the disk of any server that saves
@@ -67,26 +67,31 @@ class Sizes(msgspec.Struct, frozen=True):
     waiting: dict[str, int]
 
 
-def incomplete_keys(client: Connection, keys: Keys, sizes: Sizes, meta: int) -> list[str]:
-    """Return the keys with missing entries; ``meta`` is the expected number of fields there.
+class KeySizes:
+    """Asks for the sizes of a farm's keys; ``meta``: the expected number of fields there."""
 
-    Raises SpoiltError for keys of another type.
-    """
-    waiting = {keys.pending(name): count for name, count in sizes.waiting.items() if count}
-    hashes = {keys.jobs: sizes.jobs, keys.builders: sizes.builders, keys.meta: meta}
-    hashes[keys.lives] = sizes.hosts
-    hashes |= dict.fromkeys((keys.results, keys.wanted, keys.requested, keys.refused), 0)
-    sets = waiting | {keys.running: sizes.running, keys.submitted: min(1, sizes.jobs)}
-    pipe = client.pipeline(transaction=False)
-    for key in hashes:
-        pipe.hlen(key)
-    for key in sets:
-        pipe.zcard(key)
-    pipe.scard(keys.platforms).llen(keys.ended).llen(keys.dead_letters).xlen(keys.log)
-    names = [str(args[1]) for args, _ in pipe.command_stack]
-    found = dict(zip(names, carry_out(pipe), strict=True))
-    least = hashes | sets | {keys.platforms: len(waiting)}
-    less = [key for key, count in least.items() if found[key] < count]
-    return less + (
-        [keys.results, keys.ended] if found[keys.ended] and not found[keys.results] else []
-    )
+    def __init__(self, keys: Keys, sizes: Sizes, meta: int) -> None:
+        self._keys = keys
+        waiting = {keys.pending(name): count for name, count in sizes.waiting.items() if count}
+        hashes = {keys.jobs: sizes.jobs, keys.builders: sizes.builders, keys.meta: meta}
+        hashes[keys.lives] = sizes.hosts
+        hashes |= dict.fromkeys((keys.results, keys.wanted, keys.requested, keys.refused), 0)
+        sets = waiting | {keys.running: sizes.running, keys.submitted: min(1, sizes.jobs)}
+        self._asked = [("HLEN", key) for key in hashes] + [("ZCARD", key) for key in sets]
+        self._asked += [("SCARD", keys.platforms), ("LLEN", keys.ended)]
+        self._asked += [("LLEN", keys.dead_letters), ("XLEN", keys.log)]
+        self._least = hashes | sets | {keys.platforms: len(waiting)}
+
+    def fill(self, pipe: Connection) -> None:
+        """Put the questions into a pipeline: one of them fails for a key of another type."""
+        for words in self._asked:
+            pipe.execute_command(*words)
+
+    def incomplete(self, answers: Sequence[int]) -> list[str]:
+        """Return the keys with missing entries."""
+        keys = self._keys
+        found = {key: count for (_, key), count in zip(self._asked, answers, strict=True)}
+        less = [key for key, count in self._least.items() if found[key] < count]
+        return less + (
+            [keys.results, keys.ended] if found[keys.ended] and not found[keys.results] else []
+        )

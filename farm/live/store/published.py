@@ -65,11 +65,14 @@ class Notices:
         """Save what the scheduler knows of the past, for the farm's next scheduler."""
         self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 
-    def forget_ended(self, keep: int) -> None:
-        """Delete the histories of the jobs that ended longest ago, beyond a number."""
+    def forget_ended(self, keep: int) -> bool:
+        """Delete the histories of the jobs that ended longest ago, beyond a number.
+
+        One step; returns whether there may be more to do.
+        """
         keys = self._keys
         with contextlib.suppress(redis.RedisError):
-            surplus = self._client.llen(keys.ended) - keep
+            surplus = int(self._client.llen(keys.ended)) - keep
             if surplus > 0:
                 count = min(surplus, FORGET_AT_ONCE)
                 oldest = self._client.lrange(keys.ended, 0, count - 1)
@@ -81,6 +84,8 @@ class Notices:
                     pipe.unlink(*(keys.tries(name.decode()) for name in oldest))
 
                 self._write(fill)
+            return surplus > FORGET_AT_ONCE
+        return True
 
     def _write(self, fill: Callable[[Connection], object]) -> None:
         # a server that lost what it had is restored by the next commit

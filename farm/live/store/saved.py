@@ -8,7 +8,6 @@ whenever a scheduler dies, the state in Redis is that of one instant.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
@@ -75,7 +74,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a scheduler knows of the past, saved now and then: older than the rest."""
 
     #: what the runtime estimator dumped; None: it has nothing to dump
-    statistics: dict[str, Any] | None = None
+    statistics: dict[str, object] | None = None
     #: what each platform's fair-share tree remembers (see FarmSnapshot)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
 

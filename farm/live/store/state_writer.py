@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
 
 from farm.core import events
 from farm.core.commands import (
@@ -35,7 +34,7 @@ class StateWriter:
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: the sort keys of the jobs in the store's pending sets, by platform
-        self._places: dict[Platform, dict[str, tuple[Any, ...]]] = {}
+        self._places: dict[Platform, dict[str, tuple[object, ...]]] = {}
         #: jobs that are not in the store yet, and the serial of the last one that was new
         self._new: set[str] = set()
         self._serial = 0

@@ -7,12 +7,12 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ from farm.live.redis.keys import (
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
-from farm.live.store.lost_writes import Sizes, incomplete_keys
+from farm.live.store.lost_writes import KeySizes, Sizes
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
@@ -70,6 +70,8 @@ class Store:
         #: fields of hashes that could not be read when a successor began
         self._unreadable: list[tuple[str, bytes, bytes]] = []
         self._clock = MachineClock()
+        #: called when lines of the event log may have been committed
+        self.on_log: Callable[[], object] = lambda: None
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -78,7 +80,11 @@ class Store:
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
-        self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+        try:
+            self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
+        finally:
+            if batch.log:
+                self.on_log()
         self._fields |= {"cursor", "at", "clock"} | ({"counts"} if batch.counts else set())
 
     def look_at_keys(self, sizes: Sizes) -> None:
@@ -86,10 +92,14 @@ class Store:
 
         Raises LostWritesError if the server has lost whole commits.
         """
-        keys = self._keys
-        # what is written once, and only a successor reads
-        self.fence.write(lambda pipe: pipe.hset(keys.meta, mapping=self._meta))
-        if less := incomplete_keys(self._client, keys, sizes, len(self._fields)):
+        look = KeySizes(self._keys, sizes, len(self._fields))
+
+        def fill(pipe: Connection) -> None:
+            # what is written once, and only a successor reads
+            pipe.hset(self._keys.meta, mapping=self._meta)
+            look.fill(pipe)
+
+        if less := look.incomplete(self.fence.write(fill)[1:]):
             raise SpoiltError(less)
 
     def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
@@ -242,7 +252,7 @@ class Store:
         """
         self.clear()
         self._meta = {"version": VERSION, "speed": repr(speed)}
-        meta: dict[str, Any] = dict(self._meta)
+        meta: dict[str, object] = dict(self._meta)
         if stays:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,7 +19,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
 
     #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
     #: with what was dumped of its estimator
-    restore: Callable[[FarmSnapshot, bool, dict[str, Any] | None], None]
+    restore: Callable[[FarmSnapshot, bool, dict[str, object] | None], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
     rules: str
     #: begin afresh: forget what is in Redis

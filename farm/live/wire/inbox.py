@@ -13,10 +13,12 @@ import msgspec
 
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
+from farm.live.redis.pending_read import PendingRead
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 from farm.live.wire.report_checks import flaw_of_envelope
+from farm.processes.signals import Wake
 
 #: entries per read of a stream, which limits how long a batch of decisions takes
 AT_ONCE = 100
@@ -71,6 +73,11 @@ class Inbox:
         self.oldest: float | None = None
         #: reports may have been there that the last turn did not read
         self.is_behind = False
+        #: the last turn found something, so that there may be more
+        self._found_some = True
+        self._pending = PendingRead(client)
+        #: set from another thread, or a signal handler, it ends a read that waits
+        self.wake = Wake()
 
     def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:
         """Return what came, waiting up to ``timeout`` real seconds; raises redis.RedisError.
@@ -79,36 +86,44 @@ class Inbox:
         """
         self.oldest = None
         self.is_behind = self._owed  # such a turn reads one report at most
-        if not self._owed:
-            urgent = self._read(URGENT, AT_ONCE, None)
+        if not self._owed and self._found_some:
+            urgent = self._read(URGENT, AT_ONCE, 0.0)
             if urgent is not None:
                 self._owed = True
                 return urgent
         self._owed = False
-        block = max(1, int(timeout * 1000)) if timeout > 0 else None
-        return self._read(STREAMS if submissions else URGENT, 1, block) or []
+        found = self._read(STREAMS if submissions else URGENT, 1, timeout)
+        self._found_some = found is not None
+        return found or []
 
-    def _read(self, names: Collection[Stream], count: int, block: int | None) -> list[Entry] | None:
+    def _read(self, names: Collection[Stream], count: int, timeout: float) -> list[Entry] | None:
         """Return what is new in these streams; None: nothing at all."""
         for name in names:
             if self.cursor[name] == LAST_ENTRY:  # the stream was removed when that was committed
                 self.cursor[name] = "0-0"
         cursors = {self._keys[name]: self.cursor[name] for name in names}
         with PassOverSpoilt():
-            found = self._client.xread(cursors, count=count, block=block)
-            return self._entries(found) if found else None
+            found = self._xread(cursors, count, timeout)
+            return self._entries(found, count) if found else None
         for key in self._keys.values():
             if self._client.type(key) not in (b"stream", b"none"):
                 self.refusals.add(clear_spoilt(self._client, key))
         return None
 
-    def _entries(self, found: Iterable[Any]) -> list[Entry]:
+    def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> list[Any] | None:
+        if timeout > 0 or self._pending.is_pending:
+            found = self._pending.wait(cursors, count, timeout, self.wake)
+            self.wake.clear()
+            return found
+        return self._client.xread(cursors, count=count) or None
+
+    def _entries(self, found: Iterable[Any], count: int) -> list[Entry]:
         entries: list[Entry] = []
         for key, rows in found:
             stream = self._streams[key]
             if stream == "reports":
                 self.oldest = written_at(rows[0][0].decode())
-                self.is_behind = self.is_behind or len(rows) == AT_ONCE
+                self.is_behind = self.is_behind or len(rows) == count
             for name, fields in rows:
                 self.cursor[stream] = name.decode()
                 entry = self._open(stream, name.decode(), fields or {})

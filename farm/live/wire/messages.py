@@ -136,6 +136,9 @@ class Watch(_Report, frozen=True, tag="watch"):
     closely: bool = False
     #: hosts that it starts itself (containers) play the pool's builders, one each
     outside: bool = False
+    #: it plans at the multiples of this span of farm time, and needs a report then (s); 0: it does
+    #: not plan
+    interval: float = 0.0
 
 
 class Plan(_Report, frozen=True, tag="plan"):
@@ -312,7 +315,7 @@ def encode_play(play: Play) -> str:
 def decode_play(text: str) -> Play:
     """Return the Play command that is written in JSON; raises MessageError."""
     try:
-        value = msgspec.json.decode(text, type=dict[str, Any])
+        value = msgspec.json.decode(text, type=dict[str, object])
     except UNREADABLE as error:
         raise MessageError(f"malformed Play command: {error}") from None
     return convert_command(value, value.pop("v", None), Play)

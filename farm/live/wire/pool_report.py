@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.events import PoolSize
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.rules import Choices
@@ -35,8 +36,11 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     boot_time: float = 0.0
     #: farm seconds per real second
     speed: float = 1.0
-    #: maximum number of builders of the pool; None: unknown
+    #: number of builders that the pool begins with, and its maximum (None: unknown)
+    least: int = 0
     most: int | None = None
+    #: limits that an operator chose for its provisioner
+    chosen: PoolSize = PoolSize()
     #: requested builders that no host plays yet
     unplaced: int = 0
     #: the last plan of its provisioner, and the reason

@@ -66,7 +66,7 @@ def readable(text: str) -> str:
     return text if text.isprintable() and len(text) <= MAX_TEXT else ascii(text[:MAX_TEXT])[1:-1]
 
 
-def _flaw(check: Check, name: str, value: Any) -> str | None:
+def _flaw(check: Check, name: str, value: object) -> str | None:
     try:
         check(name, value)
     except _FlawError as flaw:
@@ -74,7 +74,7 @@ def _flaw(check: Check, name: str, value: Any) -> str | None:
     return None
 
 
-def _value(name: str, value: Any) -> None:
+def _value(name: str, value: object) -> None:
     """Check a value by its type; booleans and enumerations need no limits."""
     if (check := _BY_TYPE.get(type(value))) is not None:
         check(name, value)
@@ -105,7 +105,7 @@ def _check_of(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> C
 def _both(by_name: Check, limit: Limit) -> Check:
     within = _within(*limit)
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         by_name(name, value)
         within(name, value)
 
@@ -168,6 +168,15 @@ def _weights(name: str, weights: dict[str, float]) -> None:
         _weight(f"weight {key}", weight)
 
 
+def _sizes(name: str, sizes: dict[str, Any]) -> None:
+    _items(name, sizes)
+    for pool, size in sizes.items():
+        _id("pool", pool)
+        for key in size.__struct_fields__:
+            if (number := getattr(size, key)) is not None:
+                _whole(0, MAX_BUILDERS)(f"{pool}: {key}", number)
+
+
 def _unlimited(_: str, __: object) -> None:
     """Accept what people read: it is made ``readable`` where it is shown."""
 
@@ -197,6 +206,7 @@ LIMITS: dict[str, Check] = {
     **dict.fromkeys(("held", "builders", "retiring"), _at_most(MAX_HELD)),
     "Beat.done": _at_most(MAX_HELD, _part),
     "Watch.token": _id,
+    "Watch.interval": _span,
     "Ask.job": _text,
     "room": _whole(0, MAX_BUILDERS),
     "slot": _whole(0, MAX_SLOTS),
@@ -208,6 +218,7 @@ LIMITS: dict[str, Check] = {
     "speed": _within("a finite number above 0", lambda speed: 0 < speed < math.inf),
     "factors": _at_most(MAX_HELD, _number),
     "weights": _weights,
+    "pools": _sizes,
     "aging_factor": _within("from 0, below 1e9", lambda factor: 0 <= factor < 1e9),
     "cause": _within(Cause.REQUESTED.value, lambda cause: cause is Cause.REQUESTED),
     "reports": _at_most(MAX_REPORTS),

@@ -59,7 +59,7 @@ class TaskMessages:
         return b"".join([texts.get(piece) or piece.encode() for piece in pieces])
 
 
-def _template(app: Celery, connection: Connection, task: str) -> dict[str, Any]:
+def _template(app: Celery, connection: Connection, task: str) -> dict[str, object]:
     """Let Celery send one message of this task and return it as the transport would store it."""
     message = app.amqp.as_task_v2(_ID, task, args=(), kwargs={}, argsrepr="", origin="farm")
     queue = Queue(f"template.{task}", Exchange("", type="direct"), routing_key=f"template.{task}")
@@ -82,7 +82,7 @@ def _template(app: Celery, connection: Connection, task: str) -> dict[str, Any]:
     return payload
 
 
-def _pieces(template: dict[str, Any]) -> list[str]:
+def _pieces(template: dict[str, object]) -> list[str]:
     places = "|".join((_ID, _QUEUE, _TAG, _BODY))
     return re.split(f"({places})", json.dumps(template))
 

@@ -40,7 +40,7 @@ def lead(client: Connection, keys: Keys) -> Lead:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.0), (1.0, FRESH)])
+@pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.5), (1.0, FRESH)])
 def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     lead: Lead, monkeypatch, processor: float, longest: float
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fakeredis
 import pytest
 import redis as redis_library
+from redis.connection import Connection
 
 from farm.live.redis.fence import DeposedError, Fence, LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
@@ -32,28 +33,27 @@ def counts(count: str):
     return lambda pipe: pipe.incr(count)
 
 
-class Cut:
-    """A client whose connection breaks before or after the server carried a transaction out."""
+def cut_once(monkeypatch, *, carried_out: bool) -> None:
+    """Break the connection before or after the server has carried the next transaction out."""
+    send, read = Connection.send_packed_command, Connection.read_response
+    broken: list[object] = []
 
-    def __init__(self, client, *, carried_out: bool) -> None:
-        self._client = client
-        self._carried_out = carried_out
-        self.breaks = True
+    def send_packed_command(connection: Connection, data: list[bytes], **options: object) -> None:
+        if b"MULTI" in b"".join(data) and not broken:
+            broken.append(connection)
+            if not carried_out:
+                raise redis_library.ConnectionError("cut")
+        send(connection, data, **options)
 
-    def pipeline(self, **options):
-        pipe = self._client.pipeline(**options)
-        carry_out = pipe.execute
-
-        def execute(**options):
-            if not self.breaks:
-                return carry_out(**options)
-            self.breaks = False
-            if self._carried_out:
-                carry_out(**options)
+    def read_response(connection: Connection, **options: object) -> object:
+        answer = read(connection, **options)
+        if carried_out and broken == [connection] and isinstance(answer, list):
+            broken.append("after it")
             raise redis_library.ConnectionError("cut")
+        return answer
 
-        pipe.execute = execute
-        return pipe
+    monkeypatch.setattr(Connection, "send_packed_command", send_packed_command)
+    monkeypatch.setattr(Connection, "read_response", read_response)
 
 
 def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
@@ -89,24 +89,32 @@ def test_a_takeover_during_a_commit_is_noticed(redis, keys: Keys, count, counts)
     assert redis.get(count) is None
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("carried_out", [True, False])
-def test_a_commit_in_doubt_is_made_once(redis, keys: Keys, count, counts, carried_out: bool):
+def test_a_commit_in_doubt_is_made_once(
+    client, keys: Keys, count, counts, monkeypatch, carried_out: bool
+):
     """The connection breaks around a commit: repeated, it counts once, and so does the next."""
-    fence = Fence(Cut(redis, carried_out=carried_out), keys)
-    with pytest.raises(redis_library.ConnectionError):
+    redis, fence = client, Fence(client, keys)
+    fence.write(lambda pipe: pipe.set(f"{keys.prefix}notice", 1))
+    with monkeypatch.context() as trouble:
+        cut_once(trouble, carried_out=carried_out)
         fence.write(counts, commit=True)
-    fence.write(counts, commit=True)
     assert redis.get(count) == b"1"
     fence.write(counts, commit=True)
     assert redis.get(count) == b"2"
     assert fence.commits == int(redis.hget(keys.fence, "commits")) == 2
 
 
-def test_a_doubtful_commit_is_settled_by_a_notice(redis, keys: Keys, count, counts):
+@pytest.mark.live
+def test_a_doubtful_commit_is_settled_by_a_notice(client, keys: Keys, counts, monkeypatch):
     """A notice in between must not make the commit happen twice."""
-    fence = Fence(Cut(redis, carried_out=True), keys)
-    with pytest.raises(redis_library.ConnectionError):
-        fence.write(counts, commit=True)
+    fence = Fence(client, keys)
+    with monkeypatch.context() as trouble:
+        cut_once(trouble, carried_out=True)
+        trouble.setattr("farm.live.redis.fence.TRIES", 1)
+        with pytest.raises(redis_library.ConnectionError):
+            fence.write(counts, commit=True)
     fence.write(lambda pipe: pipe.set(f"{keys.prefix}notice", 1))
     assert fence.commits == 1
 
@@ -183,3 +191,22 @@ def test_an_invalid_epoch_does_not_stop_the_farm(redis, keys: Keys, counts, epoc
     successor.write(counts, commit=True)
     assert redis.type(keys.lease) == b"string"
     second.release()
+
+
+@pytest.mark.live
+def test_a_transaction_costs_one_round_trip(client, keys: Keys, count, counts, monkeypatch):
+    """A farm at rest, and a job, is as cheap as the number of its round trips."""
+    fence = Fence(client, keys)
+    fence.write(counts, commit=True)
+    sent = list[object]()
+    send = Connection.send_packed_command
+
+    def counted(connection: Connection, data: object, **options: object) -> None:
+        sent.append(data)
+        send(connection, data, **options)
+
+    monkeypatch.setattr(Connection, "send_packed_command", counted)
+    for _ in range(3):
+        fence.write(counts, commit=True)
+    assert len(sent) == 3
+    assert client.get(count) == b"4"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
+from farm.live.redis.watched import WatchedKeys
 from farm.processes.identity import process_space
 from tests.fixtures.processes import own_port
 from tests.fixtures.store import watching
@@ -208,40 +210,36 @@ class TestRealServer:
         holder = Lease(client, keys)
         assert holder.try_to_take(client) is not None
 
-        def broken() -> None:
-            raise redis.WatchError("A ConnectionError occurred while watching keys")
+        def broken(_: object) -> None:
+            raise redis.WatchError("the connection broke")
 
         with monkeypatch.context() as trouble:
-            trouble.setattr(client, "pipeline", broken)
+            trouble.setattr(WatchedKeys, "carry_out", broken)
+            trouble.setattr(WatchedKeys, "read", broken)
             holder._runs_out_at = time.monotonic()
             with pytest.raises(redis.ConnectionError):
                 holder.is_held()
         assert holder.is_held()
         holder.release()
 
-    def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys):
+    def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys, monkeypatch):
         """A connection that breaks between two commands raises a WatchError: not the end."""
+        calls = list[int]()
+        well_again = threading.Event()
+        carry_out = WatchedKeys.carry_out
 
-        class Trouble:
-            def __init__(self) -> None:
-                self.calls = 0
-                self.well_again = threading.Event()
+        def troubled(watched: WatchedKeys, fill: Callable[[object], object]) -> object:
+            calls.append(1)
+            if len(calls) <= 3:
+                raise redis.WatchError("the connection broke")
+            if len(calls) > 5:
+                well_again.set()
+            return carry_out(watched, fill)
 
-            def __getattr__(self, name: str) -> object:
-                return getattr(client, name)
-
-            def pipeline(self) -> object:
-                self.calls += 1
-                if 1 < self.calls <= 4:
-                    raise redis.WatchError("A BusyLoadingError occurred while watching keys")
-                if self.calls > 6:
-                    self.well_again.set()
-                return client.pipeline()
-
-        trouble = Trouble()
-        lease = Lease(trouble, keys, lease_time=2.0)
+        monkeypatch.setattr(WatchedKeys, "carry_out", troubled)
+        lease = Lease(client, keys, lease_time=2.0)
         lease.take(client, server.url, time.sleep)
-        assert trouble.well_again.wait(60), "its thread has ended"
+        assert well_again.wait(60), "its thread has ended"
         assert not lease.lost
         assert client.get(keys.lease) is not None
         lease.release()

@@ -1,0 +1,91 @@
+"""A blocking read that waits on the server while its client does other things."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from farm.live.redis.connection import SOCKET_TIMEOUT, Connection
+
+#: real seconds for which the server waits for something to read, before it says that there is none
+BLOCK = 5.0
+
+
+class PendingRead:
+    """One ``XREAD BLOCK``, on a connection of its own, that is waited for in several pieces.
+
+    The server looks at its time-outs ten times a second only; here a wait ends when it should, or
+    when something else is to be done, and the read stays. It keeps a connection of the client's
+    pool while it waits.
+    """
+
+    def __init__(self, client: Connection) -> None:
+        self._client = client
+        self._connection: Any = None
+        self._words: tuple[Any, ...] = ()
+        self._sent_at = 0.0
+
+    def wait(
+        self, streams: dict[str, str], count: int, timeout: float, *also: Any
+    ) -> list[Any] | None:
+        """Return what ``xread`` returns of these streams; None: nothing came in time.
+
+        The wait ends after ``timeout`` real seconds, and when one of ``also`` becomes readable.
+        Raises redis.RedisError.
+        """
+        words = ("XREAD", "COUNT", count, "BLOCK", int(BLOCK * 1000), "STREAMS")
+        self._send((*words, *streams, *streams.values()))
+        socket = self._connection._sock
+        if socket is None:
+            self.close()
+            raise redis.ConnectionError("the connection was closed")
+        ready, _, _ = select.select([socket, *also], [], [], timeout)
+        if socket in ready:
+            return self._answer()
+        if time.monotonic() > self._sent_at + BLOCK + SOCKET_TIMEOUT:
+            self.close()
+            raise redis.TimeoutError("the server does not answer")
+        return None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a read has been sent and not been answered."""
+        return self._connection is not None
+
+    def close(self) -> None:
+        """Give up what was sent; nothing has been taken off a stream."""
+        if self._connection is not None:
+            self._connection.disconnect()
+            self._release()
+
+    def _answer(self) -> list[Any] | None:
+        """Return what was read; an empty answer is none."""
+        try:
+            found = self._client.parse_response(self._connection, "XREAD")
+        except BaseException:
+            self.close()
+            raise
+        self._release()
+        return found or None
+
+    def _release(self) -> None:
+        self._client.connection_pool.release(self._connection)
+        self._connection = None
+
+    def _send(self, words: Sequence[Any]) -> None:
+        if self._connection is not None and words != self._words:
+            self.close()
+        if self._connection is None:
+            connection = self._client.connection_pool.get_connection()
+            try:
+                connection.send_command(*words)
+            except BaseException:
+                connection.disconnect()
+                self._client.connection_pool.release(connection)
+                raise
+            self._connection, self._words = connection, tuple(words)
+            self._sent_at = time.monotonic()
