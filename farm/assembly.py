@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from farm.core.contention.laws import LoadLimits
+from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.errors import ScenarioError
@@ -141,7 +141,7 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
     if words.balancer != "heavy-light":
         return None
     rule = words.heavy_light
-    laws = {pool.name: pool.contention.law for pool in scenario.pools if pool.contention}
+    laws = laws_of(scenario)
     if rule.load != "heavy-share" and not laws:
         raise ScenarioError(
             f"scheduling.heavy_light.load: found {rule.load}, and no pool has contention; "
@@ -154,6 +154,11 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
         hold_at_most=rule.hold_at_most,
         heavy_first=rule.heavy_first,
     )
+
+
+def laws_of(scenario: Scenario) -> dict[str, ContentionLaw]:
+    """Return by pool how jobs on its builders slow each other down, if they do."""
+    return {pool.name: pool.contention.law for pool in scenario.pools if pool.contention}
 
 
 def estimator_of(scenario: Scenario) -> RuntimeEstimator:

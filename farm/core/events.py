@@ -74,16 +74,27 @@ class PriorityChanged(_Event, frozen=True):
     priority: int | None = None
 
 
-class SchedulingChanged(_Event, frozen=True):
-    """Change the policy, ageing factor or weights (None: unchanged).
+class PoolSize(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pool's size that was chosen while the farm runs (None: the scenario's)."""
 
-    Weights are given for fair-share invocations, named by their keys joined with ``/``; those not
-    named keep theirs.
+    #: of a fixed pool
+    builders: int | None = None
+    #: limits of a provisioned one
+    min: int | None = None
+    max: int | None = None
+
+
+class SchedulingChanged(_Event, frozen=True):
+    """Change the policy, ageing factor, weights or pools' sizes (None: unchanged).
+
+    Weights are given for fair-share invocations, named by their keys joined with ``/``, sizes by
+    the pools' names; those not named keep theirs.
     """
 
     policy: str | None = None
     aging_factor: float | None = None
     weights: dict[str, float] | None = None
+    pools: dict[str, PoolSize] | None = None
 
 
 class FarmOpened(_Event, frozen=True):

@@ -53,9 +53,9 @@ class Field(NamedTuple):
     key: str
     #: its type without None, and as it is declared
     kind: Any
-    hint: Any
+    hint: object
     #: msgspec.NODEFAULT: it is required
-    default: Any
+    default: object
     limit: Limit
     #: makes a value of text
     read: Callable[[str], Any]
@@ -76,7 +76,7 @@ class Field(NamedTuple):
             raise self.refuse(text)
         return value
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Return whether a value is of the declared type."""
         try:
             msgspec.convert(value, self.hint)
@@ -96,7 +96,7 @@ def _flag(text: str) -> bool:
 
 
 # tables are written by many hands: "+5", ".5" and " 5" are numbers, though not in JSON
-_FROM_TEXT: dict[Any, Callable[[str], Any]] = {str: str, int: _whole, float: float, bool: _flag}
+_FROM_TEXT: dict[Any, Callable[[str], object]] = {str: str, int: _whole, float: float, bool: _flag}
 _BY_TYPE = {
     str: Limit("text", _anything),
     int: Limit("a whole number", _anything),
@@ -119,7 +119,7 @@ def _limited(record: type[msgspec.Struct]) -> list[tuple[str, Callable[[Any], bo
     return [(name, holds) for name, holds in limits if holds is not _anything]
 
 
-def limit_of(hint: Any) -> Limit | None:
+def limit_of(hint: object) -> Limit | None:
     """Return the limit that a field declares, if any."""
     marks = getattr(hint, "__metadata__", ())
     return next((mark.extra["limit"] for mark in marks if "limit" in (mark.extra or {})), None)
@@ -142,7 +142,7 @@ def _by_type(kind: Any) -> Limit:
     return _BY_TYPE.get(get_origin(kind) or kind, Limit(f"a {kind}", _anything))
 
 
-def record_of(record: type[R], given: Mapping[str, Any]) -> R:
+def record_of(record: type[R], given: Mapping[str, object]) -> R:
     """Return the record of these values; raises FieldError for one that is wrong or missing."""
     try:
         made = msgspec.convert(given, record)
@@ -158,7 +158,7 @@ def record_of(record: type[R], given: Mapping[str, Any]) -> R:
     return made
 
 
-def misfits(record: type[msgspec.Struct], given: Mapping[str, Any]) -> Iterator[Field]:
+def misfits(record: type[msgspec.Struct], given: Mapping[str, object]) -> Iterator[Field]:
     """Yield the fields that are missing, or have a value of another type."""
     for name, field in fields_of(record).items():
         if not field.fits(given[name]) if name in given else field.default is msgspec.NODEFAULT:

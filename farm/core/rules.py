@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
-from farm.core.events import SchedulingChanged
+from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.fair_share.keys import PathExtractor
@@ -18,10 +18,23 @@ from farm.core.queues.plain import Key, PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
 
 
+class EndedAttempt(msgspec.Struct, frozen=True):
+    """An attempt that succeeded or failed; instants are farm time."""
+
+    job: Job
+    builder: Builder
+    began_at: float
+    ended_at: float
+    outcome: Outcome
+    #: seconds that it would have taken alone on its builder (``WorkMeter``); None: all of them
+    work: float | None = None
+
+
 class Estimator(Protocol):
     """The interface of a runtime estimator; ``farm.forecasts.runtime`` implements it.
 
-    One with a method ``size_sent(job, builder)`` says which size a builder with labels is sent.
+    One with a method ``size_sent(job, builder)`` says which size a builder with labels is sent; one
+    with ``learn_attempt(ended)`` learns by that instead of ``learn``.
     """
 
     #: False: ``learn`` does nothing and need not be called
@@ -36,6 +49,16 @@ class Estimator(Protocol):
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Learn from an ended attempt: once for each, after ``elapsed`` seconds of it."""
+
+
+def teach(estimator: Estimator, ended: EndedAttempt) -> None:
+    """Let an estimator learn from an ended attempt."""
+    learn_attempt = getattr(estimator, "learn_attempt", None)
+    if learn_attempt is not None:
+        learn_attempt(ended)
+    else:
+        elapsed = ended.ended_at - ended.began_at
+        estimator.learn(ended.job, ended.builder, elapsed, ended.outcome)
 
 
 class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +82,24 @@ class Choices(msgspec.Struct, frozen=True):
     aging_factor: float = 10.0
     #: of invocations (keys joined with ``/``) among their siblings; by default 1
     weights: dict[str, float] = {}
+    #: of pools that are not as the scenario has them
+    pools: dict[str, PoolSize] = {}
 
     def changed(self, event: SchedulingChanged) -> Choices:
         """Return the choices after a change."""
         given = {"policy": event.policy, "aging_factor": event.aging_factor}
         weights = {**self.weights, **(event.weights or {})}
+        pools = {**self.pools}
+        for name, size in (event.pools or {}).items():
+            given_of_it = {
+                key: n for key, n in msgspec.structs.asdict(size).items() if n is not None
+            }
+            pools[name] = msgspec.structs.replace(pools.get(name, PoolSize()), **given_of_it)
         return msgspec.structs.replace(
             self,
             **{name: value for name, value in given.items() if value is not None},
             weights={name: weight for name, weight in weights.items() if weight != 1},
+            pools=pools,
         )
 
     @property

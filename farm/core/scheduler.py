@@ -13,10 +13,12 @@ from collections.abc import Iterable, Sequence
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, followed_by
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, Out, StaleEventError
+from farm.core.contention.work_meter import WorkMeter
 from farm.core.dispatching.dispatcher import Dispatcher
-from farm.core.dispatching.fastest import FastestDispatcher
-from farm.core.dispatching.heavy_light import HeavyLightDispatcher
-from farm.core.dispatching.matching import Lane
+from farm.core.dispatching.fastest import FastestRule
+from farm.core.dispatching.heavy_light import HeavyLightRule
+from farm.core.dispatching.holding import HoldRule
+from farm.core.dispatching.matching import Lane, Matching
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
@@ -30,7 +32,7 @@ from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.platform_grace import PlatformGrace
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
-from farm.core.rules import Estimator, SchedulingRules
+from farm.core.rules import Choices, EndedAttempt, Estimator, SchedulingRules, teach
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 _WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
@@ -57,7 +59,7 @@ class Scheduler:
         specs = self.keeper.specs.values()
         self._idle = IdleTimers(specs, self.builders, alarms)
         self._losses = PlannedLosses(specs, self.builders, alarms, self._out)
-        self.dispatcher = _make_dispatcher(rules, estimator, alarms, self._out)
+        self.dispatcher = Dispatcher(rules, _hold_rule(rules, estimator, alarms), alarms, self._out)
         self.dispatcher.size_sent = getattr(estimator, "size_sent", None)
         self.dispatcher.on_idle = self._idle.watch
         self.book = JobBook(rules, estimator, self.dispatcher, self._out)
@@ -71,6 +73,8 @@ class Scheduler:
         self.jobs = self.book.by_id
         self.unrunnable = UnrunnableJobs(self.canceller, self.keeper, alarms)
         self._learns = estimator.learns
+        #: the work of running attempts that slow each other down
+        self.meter = WorkMeter({spec.name: spec.law for spec in specs if spec.law is not None})
         self._handlers: dict[type, Handler] = {
             events.FarmOpened: self._on_opened,
             events.ArrivalsEnded: self._on_arrivals_ended,
@@ -79,13 +83,13 @@ class Scheduler:
             events.JobFinished: self._on_finished,
             events.CancelRequested: self._on_cancel,
             events.PriorityChanged: self.reorderer.change_priority,
-            events.SchedulingChanged: self.reorderer.change_rules,
+            events.SchedulingChanged: self._on_scheduling_changed,
             events.BuilderJoined: self.builder_book.joined,
             events.SlotCleaned: self.builder_book.slot_cleaned,
             events.DrainRequested: self.builder_book.drain,
             events.UndrainRequested: self.builder_book.undrain,
-            events.BuilderRetired: self.builder_book.retired,
-            events.BuilderLost: self.builder_book.lost,
+            events.BuilderRetired: self._on_retired,
+            events.BuilderLost: self._on_lost,
             events.AttemptLost: self._on_attempt_lost,
             events.LoadReported: self.builder_book.load_reported,
             events.AlarmRang: self._on_alarm,
@@ -141,23 +145,26 @@ class Scheduler:
         self.dispatcher.fill_lanes(lanes.values(), at)
 
     def _on_started(self, event: events.JobStarted) -> None:
-        state, _slot = self._attempt(event)
+        state, slot = self._attempt(event)
         if state.status is not _DISPATCHED:
             raise StaleEventError
         state.status = _RUNNING
         state.started_at = event.at
+        self.meter.started(slot.builder.builder, state.job, event.at)
 
     def _on_finished(self, event: events.JobFinished) -> None:
         state, slot = self._attempt(event)
         at, outcome = event.at, event.outcome
         if state.started_at is None:
             state.started_at = state.dispatched_at
+        work = self.meter.ended(event.builder, event.job, at)
         if outcome == "cancelled" and state.status is not _CANCELLING:
             self.requeuer.void(slot, at, event.reason or "given up by its builder")
             return
         if self._learns and outcome != "cancelled":
-            elapsed = at - (state.started_at or 0.0)
-            self.estimator.learn(state.job, slot.builder.builder, elapsed, outcome)
+            builder, began_at = slot.builder.builder, state.started_at or 0.0
+            ended = EndedAttempt(state.job, builder, began_at, at, outcome, work)
+            teach(self.estimator, ended)
         if outcome == "failed" and self.rules.max_resets is not None:
             self.requeuer.judge(state, slot, at, event.reason)
             return
@@ -180,7 +187,16 @@ class Scheduler:
 
     def _on_attempt_lost(self, event: events.AttemptLost) -> None:
         _, slot = self._attempt(event)
+        self.meter.ended(event.builder, event.job, event.at)
         self.requeuer.void(slot, event.at, event.reason or "its builder does not know it")
+
+    def _on_retired(self, event: events.BuilderRetired) -> None:
+        self.builder_book.retired(event)
+        self.meter.gone(event.builder)
+
+    def _on_lost(self, event: events.BuilderLost) -> None:
+        self.builder_book.lost(event)
+        self.meter.gone(event.builder)
 
     def _on_cancel(self, event: events.CancelRequested) -> None:
         wanted = [state for name in event.jobs if (state := self.jobs.get(name)) is not None]
@@ -199,12 +215,30 @@ class Scheduler:
         self.reorderer.finish(event.at)  # a restored scheduler's is finished
         self.keeper.open(event.at, provisioned=event.provisioned)
         if event.resized:
-            for pool, count in self.keeper.shrink().items():
-                self.builder_book.stop(pool, count, event.at)
+            self._refill(event.at)
         for state in self.builders.values():
             self.builder_book.watch_idleness(state)
         self._losses.open(event.at)
         self.dispatcher.resume(event.at)
+
+    def _on_scheduling_changed(self, event: events.SchedulingChanged) -> None:
+        if not (event.pools or {}).keys() <= self.keeper.specs.keys():
+            raise StaleEventError
+        self.reorderer.change_rules(event)
+        if event.pools:
+            self.keeper.resize(self.rules.choices.pools)
+            self._refill(event.at)
+
+    def adopt(self, choices: Choices) -> None:
+        """Go by these choices from now on, as an earlier scheduler of the farm did."""
+        self.reorderer.adopt(choices)
+        self.keeper.resize(choices.pools)
+
+    def _refill(self, at: float) -> None:
+        """Bring fixed pools to their sizes."""
+        self.keeper.open(at, provisioned=False)
+        for pool, count in self.keeper.shrink().items():
+            self.builder_book.stop(pool, count, at)
 
     def _on_planned(self, event: events.PoolPlanned) -> None:
         self.keeper.grow(event)
@@ -251,12 +285,10 @@ def _only_recorded(_: Event) -> None:
     """Accept an event that is only recorded in the event log."""
 
 
-def _make_dispatcher(
-    rules: SchedulingRules, estimator: Estimator, alarms: Alarms, out: Out
-) -> Dispatcher:
-    """Return the dispatcher for these rules; most balancers only need a ranking."""
+def _hold_rule(rules: SchedulingRules, estimator: Estimator, alarms: Alarms) -> HoldRule:
+    """Return by what jobs are held back; most balancers only need a ranking."""
     if rules.heavy_light is not None:
-        return HeavyLightDispatcher(rules, rules.heavy_light, alarms, out)
+        return HeavyLightRule(rules, rules.heavy_light, alarms)
     if rules.by_speed:
-        return FastestDispatcher(rules, estimator, alarms, out)
-    return Dispatcher(rules, alarms, out)
+        return FastestRule(rules, estimator, alarms)
+    return HoldRule(Matching(rules.ranking, rules.make_queue), alarms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from farm.core.commands import StartJob
 from farm.core.events import DrainRequested, SlotCleaned
@@ -94,15 +94,15 @@ class OwnLoop(BuilderBehaviour):
             raise ValueError(f"found outcome {outcome!r}; allowed: {', '.join(OUTCOMES)}")
         return self._driver.resolve_job(attempt, outcome, reason)
 
-    def next_tick(self, function: Callable[[], Any]) -> Timer:
+    def next_tick(self, function: Callable[[], object]) -> Timer:
         """Call a function at this instant, after what happens now."""
         return self._driver.set_timer(function, 0.0)
 
-    def set_timeout(self, function: Callable[[], Any], after: float) -> Timer:
+    def set_timeout(self, function: Callable[[], object], after: float) -> Timer:
         """Call a function once, when this span has passed."""
         return self._driver.set_timer(function, after)
 
-    def set_interval(self, function: Callable[[], Any], interval: float) -> Timer:
+    def set_interval(self, function: Callable[[], object], interval: float) -> Timer:
         """Call a function whenever this span has passed."""
         return self._driver.set_timer(function, interval, repeat=True)
 
@@ -174,7 +174,7 @@ class LoopDriver:
         if self._own.driver is self:
             self._call(f"end of job {attempt.job.id}", partial(self._own.ended, attempt))
 
-    def _call(self, of: str, function: Callable[[], Any]) -> None:
+    def _call(self, of: str, function: Callable[[], object]) -> None:
         own = self._own
         try:
             function()
@@ -226,7 +226,7 @@ class LoopDriver:
             self._report(DrainRequested(self._agenda.now, name, retire=True))
 
     def set_timer(
-        self, function: Callable[[], Any], after: float, *, repeat: bool = False
+        self, function: Callable[[], object], after: float, *, repeat: bool = False
     ) -> Timer:
         """Call a function after a span, once or repeatedly."""
         if not callable(function):
@@ -238,7 +238,7 @@ class LoopDriver:
         return timer
 
     def _expect(
-        self, timer: Timer, function: Callable[[], Any], after: float, *, repeat: bool
+        self, timer: Timer, function: Callable[[], object], after: float, *, repeat: bool
     ) -> None:
         depth = self._depth + 1 if after < SHORT else 0
         if depth > MOST_SHORT:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from wsgiref.simple_server import WSGIServer
 
 import msgspec
@@ -38,18 +38,19 @@ def families(readings: Readings) -> Iterator[Metric]:
             yield _family(name, values)
 
 
-def _family(name: str, values: Any) -> Metric:
+def _family(name: str, values: Mapping[Labels, Value]) -> Metric:
     metric = CATALOGUE[name]
     if metric.kind == "histogram":
         return _histogram(name, values)
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = make(name, metric.help, labels=metric.labels)
     for labels, value in values.items():
-        family.add_metric(labels, value)
+        if not isinstance(value, HistogramValue):
+            family.add_metric(labels, value)
     return family
 
 
-def _histogram(name: str, values: dict[Labels, Value]) -> Metric:
+def _histogram(name: str, values: Mapping[Labels, Value]) -> Metric:
     metric = CATALOGUE[name]
     family = HistogramMetricFamily(name, metric.help, labels=metric.labels)
     for labels, value in values.items():

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan, limited
+from farm.core.errors import RunError
+from farm.core.pools.algorithm import (
+    AnyAlgorithm,
+    Memory,
+    PoolSnapshot,
+    ScalingPlan,
+    limited,
+    within,
+)
 from farm.plugins.guards import Guard, UnusableError
 from farm.units import format_roughly
+
+MOST_FAILURES = 10
+"""Plans in a row that fail, after which a simulation would show nothing of the algorithm."""
 
 
 class GuardedAlgorithm(Guard):
@@ -18,12 +27,21 @@ class GuardedAlgorithm(Guard):
 
     consequence = "for {failures} of {calls} plans, and the pool stayed as it was"
 
-    def __init__(self, algorithm: Algorithm[Any], name: str, where: str) -> None:
+    def __init__(self, algorithm: AnyAlgorithm, name: str, where: str) -> None:
         super().__init__(name, where)
-        self._algorithm = algorithm
+        self._algorithm = self._given = algorithm
+        #: since the last plan that was good
+        self.failures_in_a_row = 0
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
+        self.first_plan = getattr(algorithm, "first_plan", None)
         self.before_time_outs = bool(getattr(algorithm, "before_time_outs", False))
         self.looks_closely = bool(getattr(algorithm, "looks_closely", False))
+
+    def within(self, least: int | None, most: int | None) -> GuardedAlgorithm:
+        """Have the algorithm plan within other limits from now on (None: its own)."""
+        self._algorithm = within(self._given, least, most)
+        self.min, self.max = self._algorithm.min, self._algorithm.max
+        return self
 
     def start(self) -> Memory:
         """Return the memory to begin with."""
@@ -38,10 +56,13 @@ class GuardedAlgorithm(Guard):
         self.calls += 1
         try:
             plan, following = self._algorithm.plan(snapshot, memory)
-            return self._checked(plan), _memory(following)
+            found = self._checked(plan), _memory(following)
         except Exception as error:
+            self.failures_in_a_row += 1
             self.failed(f"at {format_roughly(snapshot.at)}", error)
             return self._as_it_is(snapshot), memory
+        self.failures_in_a_row = 0
+        return found
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
         """Return that any plan may differ: nothing is known of the user's own."""
@@ -62,6 +83,14 @@ class GuardedAlgorithm(Guard):
         desired = limited(snapshot.present, self.min, self.max)
         start = max(0, min(desired - snapshot.present, self.max - snapshot.total))
         return ScalingPlan(desired, start, 0, "the algorithm failed")
+
+    def refuse_more_failures(self) -> None:
+        """Raise RunError if the last plans failed, ``MOST_FAILURES`` in a row."""
+        if self.failures_in_a_row >= MOST_FAILURES:
+            raise RunError(
+                f"{self.where}: {self.name} failed {MOST_FAILURES} times in a row, "
+                f"{self.first}; it must return plans"
+            )
 
     @property
     def trouble(self) -> str:

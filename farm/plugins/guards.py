@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from farm.core.dispatching.balancers import Ranking
 from farm.core.model import Job
@@ -64,7 +64,9 @@ class GuardedPolicy(Guard):
         #: numbers in a key; 0: plain numbers; None: no good key was seen yet
         self._length: int | None = None
 
-    def __call__(self, job: Job, estimate: float, at: float, serial: int) -> Any:
+    def __call__(
+        self, job: Job, estimate: float, at: float, serial: int
+    ) -> float | tuple[float, ...]:
         """Return the job's key, or the one of a job without."""
         self.calls += 1
         try:
@@ -74,20 +76,19 @@ class GuardedPolicy(Guard):
             self.failed(f"job {job.id}", error)
             return (-math.inf,) * self._length if self._length else -math.inf
 
-    def _checked(self, found: Any) -> Any:
-        is_tuple = isinstance(found, tuple)
-        parts = found if is_tuple else (found,)
+    def _checked(self, found: object) -> float | tuple[float, ...]:
+        parts = found if isinstance(found, tuple) else (found,)
         if not parts or not all(isinstance(part, Real) for part in parts):
             raise UnusableError(f"returned {found!r:.60}; a key is a number or a tuple of numbers")
         numbers = tuple(float(part) for part in parts)
         if any(math.isnan(number) for number in numbers):
             raise UnusableError(f"returned {found!r:.60}; NaN cannot be ordered")
-        length = len(numbers) if is_tuple else 0
+        length = len(numbers) if parts is found else 0
         if self._length is None:
             self._length = length
         elif self._length != length:
             raise UnusableError(f"returned {found!r:.60}, of another form than for earlier jobs")
-        return numbers if is_tuple else numbers[0]
+        return numbers if parts is found else numbers[0]
 
 
 class GuardedRanking(Guard):

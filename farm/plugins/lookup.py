@@ -15,7 +15,7 @@ from typing import Any
 from farm.core.errors import ScenarioError, did_you_mean
 
 
-def named(name: str, known: Mapping[str, Any], where: str, group: str) -> Any:
+def named(name: str, known: Mapping[str, object], where: str, group: str) -> Any:
     """Return what a name stands for.
 
     ``known`` holds the project's own things; ``module:attribute`` is imported (the working
@@ -91,7 +91,7 @@ def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
         raise ScenarioError(f"{where}: {form} cannot be called so: {error}") from None
 
 
-def _imported(name: str, where: str) -> Any:
+def _imported(name: str, where: str) -> object:
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(_loaded(module_name), attribute)

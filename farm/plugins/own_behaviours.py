@@ -59,12 +59,12 @@ class OwnBehaviours(Guard):
 
 
 class _ByFunction(BuilderBehaviour):
-    def __init__(self, spec: BuilderSpec, function: Callable[..., Any]) -> None:
+    def __init__(self, spec: BuilderSpec, function: Callable[..., Job]) -> None:
         super().__init__(spec)
         self._function = function
 
     def run(self, job: Job) -> Job:
-        return self._function(job, self.spec.builder)  # type: ignore[no-any-return] # checked
+        return self._function(job, self.spec.builder)
 
 
 class _Guarded(BuilderBehaviour):

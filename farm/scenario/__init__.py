@@ -7,7 +7,7 @@ ScenarioError that names file, line and key; ``scenario_schema()`` is the JSON S
 from __future__ import annotations
 
 from farm.scenario.load import load_scenario, parse_scenario
-from farm.scenario.model import Scenario, scenario_schema
+from farm.scenario.model import Scenario, TwinErrors, scenario_schema
 from farm.scenario.pools import Pool
 from farm.scenario.workload import TraceOptions
 
@@ -15,6 +15,7 @@ __all__ = [
     "Pool",
     "Scenario",
     "TraceOptions",
+    "TwinErrors",
     "load_scenario",
     "parse_scenario",
     "scenario_schema",

@@ -29,7 +29,8 @@ def examples() -> dict[str, str]:
 def find_scenario(path: str | Path) -> Path:
     """Return the path of this file, or else of the example of this name.
 
-    Raises ScenarioError for a name (no suffix, no folder) that is neither, and for an empty name.
+    Raises ScenarioError for a name (no suffix, no folder) that is neither, for an empty name and
+    for a folder.
     """
     try:
         path = Path(path)
@@ -37,6 +38,11 @@ def find_scenario(path: str | Path) -> Path:
         raise ScenarioError(
             f"scenario: found {path!r:.60}; allowed: a file, the name of an example, or a mapping"
         ) from None
+    if path.is_dir() and path.name:
+        raise ScenarioError(
+            f"{path}: cannot be read: is a folder; allowed: a scenario file (of a bundle farm twin "
+            f"{path} -o mine.yaml makes one)"
+        )
     if path.exists() or path.suffix or len(path.parts) != 1:
         return path
     known = example_files()

@@ -26,10 +26,10 @@ from farm.scenario.model import Scenario
 
 
 def load_scenario(
-    source: str | Path | Mapping[str, Any] | Scenario,
+    source: str | Path | Mapping[str, object] | Scenario,
     sets: Iterable[str] = (),
     *,
-    changes: Mapping[str, Any] | None = None,
+    changes: Mapping[str, object] | None = None,
     kind: type[Scenario] = Scenario,
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied.
@@ -61,7 +61,7 @@ def load_scenario(
 
 
 def parse_scenario(
-    data: Mapping[str, Any],
+    data: Mapping[str, object],
     base_dir: str | Path = ".",
     source: str = "scenario",
     kind: type[Scenario] = Scenario,

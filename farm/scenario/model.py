@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -48,6 +48,10 @@ class Phases(Section):
         return self.ramp_up + self.run if self.quiesce else self.ends_at
 
 
+NOT_DISTINGUISHABLE: Final = "not distinguishable"
+"""What a difference is called that is smaller than the errors of a twin."""
+
+
 class TwinErrors(Section):
     """How a farm's twin differed from its records, on the half that it was not made from."""
 
@@ -58,8 +62,18 @@ class TwinErrors(Section):
 
     @property
     def largest(self) -> float:
-        """Differences up to this share are not distinguishable from the twin's own errors."""
+        """Differences below this share are not distinguishable from the twin's own errors."""
         return max(abs(self.mean), abs(self.p95))
+
+    def hide(self, base: float, difference: float) -> bool:
+        """Return whether a wait's difference from ``base`` is smaller than the errors."""
+        return difference != 0 and abs(difference) < self.largest * abs(base)
+
+    def __str__(self) -> str:
+        return (
+            f"this twin's own errors: mean wait {self.mean:+.1%}, p95 {self.p95:+.1%}; differences "
+            f"of waits below {self.largest:.1%} are {NOT_DISTINGUISHABLE}"
+        )
 
 
 class Live(Section):
@@ -126,14 +140,7 @@ class Scenario(Section):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What must be known of every answer that this farm gives."""
-        if self.twin is None:
-            return ()
-        mean, p95 = self.twin.mean, self.twin.p95
-        text = (
-            f"this twin's own errors: mean wait {mean:+.1%}, p95 {p95:+.1%}; differences below "
-            f"{self.twin.largest:.1%} are not distinguishable"
-        )
-        return (text,)
+        return () if self.twin is None else (str(self.twin),)
 
     @field_validator("pools")
     @classmethod

@@ -113,7 +113,7 @@ def _never_falling(table: tuple[float, ...]) -> tuple[float, ...]:
     return table
 
 
-def _thesis_table(given: Any) -> Any:
+def _thesis_table(given: object) -> object:
     return laws.THESIS_TABLE.factors if given == "thesis" else given
 
 
@@ -248,20 +248,20 @@ class Pool(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _preset(cls, data: Any) -> Any:
+    def _preset(cls, data: object) -> object:
         return with_preset(data) if isinstance(data, dict) else data
 
     @model_serializer(mode="wrap")
-    def _with_what_is_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_what_is_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Return the keys, and of those that a preset would fill in again also the absent ones."""
         preset = self.provisioner and self.provisioner.preset
-        dumped: dict[str, Any] = dump(self)
+        dumped: dict[str, object] = dump(self)
         filled = PRESETS[preset].pool if preset else ()
         return {**dumped, **{key: None for key in filled if key not in dumped}}
 
     @field_validator("slots", "builders", mode="before")
     @classmethod
-    def _some_slots(cls, value: Any) -> Any:
+    def _some_slots(cls, value: object) -> object:
         if value == 0 and value is not False:
             raise ValueError("found 0: a pool with no slots can run nothing; allowed: 1 or more")
         return value

@@ -35,7 +35,7 @@ def _no_null(value: str) -> str:
 
 def _written(
     parse: Callable[[object], float], write: Callable[[float], str], pattern: str, bound: str
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Return a validator for numbers with units; ``bound``: the constraint relative to 0."""
     schema = [{"type": "number", bound: 0}, {"type": "string", "pattern": pattern}]
     return (
@@ -87,8 +87,8 @@ _ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
 
 
 def _choice(
-    kind: Callable[[Any], T], what: str, is_allowed: Callable[[T], bool] = lambda _: True
-) -> tuple[Any, ...]:
+    kind: Callable[[object], T], what: str, is_allowed: Callable[[T], bool] = lambda _: True
+) -> tuple[object, ...]:
     """Return a validator for one value, a list of values, or ``{value: weight}``.
 
     A value is a text or number from which ``kind`` makes one; ``what`` names what is allowed.
@@ -104,7 +104,7 @@ def _choice(
                     return value
         raise ValueError(f"found {found!r:.60}; allowed: {what}")
 
-    def choice(found: object) -> dict[T, Any]:
+    def choice(found: object) -> dict[T, object]:
         if isinstance(found, Mapping):
             return {value_of(key): weight for key, weight in found.items()}
         several = found if isinstance(found, list | tuple) else [found]
@@ -117,7 +117,7 @@ def _choice(
     return reader, AfterValidator(_some_weight)
 
 
-def _choice_for(name: str) -> tuple[Any, ...]:
+def _choice_for(name: str) -> tuple[object, ...]:
     field = JOB_FIELDS[name]
     return _choice(field.kind, *field.limit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -103,8 +103,8 @@ class Scheduling(Section):
     heavy_light: HeavyLight = HeavyLight()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"
-    """The runtime estimator, from which policies get run times: `oracle declared last-3 launchpad
-    boinc boinc-2010 boinc-dcf`."""
+    """The runtime estimator, from which policies get run times: `oracle declared learned last-3
+    launchpad boinc boinc-2010 boinc-dcf`."""
     runtime_options: RuntimeOptions = RuntimeOptions()
     """Options of that estimator."""
     fail_fast: Flag = False
@@ -129,7 +129,7 @@ class Scheduling(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _taskclusters_balancer(cls, given: Any) -> Any:
+    def _taskclusters_balancer(cls, given: object) -> object:
         if isinstance(given, dict) and given.get("compatibility") == "taskcluster":
             return {"balancer": "longest-idle", **given}
         return given

@@ -44,7 +44,7 @@ class Mapped(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _known_keys(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if cls.short_for is not None:
             key, kinds = cls.short_for
             if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
@@ -106,7 +106,7 @@ def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
 def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:
     """Return a hook that allows a plain value in the JSON Schema of a section."""
 
-    def extend(schema: dict[str, Any]) -> None:
+    def extend(schema: dict[str, object]) -> None:
         inner = dict(schema)
         schema.clear()
         schema["anyOf"] = [inner, *({"type": kind} for kind in types)]

@@ -30,7 +30,7 @@ from farm.scenario.section import Section, or_plain
 S = TypeVar("S", bound=Section)
 
 
-def _unspecified(given: Any) -> Any:
+def _unspecified(given: object) -> object:
     return None if given == "any" else given
 
 
@@ -54,7 +54,7 @@ class PlatformDemand(Section):
         return Platform(self.processor, self.virtualized)
 
 
-def platforms_given(data: Any) -> Any:
+def platforms_given(data: object) -> object:
     """Return a list of platforms, for a single one or a list."""
     return [data] if isinstance(data, dict) else data
 
@@ -118,6 +118,15 @@ class Action(Section):
     """Number of recent actions from which a repeat is chosen."""
 
 
+class AttributeSet(Section):
+    """Attributes that jobs have together."""
+
+    weight: NonNegative = 1.0
+    """How often, relative to the other sets."""
+    attributes: dict[Text, Text]
+    """The value of each."""
+
+
 CHOSEN = tuple(
     name
     for name, field in JOB_FIELDS.items()
@@ -147,6 +156,8 @@ class Traits(Section):
     """The kind of work: one, a list, or weights."""
     attributes: dict[Text, TextChoice] | None = None
     """user, team, project, image, …: each one value, a list, or weights."""
+    attribute_sets: tuple[AttributeSet, ...] | None = None
+    """Attributes that belong together, as a user and the team: a job has those of one set."""
     invocation: tuple[Text, ...] | None = None
     """The attribute `invocation`, joined by `/` from these attributes (a name that is no
     attribute stands for itself)."""
@@ -173,6 +184,13 @@ class Traits(Section):
     `memory` and `mixed` burn what an idle core does in that time, for each thread."""
     threads: ThreadChoice | None = None
     """Number of processes that a burning job keeps busy, and its threads in contention laws."""
+
+    @field_validator("attribute_sets")
+    @classmethod
+    def _some_set(cls, sets: tuple[AttributeSet, ...] | None) -> tuple[AttributeSet, ...] | None:
+        if sets is not None and sum(one.weight for one in sets) <= 0:
+            raise ValueError("found no set with a weight above 0; allowed: at least one")
+        return sets
 
     @field_validator("declared", "work_size")
     @classmethod

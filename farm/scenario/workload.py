@@ -87,9 +87,11 @@ class Releases(Traits):
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None
     """24 factors by which the rate is multiplied, one for each hour of the day."""
+    weekly_cycle: tuple[NonNegative, ...] | None = None
+    """168 factors instead, one for each hour of the week from Monday 00:00."""
     cycle_start: Duration | None = None
-    """Time of day at farm time 0 (9h is nine in the morning). Absent: that of the scenario's
-    `starts`."""
+    """Time of day, or of the week, at farm time 0 (9h is nine in the morning). Absent: that of the
+    scenario's `starts`."""
     service_time: Distribution
     """Distribution of the jobs' service times."""
     platform: Platforms | None = None
@@ -105,6 +107,16 @@ class Releases(Traits):
             )
         return factors
 
+    @field_validator("weekly_cycle")
+    @classmethod
+    def _a_week(cls, factors: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if factors is not None and (len(factors) != 168 or sum(factors) <= 0):
+            raise ValueError(
+                f"found {len(factors)} factors with sum {sum(factors):g}; "
+                "allowed: 168, not all of them 0"
+            )
+        return factors
+
     @field_validator("platform")
     @classmethod
     def _some_platform(
@@ -114,8 +126,15 @@ class Releases(Traits):
             raise ValueError("found no platform with a weight above 0; allowed: at least one")
         return platforms
 
+    @property
+    def cycle(self) -> tuple[float, ...] | None:
+        """The factors of the hours, of days or of weeks; None: the rate is constant."""
+        return self.weekly_cycle or self.daily_cycle
+
     @model_validator(mode="after")
     def _possible(self) -> Releases:
+        if self.weekly_cycle and self.daily_cycle:
+            raise ValueError("found weekly_cycle beside daily_cycle; allowed: one of them")
         if self.only_one_of("poisson", "every") == "every" and self.every == 0 and not self.count:
             raise ValueError("found every 0 without count: it would never end; allowed: a count")
         if self.service_time.by_kind is not None:
@@ -189,6 +208,5 @@ class Source(Section):
     @property
     def options(self) -> Trace | Matrices | Arrivals | Generator:
         """The options of the source."""
-        options = self.trace or self.matrices or self.arrivals or self.generator
-        assert options is not None  # noqa: S101 - the validator above saw to it
-        return options
+        given = (self.trace, self.matrices, self.arrivals, self.generator)
+        return next(options for options in given if options is not None)

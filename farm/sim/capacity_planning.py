@@ -26,31 +26,29 @@ import msgspec
 import numpy as np
 
 from farm.assembly import estimator_of, make_scheduler, run_info
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
-from farm.scenario import Pool, Scenario
+from farm.scenario import Pool, Scenario, TwinErrors
 from farm.sim.play import play as simulated
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
 Tried = tuple[int | str, ...]
 """Sizes by pool, or settings by key as they are written."""
-AlgorithmsOf = Callable[[Scenario], Mapping[str, Algorithm[Any]]]
+AlgorithmsOf = Callable[[Scenario], Mapping[str, AnyAlgorithm]]
 """The algorithms of pools that keep their provisioners."""
 EstimatorOf = Callable[[Scenario], RuntimeEstimator]
 """The runtime estimator that a replication begins with."""
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
-#: about how many runs a search makes
-RUNS_OF_A_SEARCH = 100
 
 
-def no_algorithms(_: Scenario) -> Mapping[str, Algorithm[Any]]:
+def no_algorithms(_: Scenario) -> Mapping[str, AnyAlgorithm]:
     """Return no algorithms: all pools are of a fixed size."""
     return {}
 
@@ -87,6 +85,8 @@ class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
     #: why none was found
     why: str = ""
+    #: of a farm's twin: its errors
+    twin: TwinErrors | None = None
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ def play(
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
     scheduler, jobs = make_scheduler(own, estimator=estimator(own)), build_jobs(own)
-    records = simulated(own, scheduler, jobs, algorithms(own), runs=RUNS_OF_A_SEARCH)
+    records = simulated(own, scheduler, jobs, algorithms(own))
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import floor
-from typing import Any
 
 from farm.core import events
 from farm.core.events import Event
-from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot
+from farm.core.pools.algorithm import AnyAlgorithm, Memory, PoolSnapshot, first_plan_at
 from farm.core.pools.observer import PoolObserver
 from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Due
+from farm.plugins.guarded_algorithm import GuardedAlgorithm
 
 _FOREVER = float("inf")
 
@@ -26,13 +26,14 @@ class SimulatedProvisioner:
     """
 
     def __init__(
-        self, pool: str, algorithm: Algorithm[Any], observer: PoolObserver, place: int = 0
+        self, pool: str, algorithm: AnyAlgorithm, observer: PoolObserver, place: int = 0
     ) -> None:
         self._pool = pool
         self._algorithm = algorithm
         self._observer = observer
         self._place = place
         self._interval = float(algorithm.interval)
+        self._first_plan_at = float(first_plan_at(algorithm))
         self._rank = EARLY_TICK if algorithm.before_time_outs else TICK
         #: a declaration holds for its own class, not for subclasses; without one the
         #: algorithm is called at every tick
@@ -50,13 +51,15 @@ class SimulatedProvisioner:
         report: Callable[[Event], None],
         resting: list[SimulatedProvisioner],
     ) -> None:
-        """Plan at the coming multiples of the interval; report each new plan.
+        """Plan first when it is time, then at every interval; report each new plan.
 
         While ticks are skipped it is in ``resting``: the world then calls ``wake`` after each
         event.
         """
         self._agenda, self._report, self._resting = agenda, report, resting
-        self._expect((agenda.now // self._interval + 1) * self._interval)
+        # a farm that is forked has had its first plan
+        had = max(0, (agenda.now - self._first_plan_at) // self._interval + 1)
+        self._expect(self._first_plan_at + had * self._interval)
 
     def wake(self, at: float, rank: int, place: int) -> None:
         """Handle that something happened: the first tick after it is no longer skipped."""
@@ -76,6 +79,8 @@ class SimulatedProvisioner:
         self._ticked_at = at
         snapshot = self._observer.look(at)
         plan, self._memory = self._algorithm.plan(snapshot, self._memory)
+        if isinstance(self._algorithm, GuardedAlgorithm):
+            self._algorithm.refuse_more_failures()
         if plan.desired == self._desired and not plan.start and not plan.stop:
             self._rest(self._stays_until(snapshot, self._memory))
             return
@@ -106,7 +111,7 @@ class SimulatedProvisioner:
             self._expect(first_tick(self._ticked_at, self._interval, until))
 
 
-def _any_may_differ(snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG001
+def _any_may_differ(snapshot: PoolSnapshot, _: Memory) -> float:
     return snapshot.at
 
 

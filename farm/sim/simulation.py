@@ -5,22 +5,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.commands import Command
 from farm.core.driver import Handler, Observer, World, drive
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import FarmSnapshot
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import refuse_too_large
-from farm.sim.world import EndOf, SimulatedWorld
+from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
 Load = Iterator[tuple[float, tuple[Job, ...]]]
@@ -34,9 +32,7 @@ class Simulation:
     ``algorithms`` are those of the provisioned pools, by the pool's name. The same scenario gives
     the same events and commands, always. Raises InputError for a scenario that names something that
     does not exist, or whose workload cannot be read. ``around`` wraps the world (for estimates at
-    submission); ``load`` replaces the scenario's workload. ``start`` is the initial farm, which the
-    ``scheduler`` already knows (``farm.core.state.restore``); ``end_of`` returns when its attempts
-    end.
+    submission); ``load`` replaces the scenario's workload.
     """
 
     def __init__(
@@ -44,30 +40,17 @@ class Simulation:
         scenario: Scenario,
         *,
         scheduler: Scheduler | None = None,
-        algorithms: Mapping[str, Algorithm[Any]] | None = None,
+        algorithms: Mapping[str, AnyAlgorithm] | None = None,
         around: Around | None = None,
         load: Load | None = None,
-        start: FarmSnapshot | None = None,
-        end_of: EndOf = lambda _: 0.0,
     ) -> None:
-        if start is None:
-            refuse_too_large(scenario)
+        refuse_too_large(scenario)
         self._around = around
         self.scheduler = scheduler or make_scheduler(scenario)
         specs = pool_specs(scenario)
         load = batches(build_jobs(scenario)) if load is None else load
-        self.world = SimulatedWorld(
-            specs, load, ends_at=scenario.ends_at, start=start, end_of=end_of
-        )
-        sized = [(s, (algorithms or {})[s.name]) for s in specs if s.provisioned]
-        # of those that plan at one instant, the one that planned longest ago comes first
-        sized.sort(key=lambda pair: -pair[1].interval)
-        for place, (spec, algorithm) in enumerate(sized):
-            self._provision(spec, algorithm, place)
-
-    def _provision(self, spec: PoolSpec, algorithm: Algorithm[Any], place: int) -> None:
-        observer = PoolObserver(self.scheduler, spec, closely=algorithm.looks_closely)
-        self.world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
+        self.world = SimulatedWorld(specs, load, ends_at=scenario.ends_at)
+        provision(self.world, self.scheduler, specs, algorithms or {})
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, calling the observers."""
@@ -75,6 +58,21 @@ class Simulation:
         if self._around is not None:
             world = self._around(world, self.scheduler)
         play(self.scheduler, world, observers)
+
+
+def provision(
+    world: SimulatedWorld,
+    scheduler: Scheduler,
+    pools: Sequence[PoolSpec],
+    algorithms: Mapping[str, AnyAlgorithm],
+) -> None:
+    """Let the algorithms size the provisioned pools from now on."""
+    sized = [(pool, algorithms[pool.name]) for pool in pools if pool.provisioned]
+    # of those that plan at one instant, the one that planned longest ago comes first
+    sized.sort(key=lambda pair: -pair[1].interval)
+    for place, (pool, algorithm) in enumerate(sized):
+        observer = PoolObserver(scheduler, pool, closely=algorithm.looks_closely)
+        world.provision(SimulatedProvisioner(pool.name, algorithm, observer, place))
 
 
 def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -> None:
@@ -88,7 +86,7 @@ def simulate(
     observers: Sequence[Observer] = (),
     *,
     scheduler: Scheduler | None = None,
-    algorithms: Mapping[str, Algorithm[Any]] | None = None,
+    algorithms: Mapping[str, AnyAlgorithm] | None = None,
 ) -> Scheduler:
     """Run the scenario, and return the scheduler at the end."""
     simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms)

@@ -52,6 +52,15 @@ def _check(found: float, what: str, where: str, most: int = MOST) -> None:
         )
 
 
+def expected_jobs(scenario: Scenario) -> float:
+    """Return about how many jobs arrive; infinite: a file has them, or the user's code."""
+    made = [
+        _jobs_made(source, scenario.ends_at) if isinstance(source.options, Releases) else math.inf
+        for source in scenario.workload
+    ]
+    return sum(made)
+
+
 def _jobs_made(source: Source, horizon: float) -> float:
     """Return about how many jobs a source makes; 0 for a trace, which is finite."""
     made = source.options
@@ -59,7 +68,7 @@ def _jobs_made(source: Source, horizon: float) -> float:
         return 0.0
     end = horizon - made.start if made.duration is None else made.duration
     rate = made.poisson.rate if made.poisson else 1.0 / made.every if made.every else math.inf
-    share = sum(made.daily_cycle) / len(made.daily_cycle) if made.daily_cycle else 1.0
+    share = sum(made.cycle) / len(made.cycle) if made.cycle else 1.0
     releases = min(max(end, 0.0) * rate * share if end else math.inf, made.count or math.inf)
     sizes = made.size if isinstance(made, Matrices) else {1: 1.0}
     return releases * sum(n * w for n, w in sizes.items()) / sum(sizes.values())

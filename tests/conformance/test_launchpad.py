@@ -96,11 +96,14 @@ def test_estimate_of_the_whole_queue(case, tmp_path):
     """The one-pass table says of every waiting job what asking for it alone says."""
     if "error" in case["expect"]:
         return  # its job of interest does not wait
-    whole = json.loads(run(case, tmp_path).stdout)
+    whole = json.loads(run(case, tmp_path, "--explain", "--limit", "0").stdout)
     names = [row["job"] for row in whole]
     assert set(names) == {job["name"] for job in case["jobs"] if job["status"] == "waiting"}
     asked = [option for name in names for option in ("--job", name)]
-    assert whole == json.loads(run(case, tmp_path, *asked).stdout)
+    assert whole == json.loads(run(case, tmp_path, "--explain", *asked).stdout)
+    for row, plain in zip(whole, json.loads(run(case, tmp_path).stdout), strict=True):
+        assert plain == {key: row[key] for key in plain}
+        assert plain["predecessor_count"] == len(row["predecessors"])
 
 
 @pytest.mark.conformance("launchpad", "cases")

@@ -22,6 +22,8 @@ from provisioner.from_scenario import algorithms_of
 
 from .conftest import IN_TREE, cases_folder, refuse_unknown
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 ENGINES = ("reference", pytest.param("fast", marks=pytest.mark.slow))
 HOUR = 3600.0
 HUNDREDTH = 0.005 + 1e-9  # the original's hours are known to two places
@@ -70,8 +72,6 @@ ESTIMATE = {"algorithm": "taskcluster"}
 
 def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, RunRecords]:
     """Simulate it; return the summary, and the columns that the original counts."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
     records = simulated(scenario, scheduler, jobs, algorithms_of(scenario), engine=engine)
     info = run_info(scenario, "simulated", engine)

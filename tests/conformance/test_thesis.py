@@ -31,6 +31,8 @@ from farm.sim.world import SimulatedWorld
 
 from .conftest import refuse_unknown
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 #: rules for what is heavy, of job times by matrix
 HEAVY: dict[str, Callable[[Any], Any]] = {
     "top20": lambda times: times > np.sort(times, axis=None)[-21],
@@ -265,7 +267,6 @@ def test_table(case: dict[str, Any], document: dict[str, Any]) -> None:
 
     The compiled loop plays all of them, the scheduler every 20th, with exactly the same numbers.
     """
-    pytest.importorskip("numba")
     engine, table = case["name"], case["value"]
     if engine.startswith("tick"):
         pytest.skip("time steps are not ours to match")

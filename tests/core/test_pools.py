@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import RequestBuilder
+from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Platform
+from farm.core.policies import fifo
 from farm.core.pools.spec import MAX_STARTS, PoolSpec
 from farm.core.pools.unrunnable_jobs import PATIENCE
 
@@ -370,3 +372,56 @@ def test_jobs_that_share_an_execution_fail_together(ledger):
     farm.submit("a", platform=ODD, action="A")
     farm.submit("b", platform=ODD, action="A")
     assert farm.arrivals_end() == ["end a cancelled", "end b cancelled"]
+
+
+# --- sizes that operators choose ------------------------------------------------------------------
+
+
+def resize(farm, pool="p", **size):
+    """Let an operator choose a pool's size."""
+    return farm.tell(SchedulingChanged(farm.at, pools={pool: PoolSize(**size)}))
+
+
+def test_a_fixed_pool_gets_another_size(ledger):
+    """Missing builders are requested; booting ones are taken back before idle ones go."""
+    farm = ledger(pools=[fixed()])
+    farm.open()
+    farm.boot("p-1")
+    farm.submit("a")
+    farm.boot("p-2")
+    assert resize(farm, builders=4) == ["request p-3", "request p-4"]
+    assert resize(farm, builders=4) == "ignored"
+    farm.boot("p-3")
+    assert resize(farm, builders=1) == ["retire p-2", "retire p-3"]
+    assert list(farm.scheduler.pools["p"].requested) == []
+    assert farm.retired("p-3") == []  # not replaced
+    farm.retired("p-2")
+    assert resize(farm, builders=2) == ["request p-5"]
+
+
+def test_a_chosen_size_outlives_the_scheduler_and_no_change_of_the_rules(ledger):
+    """As a chosen policy does: other rules than the predecessor's are those of a new scenario."""
+    farm = ledger(pools=[fixed()], policy_of=lambda _: fifo.key)
+    farm.open()
+    resize(farm, builders=3)
+    farm.restart()
+    assert farm.open() == []
+    assert farm.lose("p-3") == ["request p-4"]
+    farm.restart(rekey=True)
+    farm.lose("p-4")
+    assert farm.open() == []
+
+
+def test_a_provisioned_pool_gets_other_limits(ledger):
+    """Its provisioner plans by them from its next plan on."""
+    farm = ledger(pools=[planned(max=2)])
+    assert farm.plan(start=5) == ["request p-1", "request p-2"]
+    assert resize(farm, max=3) == []
+    assert farm.plan(start=5) == ["request p-3"]
+
+
+def test_sizes_of_pools_that_are_not_there_are_ignored(ledger):
+    """And nothing else of such a message is done."""
+    farm = ledger(pools=[fixed()])
+    assert resize(farm, "q", builders=3) == "ignored"
+    assert farm.scheduler.rules.choices.pools == {}

@@ -75,6 +75,10 @@ CHANGES = [
     ("count: 10", "count: 0", ":15: workload.0.arrivals.count: found 0; allowed: 1 or more"),
     ("count: 10", "count: 9\n      daily_cycle: [1, 2]", ":16: workload.0.arrivals.daily_cycle: "
      "found 2 factors"),
+    ("count: 10", "count: 9\n      weekly_cycle: [1, 2]", ":16: workload.0.arrivals.weekly_cycle: "
+     "found 2 factors with sum 3; allowed: 168"),
+    ("count: 10", "count: 9\n      attribute_sets: [{weight: 0, attributes: {}}]", ":16: "
+     "workload.0.arrivals.attribute_sets: found no set with a weight above 0"),
     ("count: 10", "count: 9\n      heavy: {longest: 0.2}", ":12: workload.0.arrivals: found "
      "heavy.longest for jobs that arrive one by one"),
     ("count: 10", "count: 9\n      level: {a: 1}", ":16: workload.0.arrivals.level: found 'a'; "
@@ -114,6 +118,19 @@ CHANGES = [
     ("name: small", "name: small\nversion: 2", ":2: version: found 2; allowed: 1"),
     ("name: small", "extends: no.yaml", ":1: extends: no such file: "),
     ("name: small", "extends: farm.yaml", ":1: extends: found a cycle: farm.yaml -> farm.yaml"),
+    ("fair_share: [team, user]", "fair_share: [colour, '']", ":20: scheduling."
+     "fair_share.1: found ''; allowed: some text"),
+    ("count: 10", "count: 9\n      level: -2147483649", ":16: workload.0.arrivals.level: "
+     "found -2147483649; allowed: a whole number, from -2147483648 to 2147483647"),
+    ("count: 10", "count: 9\n      priority: [2147483648, 1]", ":16: workload.0.arrivals."
+     "priority: found 2147483648; allowed: a whole number, from -2147483648 to 2147483647"),
+    ("exponential: {mean: 1m}", "pareto: {alpha: 0.0005, scale: 1}", ":17: workload.0.arrivals."
+     "service_time: found pareto with draws larger than any number; allowed: a shorter"),
+    ("exponential: {mean: 1m}", "lognormal: {median: 1, sigma: 10000}", ":17: workload.0.arrivals."
+     "service_time: found lognormal with draws larger than any number; allowed: a shorter"),
+    ("exponential: {mean: 1m}", "lognormal: {mean: 1, std: 1.0e+200}", ":17: workload.0.arrivals."
+     "service_time.lognormal: found std 1e+200 for mean 1; allowed: up to 1e150 times"),
+    ("boot_time: 30s", "boot_time: .inf", ":7: pools.linux.boot_time: found inf; allowed: seconds"),
     ("name: small", "extends: 3", ":1: extends: found 3; allowed: a file name"),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from farm.scenario.provisioning.times_of_week import Period
 from provisioner.algorithms.registry import make_algorithm
-from provisioner.by_time import ByTime
+from provisioner.from_scenario import ByTime
 
 few = st.integers(0, 4)
 spans = st.sampled_from([0.0, 0.3, 1.0, 2.0, 7.5, 60.0, 400.0])
@@ -88,7 +88,10 @@ def algorithms_named(
     intervals: Sequence[float] = (0.1, 1.0, 1.5, 7.0, 10.0),
 ) -> Any:
     """Draw an algorithm of a kind with any options, or with others at some times."""
-    fixed: dict[str, Any] = {"interval": draw(st.sampled_from(intervals))}
+    fixed: dict[str, Any] = {
+        "interval": draw(st.sampled_from(intervals)),
+        "first_plan": draw(st.sampled_from([None, None, 0.1, 3.7, 25.0])),
+    }
     if "compatibility" in OPTIONS[name]:
         fixed["compatibility"] = draw(OPTIONS[name]["compatibility"])
 

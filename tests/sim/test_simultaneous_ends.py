@@ -17,6 +17,8 @@ from farm.core.contention.laws import THESIS_TABLE
 from farm.testing import small_scenario
 from tests.fixtures.examples import examples
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 #: what these words mean on paper: 7/5 is no binary number
 FACTORS = [Fraction(str(factor)) for factor in THESIS_TABLE.factors]
 #: seconds of which all times are multiples, written as a user writes them
@@ -135,7 +137,6 @@ def test_ends_come_in_the_order_of_exact_arithmetic(ends: str, drawn: Any) -> No
 @given(drawn=farms())
 def test_the_compiled_loop_has_the_same_ties(drawn: Any) -> None:
     """Its log is the reference's, to the last digit, where instants differ by rounding too."""
-    pytest.importorskip("numba")
     fast, reference = (
         list(played(*drawn, engine=engine, ends="one-by-one").events)
         for engine in ("fast", "reference")
@@ -146,8 +147,6 @@ def test_the_compiled_loop_has_the_same_ties(drawn: Any) -> None:
 @pytest.mark.parametrize("engine", ["reference", "fast"])
 def test_tenths_of_a_second_add_up(engine: str) -> None:
     """0.1 + 0.2 s is 0.3 s: the first builder takes the next job, and an arrival finds it free."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     tenth = Fraction(1, 10)
     # a and b are on the first builder, one after the other; c is on the second
     jobs = [("a", 0, tenth, False), ("c", 0, 3 * tenth, False), ("b", 0, 2 * tenth, False)]

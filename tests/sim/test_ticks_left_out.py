@@ -24,9 +24,9 @@ from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.gitlab import Gitlab
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
-from provisioner.algorithms.sizing import AnyAlgorithm
+from provisioner.algorithms.sizing import AnySizing
 from provisioner.algorithms.taskcluster import Taskcluster
-from provisioner.by_time import ByTime
+from provisioner.from_scenario import ByTime
 from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
@@ -40,7 +40,7 @@ class LongEnoughError(Exception):
 class Asked:
     """An algorithm that counts its calls, and never lets ticks be skipped."""
 
-    def __init__(self, algorithm: AnyAlgorithm, until: float = 7200.0) -> None:
+    def __init__(self, algorithm: AnySizing, until: float = 7200.0) -> None:
         self.algorithm, self.plans, self.until = algorithm, 0, until
 
     def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
@@ -194,7 +194,7 @@ def test_ticks_keep_their_instants(interval: float) -> None:
     """Protects the instants of ticks after skipped ones: sums of the interval, rounded."""
     ticks: dict[str, set[float]] = {}
 
-    def seen(kind: Callable[[AnyAlgorithm], Any], name: str) -> None:
+    def seen(kind: Callable[[AnySizing], Any], name: str) -> None:
         algorithm = kind(make_algorithm("taskcluster", {"max": 9, "interval": interval}))
         jobs = [Job(id=f"j{n}", arrived_at=13.3 * n, service_time=5.0) for n in range(9)]
         pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True, idle_timeout=1.0)]

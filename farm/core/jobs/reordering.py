@@ -52,10 +52,16 @@ class Reorderer:
 
     def change_rules(self, event: events.SchedulingChanged) -> None:
         """Change the policy, ageing factor or weights; StaleEventError if nothing changes."""
-        choices = self._book.rules.choices.changed(event)
-        if choices == self._book.rules.choices or not self.adopt(choices):
+        before = self._book.rules.choices
+        choices = before.changed(event)
+        if choices == before:
             raise StaleEventError
-        self.sort(event.at)
+        if msgspec.structs.replace(choices, pools=before.pools) == before:  # the order is the same
+            self._book.rules = msgspec.structs.replace(self._book.rules, choices=choices)
+        elif self.adopt(choices):
+            self.sort(event.at)
+        else:
+            raise StaleEventError
 
     def adopt(self, choices: Choices) -> bool:
         """Use these choices from now on; False if the policy is not known."""

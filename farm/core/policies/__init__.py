@@ -47,3 +47,13 @@ POLICIES: dict[str, PolicyFactory] = {
     "sjf": lambda _: sjf.key,
     "sjf-aging": lambda o: ageing.make(o.aging_factor, o.aging, longest_first=False),
 }
+
+
+def takes_columns(policy: KeyFunction) -> bool:
+    """Return whether a key function only calculates: it takes arrays in the place of numbers too.
+
+    Those of the job's fields, of estimates, instants and serials.
+    """
+    if getattr(policy, "func", None) is ageing.linear:
+        return True
+    return policy in (buildbarn.key, fifo.key, ljf.key, score.key, sjf.key)

@@ -12,6 +12,7 @@ concatenates the matrices): older matrices go first however long their jobs are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from farm.core.model import Job
 
@@ -23,11 +24,12 @@ def make(
     sign = -1.0 if longest_first else 1.0
     if aging == "matrix":
         return _by_matrix(sign)
+    return partial(linear, factor, sign)
 
-    def key(job: Job, estimate: float, at: float, serial: int) -> float:
-        return factor * at + sign * estimate
 
-    return key
+def linear(factor: float, sign: float, job: Job, estimate: float, at: float, serial: int) -> float:
+    """Return the key of linear ageing."""
+    return factor * at + sign * estimate
 
 
 def _by_matrix(sign: float) -> Callable[[Job, float, float, int], tuple[float, float]]:

@@ -108,6 +108,11 @@ class Memory(msgspec.Struct, frozen=True):
 M = TypeVar("M", bound=Memory)
 
 
+def next_multiple(interval: float, at: float) -> float:
+    """Return the first instant after ``at`` at which plans are made."""
+    return (at // interval + 1) * interval
+
+
 class Algorithm(Protocol[M]):
     """Decides how many builders a pool should have: a pure function of snapshot and memory."""
 
@@ -122,6 +127,10 @@ class Algorithm(Protocol[M]):
     @property
     def interval(self) -> float:
         """Seconds between two plans."""
+
+    @property
+    def first_plan(self) -> float | None:
+        """Farm time of the first plan; None: an interval after the farm's start."""
 
     @property
     def looks_closely(self) -> bool:
@@ -148,9 +157,25 @@ class Algorithm(Protocol[M]):
         """
 
 
+AnyAlgorithm = Algorithm[Any]
+"""An algorithm, whatever it remembers."""
+
+
+def within(algorithm: AnyAlgorithm, least: int | None, most: int | None) -> AnyAlgorithm:
+    """Return the algorithm with other limits (None: its own), if it can have others."""
+    change = getattr(algorithm, "within", None)
+    found: AnyAlgorithm = algorithm if change is None else change(least, most)
+    return found
+
+
 def limited(value: float, least: int, most: int) -> int:
     """Return ``number`` rounded up to whole builders, within the limits."""
     return int(min(max(least, math.ceil(value)), most))
+
+
+def first_plan_at(algorithm: AnyAlgorithm) -> float:
+    """Return the farm time of an algorithm's first plan."""
+    return algorithm.interval if algorithm.first_plan is None else algorithm.first_plan
 
 
 def save_memory(memory: Memory) -> bytes:
@@ -158,7 +183,7 @@ def save_memory(memory: Memory) -> bytes:
     return msgspec.json.encode(memory)
 
 
-def restore_memory(algorithm: Algorithm[Any], saved: bytes | None) -> Memory:
+def restore_memory(algorithm: AnyAlgorithm, saved: bytes | None) -> Memory:
     """Return the saved memory, or a new one if there is none or another algorithm wrote it."""
     fresh: Memory = algorithm.start()
     if saved is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from farm.core.commands import Out, RequestBuilder
-from farm.core.events import PoolPlanned
+from farm.core.events import PoolPlanned, PoolSize
 from farm.core.model import Builder
 from farm.core.pools.retirement import surplus_of
 from farm.core.pools.spec import MAX_STARTS, PoolSpec
@@ -26,6 +26,7 @@ class PoolKeeper:
     ) -> None:
         self._out = out
         self.specs = {spec.name: spec for spec in specs}
+        self._as_given = dict(self.specs)
         #: all pools seen so far
         self.pools: dict[str, PoolCounts] = {}
         #: builders numbered so far: the next one's index follows
@@ -49,6 +50,11 @@ class PoolKeeper:
             builder = msgspec.structs.replace(builder, index=self.made + 1)
         self.made = max(self.made, builder.index)
         return builder
+
+    def resize(self, sizes: Mapping[str, PoolSize]) -> None:
+        """Let pools have these sizes from now on, and all others the size that they were given."""
+        for name, spec in self._as_given.items():
+            self.specs[name] = _sized(spec, sizes.get(name, _AS_GIVEN))
 
     def open(self, at: float, *, provisioned: bool) -> None:
         """Request the missing builders of fixed pools, and of provisioned pools' minimum."""
@@ -116,3 +122,16 @@ class PoolKeeper:
             builder = spec.builder(pool.made, self.made)
             if builder.id not in self._builders and builder.id not in pool.requested:
                 return builder
+
+
+_AS_GIVEN = PoolSize()
+
+
+def _sized(spec: PoolSpec, size: PoolSize) -> PoolSpec:
+    """Return the specification with this size; a provisioned pool's initial one is its minimum."""
+    least, most = (size.min, size.max) if spec.provisioned else (size.builders, None)
+    return msgspec.structs.replace(
+        spec,
+        builders=spec.builders if least is None else least,
+        max=spec.max if most is None else most,
+    )

@@ -44,7 +44,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     if not rekey:
         scheduler.dispatcher.held.update(snapshot.held)
         if snapshot.choices is not None:
-            scheduler.reorderer.adopt(snapshot.choices)
+            scheduler.adopt(snapshot.choices)
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
     scheduler.keeper.made = snapshot.made
@@ -72,6 +72,17 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     for state in sorted(states, key=lambda state: state.serial):
         scheduler.book.enter(state)  # many jobs are cancelled in order of submission
     _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
+    _resume_work(scheduler, snapshot)
+
+
+def _resume_work(scheduler: Scheduler, snapshot: FarmSnapshot) -> None:
+    """Go on measuring attempts; of one that was not measured all time since its start is work."""
+    for record in snapshot.running:
+        builder = scheduler.builders.get(record.builder or "")
+        if builder is not None and record.started_at is not None and record.leader is None:
+            work = record.work_done
+            done = snapshot.at - record.started_at if work is None else work
+            scheduler.meter.started(builder.builder, record.job, snapshot.at, done)
 
 
 def _put_builder(scheduler: Scheduler, record: BuilderRecord) -> None:
@@ -122,7 +133,7 @@ def _fill_lanes(scheduler: Scheduler, snapshot: FarmSnapshot, waiting: list[JobS
         else:
             _fill_afresh(lane, leaders, snapshot.at)
     for builder in scheduler.builders.values():
-        scheduler.dispatcher.reoffer(builder, snapshot.at)
+        scheduler.dispatcher.reoffer(builder)
 
 
 def _offer_as_it_is_now(queue: FairShareQueue, slots: list[Slot], at: float) -> None:

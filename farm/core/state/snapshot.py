@@ -42,6 +42,8 @@ class JobRecord(JobLife, eq=True, kw_only=True, omit_defaults=True):
     leader: str | None = None
     #: expected run time of the attempt on its builder, seconds (while it is on one)
     expected_time: float | None = None
+    #: of a running attempt that others slow down: its work so far, seconds alone on its builder
+    work_done: float | None = None
 
 
 class BuilderRecord(BuilderLife, eq=True, kw_only=True, omit_defaults=True):
@@ -111,6 +113,8 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         for s in busy
         for record in (job_record(s, estimate), *(job_record(f) for f in s.followers))
     ]
+    for record in running:
+        record.work_done = scheduler.meter.done(record.builder or "", record.job.id, at)
     return FarmSnapshot(
         at=at,
         waiting=tuple(waiting),

@@ -71,9 +71,11 @@ for _kind, _pattern, _first in _RULES:
         _side.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 
 
-def document_text(data: Mapping[str, Any]) -> str:
-    """Return plain data as YAML that is read as the same data."""
-    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+def document_text(data: Mapping[str, object], *, compact: bool = False) -> str:
+    """Return plain data as YAML that is read as the same data; ``compact``: with lists in lines."""
+    flow = None if compact else False
+    text: str = yaml.dump(data, Dumper=_Dumper, default_flow_style=flow, sort_keys=False,
+                          allow_unicode=True, width=100)  # fmt: skip
     return text
 
 
@@ -100,7 +102,7 @@ def parse_document(text: str, source: str) -> MarkedDict:
     return value
 
 
-def parse_value(text: str, source: str, *, lines: bool = True) -> Any:
+def parse_value(text: str, source: str, *, lines: bool = True) -> object:
     """Return any YAML value, its mappings and lists marked with ``source:line``.
 
     Without ``lines`` they are marked with the source alone (which is a single line).
@@ -130,7 +132,7 @@ class _Builder:
         self._open: set[int] = set()
         self._made = 0
 
-    def value(self, node: yaml.Node) -> Any:
+    def value(self, node: yaml.Node) -> object:
         self._made += 1
         if self._made > MAX_VALUES:
             raise ScenarioError(f"{self._mark(node)}: more than {MAX_VALUES} values")
@@ -164,14 +166,14 @@ class _Builder:
             raise ScenarioError(f"{self._mark(node)}: found a list or mapping as a key")
         return str(node.value)
 
-    def _list(self, node: Any) -> MarkedList:
+    def _list(self, node: yaml.Node) -> MarkedList:
         made = MarkedList()
         for item in node.value:
             made.append(self.value(item))
             made.marks.append(self._mark(item))
         return made
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+    def _scalar(self, node: yaml.ScalarNode) -> object:
         kind, text = node.tag.removeprefix(_TAG), str(node.value)
         try:
             if kind == "bool":
@@ -189,7 +191,7 @@ class _Builder:
         raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
 
 
-def marked(value: Any, source: str) -> Any:
+def marked(value: object, source: str) -> Any:
     """Return plain data as if it had been read from ``source``; NumPy values count as plain."""
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -220,7 +222,7 @@ def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
     return merged
 
 
-def _merged_value(key: str, old: Any, new: Any) -> Any:
+def _merged_value(key: str, old: object, new: object) -> object:
     if isinstance(old, MarkedDict) and isinstance(new, MarkedDict):
         return merge(old, new)
     if key == "pools" and isinstance(old, MarkedList) and isinstance(new, MarkedList):

@@ -27,13 +27,13 @@ def apply_override(document: MarkedDict, text: str) -> None:
     _put(document, path, value_text, source, lambda: parse_value(value_text, source, lines=False))
 
 
-def apply_change(document: MarkedDict, path: str, value: Any) -> None:
+def apply_change(document: MarkedDict, path: str, value: object) -> None:
     """Set the value at ``key.path``; texts such as ``+3`` are steps, as in ``--set``."""
     _put(document, path, value, path, lambda: marked(value, path))
 
 
 def _put(
-    document: MarkedDict, path: str, given: Any, source: str, value_of: Callable[[], Any]
+    document: MarkedDict, path: str, given: object, source: str, value_of: Callable[[], object]
 ) -> None:
     keys = [key.strip() for key in path.split(".")]
     if not all(keys):
@@ -42,7 +42,7 @@ def _put(
         keys[0] = "pools"
     place, last = _descend(document, keys, source)
     if isinstance(given, str) and _is_step(given, keys[0], _old(place, last)):
-        value: Any = _stepped(place, last, given, source)
+        value: object = _stepped(place, last, given, source)
     else:
         value = value_of()
     place[last] = value
@@ -57,7 +57,7 @@ def _is_step(value: str, root: str, old: object) -> bool:
     return bool(_STEP.match(value)) and (value[0] == "+" or (root == "pools" and old is not None))
 
 
-def _old(place: Any, last: str | int) -> Any:
+def _old(place: Any, last: str | int) -> object:
     return place.get(str(last)) if isinstance(place, MarkedDict) else place[last]
 
 
@@ -106,7 +106,7 @@ def _index(items: MarkedList, key: str, source: str) -> int:
     )
 
 
-def _name_of(item: Any) -> str | None:
+def _name_of(item: object) -> str | None:
     if not isinstance(item, MarkedDict):
         return None
     if "name" not in item and len(item) == 1:
@@ -115,7 +115,7 @@ def _name_of(item: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _stepped(place: Any, last: str | int, value: str, source: str) -> Any:
+def _stepped(place: object, last: str | int, value: str, source: str) -> object:
     """Return the old value plus the step, in the unit of the old value."""
     old = _old(place, last)
     sign, amount = (1 if value[0] == "+" else -1), value[1:].strip()

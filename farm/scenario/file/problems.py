@@ -34,7 +34,7 @@ _ALLOWED = {
 }
 
 
-def describe(error: ValidationError, data: Any, source: str) -> str:
+def describe(error: ValidationError, data: object, source: str) -> str:
     """Return ``file:line: dotted.key: found …; allowed: …``, one line per error.
 
     ``data`` is the validated document, from which line numbers are taken if it has them.
@@ -45,7 +45,7 @@ def describe(error: ValidationError, data: Any, source: str) -> str:
     return "\n".join([*lines, f"… and {more} more problems"] if more else lines)
 
 
-def _line(problem: ErrorDetails, data: Any, source: str) -> str:
+def _line(problem: ErrorDetails, data: object, source: str) -> str:
     path = _path(problem)
     place = mark_of(data, path) or source
     dotted = ".".join(_readable(path, data))
@@ -65,7 +65,7 @@ def _path(problem: ErrorDetails) -> Path:
     )
 
 
-def _readable(path: Path, data: Any) -> list[str]:
+def _readable(path: Path, data: object) -> list[str]:
     """Return the steps of the path, with pools by name."""
     steps: list[str] = []
     for index, step in enumerate(path):
@@ -75,7 +75,7 @@ def _readable(path: Path, data: Any) -> list[str]:
     return steps
 
 
-def _item(data: Any, path: Sequence[str | int]) -> Any:
+def _item(data: Any, path: Sequence[str | int]) -> object:
     for step in path:
         try:
             data = data[step]
@@ -96,7 +96,7 @@ def _text(problem: ErrorDetails) -> str:
     return f"found {_shown(problem['input'])}; allowed: {allowed}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -16,9 +16,9 @@ class Preset(msgspec.Struct, frozen=True):
     """Values by key, as a scenario file has them."""
 
     #: of the ``provisioner``, its ``algorithm`` among them
-    provisioner: Mapping[str, Any]
+    provisioner: Mapping[str, object]
     #: of the pool
-    pool: Mapping[str, Any]
+    pool: Mapping[str, object]
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -40,7 +40,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-def with_preset(pool: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_preset(pool: Mapping[str, object]) -> Mapping[str, object]:
     """Return a pool of a scenario file with what its preset adds, if it names a known one."""
     given = pool.get("provisioner")
     if not isinstance(given, Mapping):

@@ -71,7 +71,7 @@ class OptionsByTime(Section):
         return Period(frozenset().union(*sets), self.start, end)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The options that hold then, as written."""
         limits = {"min": self.min, "max": self.max}
         return {**(self.model_extra or {}), **{k: v for k, v in limits.items() if v is not None}}
@@ -99,6 +99,8 @@ class ProvisionerSettings(Section):
     """Maximum number of builders."""
     interval: PositiveDuration | None = None
     """Time between plans. Absent: the algorithm's own."""
+    first_plan: PositiveDuration | None = None
+    """Farm time of the first plan. Absent: an `interval` after the start."""
     by_time: tuple[OptionsByTime, ...] = ()
     """Options that hold at some times; of several at one time, the last entry's."""
 
@@ -126,17 +128,17 @@ class ProvisionerSettings(Section):
         return self
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The algorithm's own options, as written."""
         return dict(self.model_extra or {})
 
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> dict[str, object]:
         """Return the keys that every algorithm knows, as a file has them; those by time, too."""
         dumped = self.model_dump(mode="json", exclude_none=True)
         known = OptionsByTime.model_fields
         times = [{k: v for k, v in one.items() if k in known} for one in dumped["by_time"]]
-        limits: dict[str, Any] = {
-            key: dumped[key] for key in ("min", "max", "interval") if key in dumped
+        limits: dict[str, object] = {
+            key: dumped[key] for key in ("min", "max", "interval", "first_plan") if key in dumped
         }
         return {**limits, "by_time": [one for one in times if {"min", "max"} & one.keys()]}
 
