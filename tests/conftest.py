@@ -8,13 +8,18 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 
+from farm.app import kernel as background
 from farm.live.redis.server import EmbeddedServer, choose_server
+from farm.sim.fast.kernel import native
+from tests.fixtures import plain_kernel
 
 # How long an example takes is the machine's business. A run of the tests is the same run every
 # time; `make search` looks for examples that were never tried.
@@ -29,6 +34,32 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the tests that are given more time than others begin first, on all workers alike.
+
+    A worker begins with a share of the list as it stands, and takes from the others' when it has
+    done that (``--dist worksteal``). Tests of one ``xdist_group`` share what they set up.
+    """
+    usual = float(config.getini("timeout"))
+    long: dict[str, list[pytest.Item]] = {}
+    others = []
+    for item in items:
+        limit, group = map(item.get_closest_marker, ("timeout", "xdist_group"))
+        if limit is None or limit.args[0] <= usual:
+            others.append(item)
+        else:
+            long.setdefault(item.nodeid if group is None else group.args[0], []).append(item)
+    workers, groups = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), [*long.values()]
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        first = [*chain(*groups[worker::workers])]
+        room = (len(items) - len(ordered)) // (workers - worker) - len(first)
+        ordered += [*first, *others[: max(room, 0)]]
+        del others[: max(room, 0)]
+    items[:] = ordered
 
 
 def pytest_collection_finish() -> None:
@@ -69,6 +100,25 @@ def farm(
         return Said(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_build_beside_tests() -> Iterator[None]:
+    """No command that a test calls compiles the kernel of this clone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(background, "CLONE", Path("/nowhere"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[None]:
+    """The compiled engine: by its object if that is built, as in CI, else by the same Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not native.is_there():
+            assert not os.environ.get("FARM_CI"), "make kernel"
+            patch.setattr(native, "is_there", cache(lambda: True))
+            patch.setattr(native, "bound", plain_kernel.bound)
+        yield
 
 
 @pytest.fixture(scope="session")

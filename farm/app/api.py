@@ -18,15 +18,15 @@ from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
 from farm.sim.play import Engine
 
-Source = str | Path | Mapping[str, Any] | Scenario
+Source = str | Path | Mapping[str, object] | Scenario
 """A scenario, its file, the name of a packaged example, or a mapping like a file's."""
 
-Policy = str | Callable[..., Any]
+Policy = str | Callable[..., object]
 Balancer = str | Callable[..., float]
 Estimator = str | RuntimeEstimator | Callable[[Job], float]
 
 
-def load_scenario(source: Source, **overrides: Any) -> Scenario:
+def load_scenario(source: Source, **overrides: object) -> Scenario:
     """Load and validate a scenario, with overrides.
 
     Args:
@@ -57,7 +57,7 @@ def simulate(
     jobs: Load | None = None,
     keep_events: bool | None = None,
     engine: Engine = "auto",
-    **overrides: Any,
+    **overrides: object,
 ) -> Result: ...
 @overload
 def simulate(scenario: Source, *, seeds: Iterable[SupportsIndex], **how: Any) -> Results: ...
@@ -122,19 +122,17 @@ def simulate(
         jobs = list(jobs)
     wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
 
-    def played(seed: SupportsIndex | None, runs: int = 1) -> Result:
+    def played(seed: SupportsIndex | None) -> Result:
         update = {} if seed is None else {"seed": _whole(seed)}
         seeded = wanted.model_copy(update=update)  # any whole number is a seed: nothing to check
         keep = single if keep_events is None else keep_events
-        return simulated_run(
-            seeded, own=own, out=_path(out), keep_events=keep, engine=engine, runs=runs
-        )
+        return simulated_run(seeded, own=own, out=_path(out), keep_events=keep, engine=engine)
 
     if isinstance(seeds, Iterable) and not single:
         wished = list(seeds)
         if not wished:
             raise InputError("seeds: found none; allowed: one, or several")
-        return Results([played(seed, len(wished)) for seed in wished])
+        return Results([played(seed) for seed in wished])
     return played(cast("SupportsIndex | None", seeds))
 
 
@@ -151,7 +149,7 @@ def run(
     estimator: Estimator | None = None,
     algorithms: Mapping[str, AlgorithmChoice] | None = None,
     jobs: Load | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Result:
     """Run a scenario on a live farm: a real server, real Celery builders, real time.
 
@@ -193,7 +191,7 @@ def _set_up(
     estimator: Estimator | None,
     algorithms: Mapping[str, AlgorithmChoice] | None,
     jobs: Load | None,
-    overrides: Mapping[str, Any],
+    overrides: Mapping[str, object],
 ) -> tuple[Scenario, OwnParts]:
     """Return the scenario with all named parts, and the unnamed parts."""
     changes = _dotted(overrides)
@@ -230,7 +228,7 @@ def _set_up(
     return scenario, own
 
 
-def _taken_function(changes: dict[str, Any], key: str) -> Any:
+def _taken_function(changes: dict[str, object], key: str) -> Any:
     """Remove and return a function, which may also be given under its scenario key."""
     return None if isinstance(changes.get(key), str) else changes.pop(key, None)
 
@@ -262,7 +260,7 @@ def _is_importable(part: object) -> bool:
         return False
 
 
-def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _dotted(overrides: Mapping[str, object]) -> dict[str, object]:
     return {key.replace("__", "."): value for key, value in overrides.items()}
 
 

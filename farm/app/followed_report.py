@@ -18,7 +18,7 @@ from farm.core.events import Event, JobStarted
 from farm.results.log.reader import PIECE, entries_of
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import EVENTS, Run, load_run
-from farm.results.summary.summary import summarise
+from farm.results.summary.summary import Measured
 from farm.results.table.records import Recorder
 from farm.units import format_roughly
 
@@ -122,6 +122,6 @@ class _SoFar:
             f"In progress: this is the run up to {format_roughly(self.at)} of farm time; its "
             f"{len(records.lost):,} open jobs count as lost."
         )
-        summary = summarise(records, info, 0.0, remarks=[remark])
-        kept = RecordedRun(scenario, summary, records, self._log, "running", meta.started)
+        measured = Measured(records, info, 0.0, remarks=[remark])
+        kept = RecordedRun(scenario, measured, records, self._log, "running", meta.started)
         return Result(kept)

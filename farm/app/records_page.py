@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.doctor.figures import PlatformRecords, examine, platforms_of
+from farm.doctor.table import ABOUT, HEADINGS, row_of
+from farm.doctor.verdict import verdicts
 from farm.records import Bundle
 from farm.results.figures.chart import Chart, time_unit
 from farm.results.figures.page import Section, Table, page
-from farm.twin.doctor import PlatformRecords, examine, platforms_of
-from farm.twin.table import ABOUT, HEADINGS, row_of
-from farm.twin.verdict import verdicts
 
 OBJECTIVE = 300.0
 """The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""

@@ -50,14 +50,24 @@ class LazyCommand(TyperCommand):
         gc.freeze()  # imports are cached
         gc.enable()
         if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
+            return _described(typer.main.get_command(found), self.name)
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(found)
         return with_docstring(typer.main.get_command(only), found.__doc__)
 
-    def make_context(self, *args: Any, **extra: Any) -> Any:
+    def make_context(self, *args: object, **extra: object) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
         return self.load().make_context(*args, **extra)
+
+
+def _described(group: Any, name: str | None) -> Any:
+    """Return an app's command, those of a group with the help in their docstrings."""
+    group.name = name
+    for command in getattr(group, "commands", {}).values():
+        if docstring := getattr(command.callback, "__doc__", None):
+            with_docstring(command, docstring)
+            command.short_help = command.help.partition("\n")[0]
+    return group
 
 
 def _first_line(source: str, function: str) -> str:

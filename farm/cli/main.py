@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -23,9 +24,9 @@ from farm.terminal.error_messages import with_error_messages
 #: the commands of each folder, and their heading in the help
 COMMANDS = {
     "scenarios": "init examples schema import calibrate",
-    "own_farm": "doctor twin",
+    "own_farm": "doctor twin trace",
     "runs": "run simulate sweep compare report audit export score",
-    "live_farm": "up down status builders drain undrain pools snapshot scheduler acl join load",
+    "live_farm": "up down status builders drain undrain pools set snapshot scheduler acl join load",
     "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
     "forecasts": "estimate runtime-estimate whatif plan risk",
 }
@@ -38,7 +39,7 @@ HEADINGS = {
     "forecasts": "Forecasts",
 }
 #: names that no function can have, and commands in another command's module
-FUNCTIONS, MODULES = {"import": "import_trace"}, {"undrain": "drain"}
+FUNCTIONS, MODULES = {"import": "import_trace", "set": "set_keys"}, {"undrain": "drain"}
 
 
 class Commands(TyperGroup):
@@ -57,17 +58,17 @@ class Commands(TyperGroup):
         """The commands that installed packages add; only who asks for these looks for them."""
         return installed_commands(self.commands)
 
-    def list_commands(self, _: Any) -> list[str]:
+    def list_commands(self, _: object) -> list[str]:
         """Return the commands' names, in the order of the table."""
         return [*self.commands, *self.installed]
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: object, formatter: object) -> None:
         """Write the commands, with what each does, under a heading for each folder."""
         for folder, names in COMMANDS.items():
             self._write(ctx, formatter, HEADINGS[folder], names.split())
         self._write(ctx, formatter, "Of installed packages", list(self.installed))
 
-    def _write(self, ctx: Any, formatter: Any, heading: str, names: list[str]) -> None:
+    def _write(self, ctx: object, formatter: Any, heading: str, names: list[str]) -> None:
         rows = []
         for name in names:
             try:
@@ -142,10 +143,23 @@ def main() -> None:
     than many commands.
     """
     gc.disable()
+    began = time.process_time()
     try:
         with_error_messages(app)
     finally:
         gc.freeze()
+        if "farm.sim.fast.engine_choice" in sys.modules:
+            _build_kernel(time.process_time() - began)
+
+
+def _build_kernel(spent: float) -> None:
+    from farm.app.kernel import build_in_background  # noqa: PLC0415 - few commands simulate
+
+    if log := build_in_background(spent):
+        typer.echo(
+            f"building the compiled loop of simulations in the background, once; log: {log}",
+            err=True,
+        )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -34,7 +36,7 @@ def began_at(pid: int) -> str:
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["ps", "-o", "lstart=", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603 - no shell
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
         return done.stdout.strip()
     return ""
 
@@ -42,3 +44,20 @@ def began_at(pid: int) -> str:
 def is_alive(pid: int, began: str) -> bool:
     """Whether the process that began then is still there (and not a zombie)."""
     return began_at(pid) == began != ""
+
+
+@contextlib.contextmanager
+def end_of(pid: int) -> Iterator[tuple[int, ...]]:
+    """Yield the file descriptor that becomes readable when this process ends.
+
+    None where the system has no such thing, or there is no such process (any more).
+    """
+    try:
+        end = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield ()
+        return
+    try:
+        yield (end,)
+    finally:
+        os.close(end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -16,8 +17,11 @@ from farm.core.errors import RunError
 
 R = TypeVar("R")
 
-#: real seconds of calls in this process from which several processes share the rest
+#: real seconds of calls in this process from which several processes share the rest, if that is
+#: expected to take twice as long
 WORTH_SHARING = 1.5
+#: real seconds of calls that a process is given at once
+AT_ONCE = 0.3
 
 
 class SharedWork:
@@ -25,6 +29,7 @@ class SharedWork:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._processes = 1
 
     def __enter__(self) -> Self:
         return self
@@ -39,31 +44,46 @@ class SharedWork:
         Raises what a call raises, and RunError if a process was killed.
         """
         left = list(enumerate(calls))[::-1]
-        began = time.perf_counter()
-        while left and not self._worth_sharing(len(left), began):
+        done, began = 0, time.perf_counter()
+        while left and not self._worth_sharing(len(left), done, began):
             place, call = left.pop()
             yield place, call()
+            done += 1
         if self._pool is None and left:
             spawn = multiprocessing.get_context("spawn")
-            processes = min(os.cpu_count() or 1, len(calls))
-            self._pool = ProcessPoolExecutor(processes, spawn, _begin)
+            self._processes = min(os.cpu_count() or 1, len(calls))
+            self._pool = ProcessPoolExecutor(self._processes, spawn, _begin)
         if self._pool is None:
             return
+        each = (time.perf_counter() - began) / done if done else AT_ONCE
+        size = max(1, min(round(AT_ONCE / each), len(left) // (4 * self._processes)))
+        left.reverse()
         try:
-            futures = {self._pool.submit(call): place for place, call in reversed(left)}
+            futures = {
+                self._pool.submit(_made, [call for _, call in some]): [place for place, _ in some]
+                for some in (left[begin : begin + size] for begin in range(0, len(left), size))
+            }
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                yield from zip(futures[future], future.result(), strict=True)
         except BrokenProcessPool:
             raise RunError(
                 "a process that played runs was killed; run it again to continue (a script that "
                 "calls farm needs `if __name__ == '__main__':` around it)"
             ) from None
 
-    def _worth_sharing(self, left: int, began: float) -> bool:
+    def _worth_sharing(self, left: int, done: int, began: float) -> bool:
         if self._pool is not None:
             return True
         several = min(os.cpu_count() or 1, left) > 1
-        return several and time.perf_counter() - began >= WORTH_SHARING
+        spent = time.perf_counter() - began
+        # a process costs about half a second before its first call
+        rest = spent / done * left if done else math.inf
+        return several and spent >= WORTH_SHARING and rest >= 2 * WORTH_SHARING
+
+
+def _made(calls: Sequence[Callable[[], R]]) -> list[R]:
+    """Make several calls: what they share is sent once."""
+    return [call() for call in calls]
 
 
 def _begin() -> None:

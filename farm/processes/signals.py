@@ -52,6 +52,29 @@ class Wakeups:
             self._near.recv(4096)
 
 
+class Wake:
+    """Ends a wait of ``select`` on it, from another thread or a signal handler."""
+
+    def __init__(self) -> None:
+        self._near, self._far = os.pipe()
+        for end in (self._near, self._far):
+            os.set_blocking(end, False)
+
+    def fileno(self) -> int:
+        """Return the file descriptor that ``set`` makes readable."""
+        return self._near
+
+    def set(self) -> None:
+        """End a wait, or the next one."""
+        with contextlib.suppress(BlockingIOError):  # it has been set often enough
+            os.write(self._far, b"x")
+
+    def clear(self) -> None:
+        """Let the next wait begin."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._near, 4096)
+
+
 class StopRequest:
     """A request for the end, once it is set for good.
 
@@ -74,9 +97,15 @@ class StopRequest:
             self._is_set = True
             os.write(self._far, b"x")
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for the request, for this many real seconds at most; whether it was made."""
-        select.select([self._near], [], [], seconds)
+    def wait(self, seconds: float, *also: int) -> bool:
+        """Wait for the request, for this many real seconds at most; whether it was made.
+
+        The wait ends as well when one of the file descriptors in ``also`` becomes readable.
+        """
+        poll = select.poll()  # select would refuse a descriptor from 1024 on
+        for one in (self._near, *also):
+            poll.register(one, select.POLLIN)
+        poll.poll(max(0.0, seconds) * 1000)
         return self._is_set
 
 
@@ -93,6 +122,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.asked = 0
+        self._request = StopRequest()
         self._stop: Callable[[], None] | None = None
 
     def reach(self, stop: Callable[[], None]) -> None:
@@ -101,8 +131,13 @@ class StopSignals:
         for _ in range(self.asked):
             stop()
 
+    def wait(self, seconds: float, *also: int) -> bool:
+        """Wait for a signal, as ``StopRequest.wait``; whether one has come since the beginning."""
+        return self._request.wait(seconds, *also)
+
     def _ask(self, *_: object) -> None:
         self.asked += 1
+        self._request.set()
         if self._stop is not None:
             self._stop()
 

@@ -166,7 +166,7 @@ class Supervisor:
     def _start(self, running: _Running) -> None:
         service = running.service
         with (self._folder / f"{service.name}.log").open("ab") as sink:
-            running.process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
+            running.process = subprocess.Popen(
                 command_on_cord(*service.command),
                 stdin=running.cord.end,
                 stdout=sink,

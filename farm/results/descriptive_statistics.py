@@ -7,6 +7,7 @@ Statistical Packages" (1996); NumPy's default.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -34,7 +35,16 @@ def quantile(values: Sequence[float] | Floats, p: float) -> float:
     """Return the p-quantile (0 ≤ p ≤ 1) of one or more values, type 7. Raises ValueError."""
     if len(values) == 0:
         raise ValueError("no values have no quantile")
-    return float(np.quantile(np.asarray(values, dtype=np.float64), p, method="linear"))
+    return _at(np.sort(np.asarray(values, dtype=np.float64)), p)
+
+
+def _at(ascending: Floats, p: float) -> float:
+    """Return the p-quantile of sorted values; rounded from the nearer one, as NumPy does."""
+    rank = (len(ascending) - 1) * p
+    place = min(int(rank), len(ascending) - 1)
+    low, high = float(ascending[place]), float(ascending[min(place + 1, len(ascending) - 1)])
+    weight = rank - place
+    return low + (high - low) * weight if weight < 0.5 else high - (high - low) * (1 - weight)
 
 
 def spread_of(values: Sequence[float] | Floats) -> Spread:
@@ -42,15 +52,17 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return Spread(count=0)
+    mean = float(data.mean())
     with np.errstate(over="ignore"):  # squares beyond all floats: no deviation is shown
-        std = float(data.std())
-    p50, p95, p99 = np.quantile(data, (0.5, 0.95, 0.99), method="linear")
+        deviations = data - mean
+        std = math.sqrt(np.add.reduce(deviations * deviations) / data.size)
+    ascending = np.sort(data)
     return Spread(
         count=int(data.size),
-        mean=float(data.mean()),
+        mean=mean,
         std=std,
-        p50=float(p50),
-        p95=float(p95),
-        p99=float(p99),
-        max=float(data.max()),
+        p50=_at(ascending, 0.5),
+        p95=_at(ascending, 0.95),
+        p99=_at(ascending, 0.99),
+        max=float(ascending[-1]),
     )

@@ -36,4 +36,5 @@ def readable_percent(value: float | None, *, signed: bool = False) -> str:
     """Return a fraction as a percentage with one decimal."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{value * 100:+.1f} %" if signed else f"{value * 100:.1f} %"
+    percent = round(value * 100, 1) or 0.0  # none below zero that reads -0.0
+    return f"{percent:+.1f} %" if signed else f"{percent:.1f} %"

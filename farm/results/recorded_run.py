@@ -10,7 +10,7 @@ from pathlib import Path
 from farm.core.errors import InputError
 from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import Run, RunDirectory, RunState
-from farm.results.summary.summary import Summary
+from farm.results.summary.summary import Figures, Measured, Summary
 from farm.results.table.job_table import JobTable, joined, tables_of
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
@@ -24,19 +24,29 @@ class RecordedRun:
     def __init__(
         self,
         scenario: Scenario,
-        summary: Summary,
+        measured: Measured,
         records: RunRecords,
         log: Sequence[bytes] | None,
         state: RunState,
         started: str,
     ) -> None:
         self.scenario = scenario
-        self.summary = summary
+        self.measured = measured
         self.state = state
         self._records = records
         self._log = log
         self._started = started
         self._ended = now()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The summary."""
+        return self.measured.summary
+
+    @property
+    def figures(self) -> Figures:
+        """The figures by which runs are compared; the rest of the summary need not be made."""
+        return self.measured.figures
 
     @property
     def has_events(self) -> bool:

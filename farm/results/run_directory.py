@@ -187,6 +187,11 @@ class Run:
         return self._summary
 
     @property
+    def figures(self) -> Summary:
+        """The figures by which runs are compared."""
+        return self.summary
+
+    @property
     def scenario_text(self) -> str:
         """The scenario as it was resolved."""
         return _read(self.path / SCENARIO).decode("utf-8", errors="replace")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
+
+import typer
 
 
 def with_docstring(command: Any, docstring: str | None) -> Any:
@@ -15,3 +18,10 @@ def with_docstring(command: Any, docstring: str | None) -> Any:
         if parameter.name in texts:
             parameter.help = " ".join(texts[parameter.name].split())
     return command
+
+
+def command_group(function: Callable[[], None]) -> typer.Typer:
+    """Return a group of commands, which the function's docstring describes."""
+    made = typer.Typer(add_completion=False, rich_markup_mode=None)
+    made.callback()(function)
+    return made

@@ -58,6 +58,12 @@ def message(text: object) -> str:
     return "\n".join(plain(line, MAX_MESSAGE) for line in lines)
 
 
+def print_error(text: str) -> None:
+    """Print an error message on standard error, not folded."""
+    words = Text.assemble(("error: ", "bold red"), message(text))
+    FarmConsole(stderr=True).print(words, soft_wrap=True)
+
+
 def _spelled(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 

@@ -16,7 +16,7 @@ from farm.core.errors import FarmError, InputError
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-def with_error_messages(app: Callable[..., Any]) -> None:
+def with_error_messages(app: Callable[..., int | None]) -> None:
     """Run a command line; a user's error gives one message and exit code 2, no traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that its encoding lacks
@@ -41,10 +41,7 @@ def with_error_messages(app: Callable[..., Any]) -> None:
 
 
 def _print(text: str) -> None:
-    from rich.text import Text  # noqa: PLC0415 - only a command that failed needs a console
+    from farm.terminal.console import print_error  # noqa: PLC0415 - rich, for those that failed
 
-    from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
-
-    words = Text.assemble(("error: ", "bold red"), message(text))
     with contextlib.suppress(OSError):  # standard error may be on the full disk
-        FarmConsole(stderr=True).print(words, soft_wrap=True)
+        print_error(text)

@@ -60,7 +60,7 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     shown = [one for some in options.values() for one in some]
-    run.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    vars(run)["__signature__"] = Signature(shown)
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -52,7 +52,7 @@ LearnFrom = Annotated[
 ]
 
 
-def server_option(about: str, envvar: str | None = "FARM_REDIS_URL") -> Any:
+def server_option(about: str, envvar: str | None = "FARM_REDIS_URL") -> object:
     """Return the option ``--redis``, whose URL gets the environment's password if it has none."""
 
     def complete(url: str | None) -> str | None:
@@ -107,6 +107,14 @@ Zone = Annotated[
         metavar="ZONE",
         help="Of times without one, and of hours that are shown, such as Europe/Berlin. "
         "Default: UTC, and times without a zone are refused.",
+    ),
+]
+Slots = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        metavar="SLOTS",
+        help="That the farm is said to have: records of more at once are not believed.",
     ),
 ]
 MetricsPort = Annotated[

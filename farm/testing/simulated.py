@@ -1,7 +1,8 @@
-"""A simulated run to assert things of."""
+"""Small scenarios to be varied in a test, and a simulated run to assert things of."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from farm.app.api import Source, load_scenario
@@ -12,6 +13,10 @@ from farm.assembly import run_info
 from farm.results.summary.objectives import measure, parse_objective
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
+
+Given = Mapping[str, object] | Sequence[Mapping[str, object]]
+#: what a source of jobs may be called in a scenario
+SOURCES = {"arrivals", "matrices", "trace", "generator"}
 
 
 class Simulated:
@@ -52,7 +57,7 @@ class Simulated:
             raise AssertionError("; ".join(missed))
 
 
-def simulated(scenario: Source, **overrides: Any) -> Simulated:
+def simulated(scenario: Source, **overrides: object) -> Simulated:
     """Simulate a scenario (a file, an example's name, a mapping) and return it for assertions.
 
     ``overrides``: keys of the scenario with ``__`` for dots, as ``farm.simulate`` takes them.
@@ -62,5 +67,43 @@ def simulated(scenario: Source, **overrides: Any) -> Simulated:
     """
     loaded = load_scenario(scenario, **overrides)
     recorder = Recorder()
-    result = simulated_run(loaded, own=OwnParts(), keep_events=True, observers=[recorder])
+    result = simulated_run(
+        loaded, own=OwnParts(), keep_events=True, observers=[recorder], engine="reference"
+    )
     return Simulated(loaded, result, recorder.records())
+
+
+def small_scenario(pool: Given = (), load: Given = (), **sections: object) -> dict[str, Any]:
+    """Return a scenario of one builder and one job of a second, with these changes.
+
+    ``pool``: keys of the pool (called ``p``, for amd64), or of several pools. ``load``: keys of the
+    jobs' ``arrivals``, or of several sources; a source of another kind is named in it.
+    ``sections``: more keys of the scenario; with ``phases`` jobs arrive until these end.
+
+    >>> found = farm.testing.small_scenario({"builders": 2}, {"count": 9, "every": "1m"}, seed=3)
+    >>> farm.testing.simulated(found).summary["jobs"]["submitted"]
+    9
+    """
+    limit = {} if "phases" in sections else {"count": 1}
+    return {
+        "pools": [_pool(one) for one in _each(pool)],
+        "workload": [_source(one, limit) for one in _each(load)],
+        **sections,
+    }
+
+
+def _each(given: Given) -> Sequence[Mapping[str, object]]:
+    return [given] if isinstance(given, Mapping) else given or [{}]
+
+
+def _pool(given: Mapping[str, object]) -> dict[str, object]:
+    size = {} if given.get("provisioner") else {"builders": 1}
+    return {"name": "p", "platform": {"processor": "amd64"}, **size, **given}
+
+
+def _source(given: Mapping[str, object], limit: Mapping[str, int]) -> dict[str, object]:
+    if SOURCES & given.keys():
+        return dict(given)
+    every = {} if "poisson" in given else {"every": "1s"}
+    limit = {} if "duration" in given else limit
+    return {"arrivals": {**every, **limit, "service_time": "1s", **given}}

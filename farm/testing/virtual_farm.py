@@ -8,7 +8,6 @@ no socket, no waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import fakeredis
 import msgspec
@@ -52,7 +51,7 @@ class VirtualFarm:
     ('succeeded', 'running', 90.0)
     """
 
-    def __init__(self, scenario: Source, **overrides: Any) -> None:
+    def __init__(self, scenario: Source, **overrides: object) -> None:
         loaded = load_scenario(scenario, **overrides)
         self.redis = fakeredis.FakeRedis(protocol=2)
         self._keys = Keys("virtual:")

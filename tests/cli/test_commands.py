@@ -140,7 +140,7 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(where, interrupted)
-    done = farm("simulate", "farm.yaml", "--out", "kept")
+    done = farm("simulate", "farm.yaml", "--out", "kept", "--engine", "reference")
     assert done.code == 130
     assert "Traceback" not in done.err
     assert done.out == ""

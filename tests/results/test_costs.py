@@ -16,6 +16,8 @@ from farm.scenario import parse_scenario
 from farm.testing import small_scenario
 from farm.workload import Workload
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 
 def two_platforms(**pool: Any) -> dict[str, Any]:
     """Return a scenario: one builder boots for 60 s, team a runs 300 s on it, team b 100 s."""
@@ -108,8 +110,6 @@ SHORT_LOAD = small_scenario(
 @pytest.mark.parametrize("engine", ["reference", "fast"])
 def test_builders_are_there_until_the_phases_end(engine: str) -> None:
     """Also when nothing happens any more: two builders for an hour, 100 s of work."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     summary = farm.simulate(SHORT_LOAD, engine=engine).summary
     assert summary["builder_time_s"] == 7200.0
     assert summary["cost"] == pytest.approx(2.0)

@@ -15,6 +15,8 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Manifest, write_bundle
 from farm.workload import build_workload
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 POOL = {"name": "linux", "platform": {"processor": "amd64"}, "builders": 2}
 
 
@@ -114,8 +116,6 @@ def test_a_live_farm_has_them_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", KNOWN, ids=lambda source: source.__name__)
 def test_what_a_source_knows_is_beside_its_jobs(source: Any, engine: str, tmp_path: Path) -> None:
     """With either engine, in farm time, and only the columns that the source knows."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     run = farm.simulate(scenario(source(tmp_path)), engine=engine)
     assert recorded(run) == KNOWN[source]
 

@@ -36,6 +36,8 @@ from farm.results.table.columns import Coded, Table
 from farm.results.table.records import Recorder
 from farm.testing import small_scenario
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 INFO = RunInfo(name="hand-made", world="simulated", engine="general", seed=1, policy="fifo")
 
 
@@ -153,8 +155,6 @@ RAMPED_DOWN = small_scenario(
 @pytest.mark.parametrize("engine", ["reference", "fast"])
 def test_builders_that_a_ramp_down_left_over_are_a_warning(engine: str) -> None:
     """The run was said to be at rest; a fixed pool's builders, and a minimum, are to stay."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     result = farm.simulate(RAMPED_DOWN, engine=engine)
     summary = result.kept.summary
     assert summary.warnings == ("2 builders were still there when the ramp-down ended: sized 2",)

@@ -28,9 +28,11 @@ def plan_pools(
     """
     options = msgspec.structs.replace(options, algorithms=algorithms_of, estimator=seeded_estimator)
     if not axes:
-        return plan(scenario, terms, options, on_point)
-    grid = Grid(scenario, axes)
-    return plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
+        found = plan(scenario, terms, options, on_point)
+    else:
+        grid = Grid(scenario, axes)
+        found = plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
+    return msgspec.structs.replace(found, twin=scenario.twin)
 
 
 def priced(scenario: Scenario, prices: Mapping[str, float]) -> Scenario:

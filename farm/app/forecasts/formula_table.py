@@ -50,12 +50,16 @@ class WaitingJobs:
         """Return the estimate of the job at this place."""
         return estimate_at(self.jobs, self._queue, place)
 
-    def row(self, place: int, *, explain: bool = False) -> dict[str, object]:
-        """Return it as plain values with the names of its predecessors; ``explain``: with all."""
+    def row(self, place: int, *, names: bool = False, explain: bool = False) -> dict[str, object]:
+        """Return it as plain values.
+
+        ``names``: with those of its predecessors, which for a whole queue grow with its square;
+        ``explain``: with the arithmetic.
+        """
         job, found = self.jobs[place], self.estimate(place)
         row: dict[str, object] = {
             "job": found.job,
-            "predecessors": [self.jobs[n].name for n in self._queue.predecessor_places(place)],
+            "predecessor_count": found.predecessors,
             "pool_for_job": found.pool_for_job,
             "head_platform": _pair(found.head_platform),
             "free_for_head": found.next_builder.free,
@@ -63,6 +67,9 @@ class WaitingJobs:
             "plt_s": _number(found.plt_s),
             "estimate_s": None if found.estimate_s is None else _number(found.estimate_s),
         }
+        if names:
+            places = self._queue.predecessor_places(place)
+            row["predecessors"] = [self.jobs[one].name for one in places]
         if explain:
             both = found.estimate_s is not None and job.duration_s is not None
             completion = (found.estimate_s or 0.0) + (job.duration_s or 0.0)

@@ -5,23 +5,30 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from farm.app.long_running.snapshots import farm_of
-from farm.assembly import estimator_of
+from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
-from farm.scenario import Scenario
+from farm.scenario import Scenario, TwinErrors
+from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
+from farm.sim.world import Arrivals
+from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
 
 Wait = dict[str, float | None]
 """Measures of a wait over the rollouts, or over a platform's jobs, in seconds; None: never."""
+
+MEAN, MEAN_WAIT = "mean_s", "mean_wait_s"
+"""The means among the measures: over the rollouts, and over a platform's jobs, too."""
 
 
 class JobForecast(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,6 +38,8 @@ class JobForecast(msgspec.Struct, frozen=True, omit_defaults=True):
     platform: str
     now: Wait
     then: Wait | None = None
+    #: of a twin: whether the means differ by less than its own errors
+    verdict: Literal["not distinguishable"] | None = None
 
 
 class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,9 +49,10 @@ class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: int
     now: Wait
     then: Wait | None = None
+    verdict: Literal["not distinguishable"] | None = None
 
 
-class WhatIf(msgspec.Struct, frozen=True):
+class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     """The waits of a farm's waiting jobs, now and with changes."""
 
     #: farm time of the present state
@@ -52,6 +62,8 @@ class WhatIf(msgspec.Struct, frozen=True):
     platforms: tuple[PlatformForecast, ...]
     #: the slowest first, as it is now
     jobs: tuple[JobForecast, ...]
+    #: of a farm's twin: its errors, mean and p95, shares
+    twin: dict[str, float] | None = None
 
 
 def what_if(
@@ -88,6 +100,7 @@ def what_if(
     futures = [roll_out(image, before, one, count, seed, arrivals=arrivals) for one in scenarios]
     waits = [_Waits(one) for one in futures]
     jobs = futures[0].jobs
+    twin = before.twin
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, job in enumerate(jobs):
         places[platform_of[job]].append(place)
@@ -97,13 +110,22 @@ def what_if(
         rollouts=count,
         changes=tuple(changes),
         platforms=tuple(
-            PlatformForecast(name, len(theirs), *(one.together(theirs) for one in waits))
+            PlatformForecast(
+                name,
+                len(theirs),
+                *_judged(twin, MEAN_WAIT, [one.together(theirs) for one in waits]),
+            )
             for name, theirs in places.items()
         ),
         jobs=tuple(
-            JobForecast(jobs[place], platform_of[jobs[place]], *(one.of(place) for one in waits))
+            JobForecast(
+                jobs[place],
+                platform_of[jobs[place]],
+                *_judged(twin, MEAN, [one.of(place) for one in waits]),
+            )
             for place in slowest
         ),
+        twin=None if twin is None else twin.model_dump(),
     )
 
 
@@ -128,6 +150,16 @@ class _Waits:
         )
 
 
+def _judged(
+    twin: TwinErrors | None, mean: str, waits: Sequence[Wait]
+) -> tuple[Wait, Wait | None, Literal["not distinguishable"] | None]:
+    """Return the waits now and with the changes, and the verdict on their means."""
+    known = [one for wait in waits if (one := wait[mean]) is not None]
+    hidden = twin is not None and len(known) == 2 and twin.hide(known[0], known[1] - known[0])
+    then = waits[1] if len(waits) > 1 else None
+    return waits[0], then, NOT_DISTINGUISHABLE if hidden else None
+
+
 def _finite(**numbers: np.floating[Any]) -> Wait:
     return {name: float(one) if np.isfinite(one) else None for name, one in numbers.items()}
 
@@ -147,6 +179,12 @@ def roll_out(
     ``jobs``: those of interest; None: all that wait. Raises StateError for statistics that cannot
     be taken up again, LookupError for a job that does not wait.
     """
+    make = partial(_fork_of, image, before, after, arrivals=arrivals)
+    return rollouts(make, count=count, seed=seed, jobs=jobs)
+
+
+def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: bool) -> Fork:
+    """Return the farm of an image under the pools and rules of ``after``."""
     name = after.scheduling.runtime_estimates
     run_times = RuntimeDistribution(estimator_of(after))
     if image.statistics is not None and image.statistics.get("estimator") == name:
@@ -154,16 +192,20 @@ def roll_out(
             run_times.load(image.statistics)
         except StateError as error:
             raise StateError(f"snapshot: statistics: {error}") from None
-    fork = Fork(
+    return Fork(
         snapshot=image.snapshot,
-        scenario=after,
+        pools=tuple(pool_specs(after)),
+        rules=make_rules(after),
         run_times=run_times,
         algorithms=algorithms_of(after),
         rekey=after.scheduling != before.scheduling,
-        arrivals=arrivals,
+        load=partial(_load_of, after) if arrivals else None,
         truthful=name == "oracle",
     )
-    return rollouts(fork, count=count, seed=seed, jobs=jobs)
+
+
+def _load_of(scenario: Scenario, seed: int) -> Arrivals:
+    return batches(build_jobs(scenario.model_copy(update={"seed": seed})))
 
 
 def dispatch_in(image: FarmImage, job: str) -> float | None:

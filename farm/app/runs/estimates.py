@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from farm.app.runs.own_parts import NONE, OwnParts
-from farm.assembly import estimator_named, estimator_of, make_scheduler
+from farm.assembly import (
+    estimator_named,
+    estimator_of,
+    laws_of,
+    make_rules,
+    make_scheduler,
+    pool_specs,
+)
 from farm.core.driver import World
 from farm.core.errors import InputError, file_access
-from farm.core.pools.algorithm import Algorithm
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
@@ -63,7 +69,7 @@ class Estimating:
             raise InputError(f"estimates.run_times: {error}") from None
         seed_estimator(made, source)
         if made.estimator.learns or name == "declared":
-            self._learners.append(Learner(made))
+            self._learners.append(Learner(made, laws_of(self._scenario)))
         return made
 
     def scheduler(self, explain_last: int = 0) -> Scheduler:
@@ -102,7 +108,7 @@ def _forecaster(
     name: str,
     other: RuntimeDistribution | None,
     own: RuntimeEstimator,
-    algorithms: Mapping[str, Algorithm[Any]],
+    algorithms: Mapping[str, AnyAlgorithm],
 ) -> Forecaster:
     words = scenario.estimates
     if rule != "rollout":
@@ -113,10 +119,12 @@ def _forecaster(
     from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
 
     return RolloutForecaster(
-        scenario,
+        pool_specs(scenario),
+        make_rules(scenario),
         run_times,
         name,
         algorithms=algorithms,
+        seed=scenario.seed,
         count=words.rollouts,
         truthful=name == "oracle",
     )
@@ -153,8 +161,11 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
         return
     source = Path(path)
     if source.is_dir():
-        entries = load_run(source, unfinished=True).entries()
-        learn_from(estimator, (entry.event for entry in entries if not entry.ignored))
+        run = load_run(source, unfinished=True)
+        events = (entry.event for entry in run.entries() if not entry.ignored)
+        learn_from(estimator, events, laws_of(run.scenario))
+        if isinstance(estimator, RuntimeDistribution):
+            estimator.forget_times()
         return
     try:
         with file_access(f"learn_from: {source}", "be read"):
@@ -170,3 +181,4 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
         estimator.load(state)
     except InputError as error:
         raise InputError(f"learn_from: {source}: {error}") from None
+    estimator.forget_times()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
-from typing import Any
 
 import msgspec
 
 from farm.core.errors import InputError
 from farm.core.model import Builder, Job
-from farm.core.pools.algorithm import Algorithm, PoolSnapshot
+from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
 from farm.plugins.guards import Guard, UnusableError
 from farm.scenario import Scenario
 from farm.workload import Workload, build_workload, stream
 from farm.workload.own_jobs import sound_jobs
 
-AlgorithmChoice = str | type[Any] | Algorithm[Any] | Callable[[PoolSnapshot], float]
+AlgorithmChoice = str | type[object] | AnyAlgorithm | Callable[[PoolSnapshot], float]
 """A provisioning algorithm: a name, class, instance, or function to the desired size."""
 
 Load = Iterable[Job] | Callable[[random.Random], Iterable[Job]]

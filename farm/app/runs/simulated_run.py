@@ -18,6 +18,7 @@ from farm.scenario import Scenario
 from farm.sim.play import CompiledRun, Engine, chosen
 from farm.sim.simulation import no_garbage_collection
 from farm.sim.too_large import refuse_too_large
+from farm.workload import Workload
 from provisioner.from_scenario import algorithms_of
 
 
@@ -29,7 +30,7 @@ def simulated_run(
     keep_events: bool = False,
     observers: Sequence[Observer] = (),
     engine: Engine = "auto",
-    runs: int = 1,
+    load: Workload | None = None,
 ) -> Result:
     """Simulate a scenario and return its result.
 
@@ -38,9 +39,9 @@ def simulated_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        observers: called with every event and its commands (a display).
+        observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
-        runs: how many runs like this one are to be made.
+        load: the scenario's workload, where it is known.
 
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then.
@@ -49,18 +50,16 @@ def simulated_run(
     refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = estimating.scheduler()
-    workload = own.load(scenario)
-    load = workload.jobs
+    workload = load or own.load(scenario)
     record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
     began = time.monotonic()
     run = chosen(
         scenario,
         scheduler,
-        load,
+        workload.jobs,
         algorithms,
         engine=engine,
         noted=out is not None or keep_events,
-        runs=runs,
         around=estimating.around if estimating.gives else None,
     )
     if isinstance(run, CompiledRun):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,6 +27,10 @@ from farm.upstream.launchpad import Rules
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]
 """The names of ``RULES``, for the command line."""
+ROWS = 50
+"""Shown, if not told otherwise."""
+AT_ONCE = 1000
+"""Rows that are written in one step."""
 
 
 def estimate(
@@ -36,7 +41,7 @@ def estimate(
     explain: Annotated[bool, typer.Option("--explain")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    limit: Annotated[int, typer.Option(min=0)] = 50,
+    limit: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
     """Estimate when waiting jobs will be dispatched.
 
@@ -49,7 +54,8 @@ def estimate(
         job: Only this job, by name; repeatable. Default: all jobs.
         rules: The rule set (see docs/explanation/dispatch-estimates.md).
         explain: Show the arithmetic behind each estimate.
-        limit: Maximum number of rows, or of jobs explained; 0: no limit.
+        limit: Maximum number of rows, or of jobs explained; 0: no limit. Default: 50, but for plain
+            --json, which has all.
     """
     view, growing = view_from(state, redis, folder)
     if growing:
@@ -60,12 +66,19 @@ def estimate(
     for place in wanted:
         _mention_unknown_processor(waiting, waiting.jobs[place])
     places = wanted or list(range(len(waiting.jobs)))
+    names = bool(wanted) or explain
+    if limit is None and not wanted and (explain or not as_json):
+        limit = ROWS
+    shown = places[: limit or None]
     if as_json:
-        _print_json(waiting, places, explain=explain)
-    elif wanted or explain:
-        _print_explanations(waiting, places, limit)
+        _print_json(waiting, shown, names=names, explain=explain)
+    elif names:
+        _print_explanations(waiting, shown)
     else:
-        note(_queue_table(waiting, limit or len(places)))
+        note(_queue_table(waiting, len(shown)))
+        return
+    if len(shown) < len(places):
+        note(f"… and {_more(len(places) - len(shown))}", err=as_json)
 
 
 def _mention_unknown_processor(waiting: WaitingJobs, job: JobView) -> None:
@@ -78,22 +91,23 @@ def _mention_unknown_processor(waiting: WaitingJobs, job: JobView) -> None:
         )
 
 
-def _print_json(waiting: WaitingJobs, places: list[int], *, explain: bool) -> None:
-    # written row by row: the lists of predecessors grow with the square of the queue
-    separator = "["
+def _more(count: int) -> str:
+    return f"{count:,} more (--limit 0 shows all)"
+
+
+def _print_json(waiting: WaitingJobs, places: Sequence[int], *, names: bool, explain: bool) -> None:
+    rows = (waiting.row(place, names=names, explain=explain) for place in places)
+    lead = "["
+    while some := [msgspec.json.encode(row).decode() for row in islice(rows, AT_ONCE)]:
+        typer.echo(lead + ",\n ".join(some), nl=False)
+        lead = ",\n "
+    typer.echo("]" if places else "[]")
+
+
+def _print_explanations(waiting: WaitingJobs, places: Sequence[int]) -> None:
     for place in places:
-        row = waiting.row(place, explain=explain)
-        typer.echo(separator + msgspec.json.encode(row).decode(), nl=False)
-        separator = ",\n "
-    typer.echo("]" if separator != "[" else "[]")
-
-
-def _print_explanations(waiting: WaitingJobs, places: list[int], limit: int) -> None:
-    for place in places[: limit or len(places)]:
         run_time = waiting.jobs[place].duration_s
         note(_explanation(waiting.estimate(place), waiting.rules, run_time))
-    if limit and len(places) > limit:
-        note(f"… and {len(places) - limit} more (--limit 0 shows all)")
 
 
 def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
@@ -107,7 +121,7 @@ def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
         rows,
         first_to_go=("builders", "ahead", "next free in"),
         title=f"{len(jobs)} waiting jobs in dispatch order, rules {waiting.rules.name}",
-        caption=f"… and {more} more (--limit 0 shows all)" if more > 0 else "",
+        caption=f"… and {_more(more)}" if more > 0 else "",
     )
 
 

@@ -15,6 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, parse_objective
 from farm.scenario import Scenario, load_scenario
+from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
@@ -72,7 +73,9 @@ def plan(
         document = _as_json(found, terms, options)
         print_json(document, pretty=True)
     else:
-        _print(found, terms, options, plot)
+        _print(found, terms, options)
+        if plot is not None:
+            note(f"Curves written to {plot}")
     raise typer.Exit(0 if found.best is not None else 1)
 
 
@@ -94,7 +97,7 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     return prices
 
 
-def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, plot: Path | None) -> None:
+def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> None:
     note(_table(found, terms, options))
     objective = " and ".join(map(str, terms))
     if found.best is None:
@@ -108,8 +111,8 @@ def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, plot: P
             f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
             f"cost {found.best.cost:.2f}"
         )
-    if plot is not None:
-        note(f"Curves written to {plot}")
+    if found.twin is not None:
+        note(str(found.twin))
 
 
 def _settings(found: SizePlan) -> bool:
@@ -125,7 +128,7 @@ def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> List
     return Listing(
         (*folding(first), *numbers(*judged, "mean wait", "hours", "cost", "meets it")),
         (
-            _row(point, terms, best=point == found.best)
+            _row(point, terms, _hidden(found, point, terms), best=point == found.best)
             for point in sorted(found.points, key=lambda one: (one.cost, one.bounds))
         ),
         first_to_go=("hours", "mean wait"),
@@ -133,7 +136,16 @@ def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> List
     )
 
 
-def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
+def _hidden(found: SizePlan, point: Point, terms: Sequence[Term]) -> str | None:
+    """Return the verdict on a point of a twin that is as near to a limit as its own errors."""
+    twin = found.twin
+    near = twin is not None and any(
+        twin.hide(term.limit, bound - term.limit) for bound, term in _pairs(point, terms)
+    )
+    return NOT_DISTINGUISHABLE if near else None
+
+
+def _row(point: Point, terms: Sequence[Term], hidden: str | None, *, best: bool) -> list[Text]:
     judged = zip(terms, point.means, point.bounds, strict=True)
     cells = [
         " + ".join(map(str, point.sizes)),
@@ -141,7 +153,7 @@ def _row(point: Point, terms: Sequence[Term], *, best: bool) -> list[Text]:
         format_roughly(point.mean_wait),
         f"{point.builder_hours:.1f}",
         f"{point.cost:.2f}",
-        "best" if best else "yes" if point.met else "no",
+        ", ".join(filter(None, ("best" if best else "yes" if point.met else "no", hidden))),
     ]
     return [Text(cell, style="bold" if best else "") for cell in cells]
 
@@ -154,6 +166,7 @@ def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> di
         "best": None if found.best is None else _point_json(found, found.best, terms),
         "why": found.why,
         "points": [_point_json(found, point, terms) for point in found.points],
+        **({} if found.twin is None else {"twin": found.twin.model_dump()}),
     }
 
 
@@ -170,6 +183,7 @@ def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[st
         "builder_hours": point.builder_hours,
         "cost": point.cost,
         "met": point.met,
+        **({} if found.twin is None else {"verdict": _hidden(found, point, terms)}),
     }
 
 

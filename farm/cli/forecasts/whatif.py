@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from farm.app.forecasts.what_if import Wait, WhatIf, what_if
+from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, what_if
 from farm.app.long_running.snapshots import image_from
+from farm.scenario import TwinErrors
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
@@ -47,12 +48,17 @@ def whatif(
         return
     note(_platforms(found))
     note(_slowest(found))
+    if found.twin is not None:
+        note(str(TwinErrors(**found.twin)))
 
 
 def _platforms(found: WhatIf) -> Listing:
     return Listing(
-        (*texts("platform"), *numbers("waiting", "mean wait", "last job P50", "last job P90")),
-        [(one.platform, str(one.waiting), *_cells(one.now, one.then)) for one in found.platforms],
+        (
+            *texts("platform"),
+            *numbers("waiting", "mean wait", "last job P50", "last job P90", *_verdict(found)),
+        ),
+        [(one.platform, str(one.waiting), *_cells(found, one)) for one in found.platforms],
         title=f"Waiting jobs by platform ({found.rollouts} rollouts)",
         first_to_go=("waiting", "last job P90"),
     )
@@ -62,17 +68,23 @@ def _slowest(found: WhatIf) -> Listing:
     """Return a table of the jobs that wait longest without the change."""
     waiting = sum(one.waiting for one in found.platforms)
     return Listing(
-        (*texts("job", "platform"), *numbers("P50", "P90", "mean")),
-        [(one.job, one.platform, *_cells(one.now, one.then)) for one in found.jobs],
+        (*texts("job", "platform"), *numbers("P50", "P90", "mean", *_verdict(found))),
+        [(one.job, one.platform, *_cells(found, one)) for one in found.jobs],
         title=f"The {len(found.jobs)} slowest of {waiting} jobs: time to dispatch",
         first_to_go=("platform", "mean"),
     )
 
 
-def _cells(now: Wait, then: Wait | None) -> list[str]:
+def _verdict(found: WhatIf) -> list[str]:
+    """Return the heading of the verdicts on a twin's means, if there are any."""
+    return ["verdict"] if found.twin is not None and found.changes else []
+
+
+def _cells(found: WhatIf, one: PlatformForecast | JobForecast) -> list[str]:
     """Return each number without and with the change."""
-    futures = [now] if then is None else [now, then]
-    return [" → ".join(_span(one[name]) for one in futures) for name in now]
+    futures = [one.now] if one.then is None else [one.now, one.then]
+    spans = [" → ".join(_span(future[name]) for future in futures) for name in one.now]
+    return [*spans, *([one.verdict or ""] if _verdict(found) else [])]
 
 
 def _span(seconds: float | None) -> str:

@@ -27,10 +27,10 @@ class EventLines:
             sys.stderr.write(f"{_readable(**line)}\n")
 
 
-def _readable(at_s: float, event: str, **values: Any) -> str:
+def _readable(at_s: float, event: str, **values: object) -> str:
     pairs = [f"{key}={_short(value)}" for key, value in values.items()]
     return " ".join([f"{at_s:12.3f}", f"{event:18}", *pairs])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

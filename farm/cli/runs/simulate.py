@@ -46,7 +46,7 @@ def simulate(
 
     Args:
         engine: reference: the scheduler itself; fast: a compiled loop (same results, not for every
-            scenario); auto: whichever finishes sooner.
+            scenario); auto: the latter wherever it can.
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":
@@ -76,7 +76,7 @@ class _Ticker:
         self._events = 0
         self._next = time.monotonic() + 0.2
 
-    def __call__(self, event: Event, commands: Sequence[Command]) -> None:  # noqa: ARG002 - an Observer
+    def __call__(self, event: Event, _: Sequence[Command]) -> None:
         self._events += 1
         if self._events & 0x3FF:
             return

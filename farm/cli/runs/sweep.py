@@ -61,13 +61,11 @@ def sweep(
     """
     shown = metrics_named(metric or SHOWN, "--metric")
     base = load_scenario(scenario, sets or ())
-    # a difference below a twin's own error is none
-    least = max(share_of(relevant), base.twin.largest if base.twin else 0.0)
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
     try:
         with counted_progress("runs", silent=quiet) as show:
-            found = play_sweep(grid, replications, out, chosen, least, show, redis)
+            found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
     except KeyboardInterrupt:
         if out is not None:
             note(
@@ -79,8 +77,6 @@ def sweep(
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
         note(render_sweep(found.sweep, shown))
-        for remark in base.remarks:
-            note(remark)
     if out is not None and not quiet:
         note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
 

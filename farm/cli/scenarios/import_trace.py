@@ -12,12 +12,12 @@ import typer
 from farm.core.errors import InputError, file_access, not_among
 from farm.core.model import Job
 from farm.records import Bundle, import_files
-from farm.records.bundle import anonymized, write_bundle
+from farm.records.bundle import anonymized, with_capacity, write_bundle
 from farm.records.importing import NAMES
 from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.terminal.options import Columns, Quiet, Zone, columns_of, zone_of
+from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_of
 from farm.terminal.output import note, progress
 from farm.terminal.tables import Listing, folding, texts
 from farm.units import many
@@ -34,6 +34,7 @@ def import_trace(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
     zone: Zone = None,
+    slots: Slots = None,
     anonymize: Annotated[bool, typer.Option("--anonymize")] = False,
     show: Annotated[bool, typer.Option("--show")] = False,
     parallel: Literal["one", "split", "refuse"] = "one",
@@ -65,7 +66,7 @@ def import_trace(
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
     with progress("reading", silent=quiet):
-        bundle = import_files(files, source, fields, zone_of(zone))
+        bundle = with_capacity(import_files(files, source, fields, zone_of(zone)), slots)
     bundle = anonymized(bundle) if anonymize else bundle
     for remark in () if quiet else bundle.manifest.remarks:
         note(remark, err=True)

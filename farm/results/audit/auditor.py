@@ -268,7 +268,8 @@ class Auditor:
     def _known(self, name: str, command: Command) -> AuditedJob:
         if (job := self.jobs.get(name)) is None:
             self._fail(f"job {name!r} was never submitted: {command}")
-        assert self._event is not None  # noqa: S101 - commands follow events
+        if self._event is None:
+            self._fail(f"a command that no event led to: {command}")
         job.note(self._event.at, command)
         return job
 

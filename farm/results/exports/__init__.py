@@ -1,4 +1,4 @@
-"""A finished run in other programs' formats: one file per format, and the registry.
+"""A finished run in other programs' formats, and the registry of these.
 
 ``farm export --format openmetrics`` is not here: it needs the scheduler and lives in farm.metrics.
 """
@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from farm.results.exports import batsim, parquet, swf, taskcluster
+import numpy as np
+
+from farm.core.errors import InputError
+from farm.results.exports import batsim, swf, taskcluster
 from farm.results.run_directory import JOBS, Run
+from farm.results.table.columns import Flags
+from farm.results.table.job_table import Array
 
 
 def _export_csv(run: Run, out: Path) -> int:
@@ -20,9 +26,27 @@ def _export_csv(run: Run, out: Path) -> int:
     return count
 
 
+def _export_parquet(run: Run, out: Path) -> int:
+    """Write the table of jobs with its columns and units; absent values are null."""
+    try:
+        arrow, parquet = (import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+    except ImportError:
+        raise InputError(
+            "--format parquet: needs pyarrow; allowed: pip install 'build-farm-emulator[parquet]'"
+        ) from None
+
+    def absent(values: Array) -> Flags:
+        return np.equal(values, "") if values.dtype.kind == "U" else np.not_equal(values, values)
+
+    columns = run.jobs.to_dict().items()
+    table = {name: arrow.array(values, mask=absent(values)) for name, values in columns}
+    parquet.write_table(arrow.table(table), out)
+    return len(run.jobs)
+
+
 EXPORTS: dict[str, Callable[[Run, Path], int]] = {
     "csv": _export_csv,
-    "parquet": parquet.export,
+    "parquet": _export_parquet,
     "swf": swf.export,
     "batsim": batsim.export,
     "taskcluster": taskcluster.export,

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -194,9 +193,9 @@ def _write_states(run: Run, path: Path) -> None:
         table.writerows((at, most - sum(state), *state) for at, state in changes)
 
 
-def _workload(jobs: JobTable, builders: int) -> dict[str, Any]:
+def _workload(jobs: JobTable, builders: int) -> dict[str, object]:
     names: dict[tuple[str, float], str] = {}
-    told: list[dict[str, Any]] = []
+    told: list[dict[str, object]] = []
     ran = jobs.taken(~np.isnan(jobs["service_time_s"]))
     for row, arrived_at in zip(ran, ran.arrived_at.tolist(), strict=True):
         key = (row["kind"], row["service_time_s"])
@@ -210,11 +209,11 @@ def _workload(jobs: JobTable, builders: int) -> dict[str, Any]:
     return {"nb_res": builders, "jobs": told, "profiles": profiles}
 
 
-def _schedule(jobs: JobTable, machines: int) -> dict[str, Any]:
+def _schedule(jobs: JobTable, machines: int) -> dict[str, object]:
     ran = jobs.taken(~np.isnan(jobs["finished_at_s"]) & ~np.isnan(jobs["waiting_time_s"]))
     began = float(ran.arrived_at.min()) if len(ran) else 0.0
     outcomes = Counter(jobs["outcome"].tolist())
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "makespan": float(ran["finished_at_s"].max(initial=0.0)) - began,
         "nb_jobs": len(jobs),
         "nb_jobs_finished": len(ran),

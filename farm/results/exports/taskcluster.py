@@ -31,7 +31,7 @@ worker-requested (worker, {capacity, utility}), worker-started, worker-shutdown.
 TimedEvent = tuple[float, str, str, list[Any]]
 """The same before it is timed: farm time, name, id, …."""
 State = dict[str, Any]
-Metric = Callable[[State], Any]
+Metric = Callable[[State], object]
 Update = Callable[[State, Event], None]
 
 #: order of simultaneous events: nothing happens on a worker before it has started
@@ -126,7 +126,7 @@ class EventStore(msgspec.Struct):
             raise InputError(f"interval: found {interval}; allowed: milliseconds above 0")
         wanted = METRICS if metrics is None else metrics
         state: State = {**(initial_state or {}), **{name: {} for name in MAPS}}
-        samples: list[dict[str, Any]] = []
+        samples: list[dict[str, object]] = []
         following = 0.0
         for event in (*self.events, None):
             when = math.inf if event is None else event[0]

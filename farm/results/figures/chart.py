@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -46,6 +46,7 @@ _STYLE: Any = {
 }  # fmt: skip
 #: no date and no producer, so that the same numbers give the same file
 _UNSAID = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+_UNDATED = {"CreationDate": None}
 
 
 class Chart:
@@ -112,10 +113,11 @@ class Chart:
 
     def _drawn(self, kind: str, **looks: Any) -> bytes:
         file = io.BytesIO()
-        metadata: Any = {"svg": _UNSAID, "pdf": {"CreationDate": None}}.get(kind)
+        metadata: Mapping[str, object] = {"svg": _UNSAID, "pdf": _UNDATED}.get(kind, {})
         with _style():
-            for text in self.figure.findobj(_is_text):
-                text.set_parse_math(False)  # type: ignore[attr-defined]  # names may have a $
+            for artist in self.figure.findobj():
+                if hasattr(artist, "set_parse_math"):
+                    artist.set_parse_math(False)  # names may have a $
             self.figure.savefig(file, format=kind, metadata=metadata, **looks)
         return file.getvalue()
 
@@ -125,10 +127,6 @@ class Chart:
 
     def __repr__(self) -> str:
         return f"<farm.Chart: {self.title}>"
-
-
-def _is_text(artist: Any) -> bool:
-    return hasattr(artist, "set_parse_math")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -64,7 +64,7 @@ class Section(NamedTuple):
 def page(
     title: str,
     sections: Iterable[Section],
-    numbers: Mapping[str, Any],
+    numbers: Mapping[str, object],
     refresh: float | None = None,
 ) -> str:
     """Return the page; ``numbers`` are JSON, by the id of the element that holds them.
@@ -105,6 +105,6 @@ def _section(section: Section) -> str:
     )
 
 
-def _island(value: Any) -> str:
+def _island(value: object) -> str:
     """Return JSON that is safe inside a script element."""
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

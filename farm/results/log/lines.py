@@ -65,7 +65,7 @@ def parts_of(struct: type[msgspec.Struct], within: str = "") -> Iterator[Part]:
             yield Part(one.name, one.type, default, path, within if one.name == "id" else "")
 
 
-def values_of(paths: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+def values_of(paths: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
     """Return a fast function from a value to what is found in it at these paths."""
     if not paths:
         return lambda _: ()
@@ -117,7 +117,7 @@ STORY = [Part(part.name, part.kind | None, None) for part in _END if part.path n
 """What the end of a job adds to the line of the JobFinished that caused it."""
 
 #: what the writer adds
-_MORE: dict[Any, list[Part]] = {
+_MORE: dict[object, list[Part]] = {
     **{of: [_IGNORED] for of in EVENTS},
     **{of: [] for of in COMMANDS},
     JobsSubmitted: [Part("batch", int | None, None), _IGNORED],
@@ -137,7 +137,7 @@ def _line(of: type[msgspec.Struct]) -> Line:
     return Line(values_in, [*parts, *_MORE[of]], log_name(JobFinished if of is EndJob else of))
 
 
-LINES: dict[Any, Line] = {of: _line(of) for of in (*EVENTS, *COMMANDS)}
+LINES: dict[object, Line] = {of: _line(of) for of in (*EVENTS, *COMMANDS)}
 """The line of each event and command; of an end that no event caused, if it is not CANCELLED."""
 CANCELLED = Line(EndJob, LINES[EndJob].parts, "job-cancelled")
 EMPTY = Line(

@@ -68,7 +68,7 @@ def _maker(of: type[msgspec.Struct]) -> Callable[..., Any]:
     if all(field.type is not Builder for field in fields):
         return lambda line: of(*values(line))
 
-    def inlined(line: Any) -> Any:
+    def inlined(line: object) -> object:
         builder = msgspec.convert(line, Builder, from_attributes=True)
         return of(*[builder if f.type is Builder else getattr(line, f.name) for f in fields])
 
@@ -132,7 +132,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[Any]:
+def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[object]:
     """Return the lines of a piece; whether all are well and usual shows when they are decoded."""
     try:
         lines = _all_usual(piece)
@@ -143,7 +143,7 @@ def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[Any]:
     return _one_by_one(piece, reader, before)
 
 
-def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[Any]:
+def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[object]:
     for number, raw in enumerate(piece.splitlines(keepends=True), before + 1):
         try:
             line = reader.decode(raw, number)
@@ -167,7 +167,7 @@ class _LogReader:
         #: of every builder that has joined
         self._pools: dict[str | None, str] = {}
 
-    def decode(self, raw: bytes, number: int) -> Any:
+    def decode(self, raw: bytes, number: int) -> object:
         """Return the line's struct; raises InputError."""
         try:
             kind = _decode_kind(raw)

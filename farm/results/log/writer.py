@@ -87,12 +87,12 @@ class EventLogLines:
             if not ignored:
                 self._jobs.setdefault(job.id, job)
 
-    def _forget(self, job: Job) -> Any:
+    def _forget(self, job: Job) -> object:
         """Return a job that ends, if it has changed since its submission."""
         return _changed(job, self._jobs.pop(job.id, None))
 
 
-def _changed(job: Job, submitted: Job | None) -> Any:
+def _changed(job: Job, submitted: Job | None) -> object:
     """Return the job in full, if it is not as it was submitted."""
     return None if submitted is job or submitted == job else JobDetail(*astuple(job))
 

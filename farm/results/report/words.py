@@ -9,6 +9,7 @@ from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import readable, remarks
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.summary.summary import Summary
+from farm.scenario import TwinErrors
 
 TOLD = ("waiting_time mean", "response_time mean", "cost")
 
@@ -53,6 +54,8 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
         yield f"{pair.other} against {pair.base}: {', '.join(words)}."
         if pair.note:
             yield pair.note.capitalize() + "."
+        if pair.twin is not None:
+            yield str(TwinErrors(**pair.twin)).capitalize() + "."
 
 
 def of_sweep(sweep: Sweep) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -175,6 +176,108 @@ def too_fast(records: RunRecords, speed: float) -> list[str]:
     return [said]
 
 
+class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The figures of a summary by which runs are compared, with the same names."""
+
+    seed: int
+    jobs: JobCounts
+    attempts: int
+    makespan: float | None
+    waiting_time: Spread
+    response_time: Spread
+    stretch: Spread
+    matrix_response_time: Spread
+    first_failure_time: Spread
+    builders: BuilderCounts
+    builder_time: float
+    utilization: float | None
+    fairness_index: float
+    cost: float
+    idle_share: float | None
+    throughput_per_s: float | None
+
+
+class Measured:
+    """A run to be summed up: it may have no jobs, no builders, or jobs that never started."""
+
+    def __init__(
+        self,
+        records: RunRecords,
+        info: RunInfo,
+        wall_time: float,
+        warnings: Iterable[str] = (),
+        remarks: Iterable[str] = (),
+    ) -> None:
+        self._wall_time, self._warnings, self._remarks = wall_time, warnings, remarks
+        records = records.lasting(info.until).having(fair_share=info.fair_share)
+        self._all, self._info, self._builders_in = records, info, info.window
+        arrivals = info.window
+        if info.as_taskcluster:
+            arrivals = Window(end=math.nextafter(info.window.end, math.inf))
+            records = records.touching(info.window.start, info.window.end)
+            self._builders_in = Window()
+        self._records = records
+        self._jobs, self._lost = records.within(arrivals.start, arrivals.end)
+        self._makespan = self._jobs.makespan()
+        whole = info.window == Window()
+        self._length = self._makespan if whole else info.window.end - info.window.start
+        self._costs = Costs(records, info.window, info.bills)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """The figures by which runs are compared."""
+        info, jobs, costs, length = self._info, self._jobs, self._costs, self._length
+        times = builder_times(self._records, info.window)
+        responses, stretches = jobs.responses(), jobs.stretches()
+        # as Taskcluster does: of the jobs that ended by the phase's end
+        waits = jobs.waits(info.window.end if info.as_taskcluster else np.inf)
+        matrices = jobs.matrix_response_times(self._lost.names_of_matrices())
+        submitted = len(jobs) + len(self._lost)
+        return Figures(
+            seed=info.seed,
+            jobs=JobCounts(submitted=submitted, lost=len(self._lost), **jobs.counts()),
+            attempts=int(jobs.attempts[~jobs.shared].sum()),
+            makespan=self._makespan,
+            waiting_time=spread_of(waits),
+            response_time=spread_of(responses),
+            stretch=spread_of(stretches),
+            matrix_response_time=spread_of(matrices),
+            first_failure_time=spread_of(jobs.times_to_first_failure()),
+            builders=builder_counts(self._records, self._builders_in),
+            builder_time=times.present,
+            utilization=times.busy / times.slots if times.slots > 0 else None,
+            fairness_index=fairness_index(_parties(jobs, info.fair_share[:1]), stretches),
+            cost=costs.total,
+            idle_share=costs.idle_share,
+            throughput_per_s=len(responses) / length if length else None,
+        )
+
+    @property
+    def summary(self) -> Summary:
+        """The summary: the figures, and the rest."""
+        info = self._info
+        rest = quiescence(self._all, info)
+        parts = Parts(self._jobs, self._lost, self._costs, self._length)
+        return Summary(
+            **msgspec.structs.asdict(self.figures),
+            name=info.name,
+            world=info.world,
+            engine=info.engine,
+            policy=info.policy,
+            recorded_waiting_time=_recorded_waits(self._jobs, self._lost),
+            saved_time=self._records.saved_time(self._jobs),
+            pools=parts.by_pool(),
+            platforms=parts.by_platform(),
+            invocations=parts.by_invocation(),
+            events=self._records.events,
+            wall_time=self._wall_time,
+            run_phase=None if info.window == Window() else (info.window.start, info.window.end),
+            quiescence=rest,
+            warnings=(*self._warnings, *(() if rest is None else rest.warnings)),
+            remarks=tuple(self._remarks),
+        )
+
+
 def summarise(
     records: RunRecords,
     info: RunInfo,
@@ -183,53 +286,7 @@ def summarise(
     remarks: Iterable[str] = (),
 ) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    window = info.window
-    records = records.lasting(info.until).having(fair_share=info.fair_share)
-    rest = quiescence(records, info)
-    arrivals = window
-    if info.as_taskcluster:
-        arrivals = Window(end=math.nextafter(window.end, math.inf))
-        records, window = records.touching(window.start, window.end), Window()
-    jobs, lost = records.within(arrivals.start, arrivals.end)
-    times = builder_times(records, info.window)
-    makespan = jobs.makespan()
-    length = makespan if info.window == Window() else info.window.end - info.window.start
-    costs = Costs(records, info.window, info.bills)
-    parts = Parts(jobs, lost, costs, length)
-    return Summary(
-        name=info.name,
-        world=info.world,
-        engine=info.engine,
-        seed=info.seed,
-        policy=info.policy,
-        jobs=JobCounts(submitted=len(jobs) + len(lost), lost=len(lost), **jobs.counts()),
-        attempts=int(jobs.attempts[~jobs.shared].sum()),
-        makespan=makespan,
-        # as Taskcluster does: of the jobs that ended by the phase's end
-        waiting_time=spread_of(jobs.waits(info.window.end if info.as_taskcluster else np.inf)),
-        recorded_waiting_time=_recorded_waits(jobs, lost),
-        response_time=spread_of(jobs.responses()),
-        stretch=spread_of(jobs.stretches()),
-        matrix_response_time=spread_of(jobs.matrix_response_times(lost.names_of_matrices())),
-        first_failure_time=spread_of(jobs.times_to_first_failure()),
-        saved_time=records.saved_time(jobs),
-        builders=builder_counts(records, window),
-        builder_time=times.present,
-        utilization=times.busy / times.slots if times.slots > 0 else None,
-        fairness_index=fairness_index(_parties(jobs, info.fair_share[:1]), jobs.stretches()),
-        cost=costs.total,
-        idle_share=costs.idle_share,
-        throughput_per_s=len(jobs.responses()) / length if length else None,
-        pools=parts.by_pool(),
-        platforms=parts.by_platform(),
-        invocations=parts.by_invocation(),
-        events=records.events,
-        wall_time=wall_time,
-        run_phase=None if info.window == Window() else (info.window.start, info.window.end),
-        quiescence=rest,
-        warnings=(*warnings, *(() if rest is None else rest.warnings)),
-        remarks=tuple(remarks),
-    )
+    return Measured(records, info, wall_time, warnings, remarks).summary
 
 
 def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:

@@ -22,10 +22,10 @@ from farm.units import many
 
 def render_summary(summary: Summary) -> RenderableType:
     """Return a summary as rich tables: times, and costs."""
-    title = Text.assemble(
-        (summary.name, "bold"),
-        f"  {summary.world}, {summary.policy}, seed {summary.seed}, {summary.engine}",
-    )
+    where = f"  {summary.world}, {summary.policy}, seed {summary.seed}"
+    if summary.world == "live":
+        where += f", {summary.engine}"  # the server; a simulation is the same by either engine
+    title = Text.assemble((summary.name, "bold"), where)
     parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
     return Group(title, story(_events(summary)), _spreads(summary), *parts)
 

@@ -79,21 +79,21 @@ class Table:
     """Columns of one length; what is not a column is common to all rows."""
 
     #: filled or computed, in order
-    columns: ClassVar[dict[str, cached_property[Any]]]
+    columns: ClassVar[dict[str, cached_property[object]]]
 
     def __init_subclass__(cls) -> None:
         columns = vars(cls).items()
         cls.columns = {name: one for name, one in columns if isinstance(one, cached_property)}
 
     @classmethod
-    def add(cls, name: str, column: Column[Any]) -> None:
+    def add(cls, name: str, column: Column[object]) -> None:
         """Add a column that is not declared in the class."""
         column.__set_name__(cls, name)
         setattr(cls, name, column)
         cls.columns[name] = column
 
     def __init__(
-        self, count: int, fill: Callable[[Column[Any]], Any] | None = None, **given: Any
+        self, count: int, fill: Callable[[Column[object]], object] | None = None, **given: object
     ) -> None:
         self.count = count
         #: makes the columns that are neither given nor derived
@@ -101,7 +101,7 @@ class Table:
         vars(self).update(given)
 
     @classmethod
-    def of(cls, records: Sequence[Any], **given: Any) -> Self:
+    def of(cls, records: Sequence[object], **given: object) -> Self:
         """Return the table of these records, one per row."""
         return cls(len(records), lambda column: column.of(records), **given)
 
@@ -117,7 +117,7 @@ class Table:
         common |= {"count": count, "fill": lambda column: getattr(self, column.attrname)[rows]}
         return type(self)(**common)
 
-    def having(self, **more: Any) -> Self:
+    def having(self, **more: object) -> Self:
         """Return the same table, with more that is given."""
         return type(self)(**vars(self) | more)
 
@@ -155,7 +155,7 @@ def coded(values: Iterable[Hashable], known: dict[Any, Any] | None = None) -> Co
     return Coded(*numbered(values, known))
 
 
-def one_of(values: Sequence[Any]) -> Callable[[Iterable[Any]], Coded]:
+def one_of(values: Sequence[object]) -> Callable[[Iterable[object]], Coded]:
     """Return the maker of columns that have these values only."""
     known = {value: number for number, value in enumerate(values)} | {None: -1}
     return lambda found: Coded(np.array([known[one] for one in found], np.int64), values)
@@ -181,7 +181,7 @@ def which(some: Flags) -> Flags | slice:
 
 
 def numbered(
-    values: Iterable[Hashable], known: dict[Any, Any] | None = None
+    values: Iterable[Hashable], known: dict[object, object] | None = None
 ) -> tuple[Numbers, list[Any]]:
     """Number the values, None as -1; unknown ones get the next numbers as they appear."""
     known = {} if known is None else known

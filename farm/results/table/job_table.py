@@ -93,7 +93,7 @@ class JobTable:
         """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
         return _library("pyarrow").table(self._columns)
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 

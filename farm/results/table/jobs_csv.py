@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTabl
 from farm.results.table.jobs import OUTCOMES
 
 #: of the columns of numbers that have no empty cells
-_FULL: Mapping[str, Any] = {"submitted_at_s": list[float], "attempts": list[int]}
+_FULL: Mapping[str, object] = {"submitted_at_s": list[float], "attempts": list[int]}
 #: by the kind of a column's type
 _ALLOWED = {"f": "a number", "i": "a whole number", "U": ", ".join(OUTCOMES)}
 
@@ -34,9 +34,9 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
     return count
 
 
-def _cells(column: Array) -> Sequence[Any]:
+def _cells(column: Array) -> Sequence[object]:
     """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
-    values: list[Any] = column.tolist()
+    values: list[object] = column.tolist()
     if column.dtype != np.float64 or not values:
         return values
     return msgspec.json.encode(values).decode()[1:-1].replace("null", "").split(",")

@@ -102,7 +102,7 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         pools[self.builders.builder.numbers] = self.builders.pool.numbers
         return pools
 
-    def having(self, **more: Any) -> RunRecords:
+    def having(self, **more: object) -> RunRecords:
         """Return the same with more that is common to all jobs (``Jobs``)."""
         jobs, lost = (table.having(**more) for table in (self.jobs, self.lost))
         return msgspec.structs.replace(self, jobs=jobs, lost=lost)
@@ -156,7 +156,7 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return total(np.where(np.isnan(ran), spared.work, left))
 
 
-def lost(jobs: Sequence[EndJob], **given: Any) -> Jobs:
+def lost(jobs: Sequence[EndJob], **given: object) -> Jobs:
     """Return the table of jobs that never ended."""
     outcome = Coded(np.full(len(jobs), OUTCOMES.index("lost")), OUTCOMES)
     return Jobs.of(jobs, outcome=outcome, **given)

@@ -33,7 +33,7 @@ STATE = {
 }  # fmt: skip
 
 KEYS = [
-    *("job", "predecessors", "pool_for_job", "head_platform", "free_for_head"),
+    *("job", "predecessor_count", "pool_for_job", "head_platform", "free_for_head"),
     *("tnb_s", "plt_s", "estimate_s"),
 ]
 
@@ -58,7 +58,7 @@ def test_json_of_the_whole_queue(state):
     assert all(list(row) == KEYS for row in rows)
     assert rows[3] == {
         "job": "last",
-        "predecessors": ["first", "any"],
+        "predecessor_count": 2,
         "pool_for_job": 1,
         "head_platform": ["i386", True],
         "free_for_head": 0,
@@ -73,6 +73,22 @@ def test_json_of_some_jobs(state):
     """--job may be repeated; the answers come in the order asked."""
     rows = json.loads(run(state, "--json", "--job", "last", "--job", "first").stdout)
     assert [row["job"] for row in rows] == ["last", "first"]
+    assert rows[0]["predecessors"] == ["first", "any"]
+
+
+def test_json_of_a_long_queue_is_short(tmp_path):
+    """A row has a bounded size whatever the queue; names and arithmetic only where asked for."""
+    first = STATE["jobs"][0]
+    jobs = [{**first, "id": number, "name": f"job-{number}"} for number in range(600)]
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({**STATE, "jobs": jobs}))
+    whole = run(str(path), "--json").stdout
+    assert len(json.loads(whole)) == 600
+    assert len(whole) < 600 * 250
+    assert len(json.loads(run(str(path), "--json", "--limit", "3").stdout)) == 3
+    explained = run(str(path), "--json", "--explain")
+    assert len(json.loads(explained.stdout)) == 50
+    assert "550 more (--limit 0 shows all)" in explained.stderr
 
 
 def test_json_with_the_arithmetic(state):
