@@ -86,7 +86,7 @@ class ChaosFarm:
         """Start the keeper; it comes up by itself."""
         words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
         with (self.folder / "keeper.log").open("ab") as sink:
-            self._keeper = subprocess.Popen(  # noqa: S603 - ourselves, no shell
+            self._keeper = subprocess.Popen(
                 [sys.executable, "-m", *words],
                 cwd=self.folder,
                 env=self._environment,

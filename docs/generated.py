@@ -169,7 +169,7 @@ def options(kind: type[Any]) -> Iterator[str]:
     types = typing.get_type_hints(kind, include_extras=True)
     for field in msgspec.structs.fields(kind):
         value = field.default
-        if field.name in ("min", "max"):
+        if field.name in ("min", "max", "first_plan"):
             continue
         if types[field.name] in (Seconds, PositiveSeconds) and isinstance(value, float):
             value = format_time(value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
 from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.summary.summary import Summary
+from farm.results.summary.summary import Figures
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
 from farm.units import format_time
@@ -24,7 +23,7 @@ from farm.units import format_time
 WEEK = Path(__file__).with_name("firefox_week.yaml")
 POOL = "pools.linux"
 #: options of each beside min 0 and max; otherwise the algorithm's defaults
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
+OPTIONS: Mapping[str, Mapping[str, object]] = {
     "fixed": {"builders": 45},
     "manual": {"capacity": {0: 25, 8: 45, 13: 60, 19: 40, 22: 25}},
     "taskcluster": {"interval": "10s"},
@@ -41,7 +40,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 IDLE_TIMEOUT = {"taskcluster": "15m", "jenkins": "15m"}
 TICKS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36000.0)
 #: builders that never take a job, boot slowly, are lost (spot), and signals that are late and wrong
-TROUBLES: Mapping[str, Any] = {
+TROUBLES: Mapping[str, object] = {
     "failure_rate": 0.03,
     "boot_delay": {"lognormal": {"median": "1m", "sigma": 1.0}},
     "losses": {"rate": "0.02/h"},
@@ -89,7 +88,7 @@ def play(
 
 
 def _scenario(name: str, troubles: bool, trace: Path | None) -> Scenario:
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         f"{POOL}.provisioner": {"algorithm": name, "max": 120, **OPTIONS[name]},
         f"{POOL}.idle_timeout": IDLE_TIMEOUT.get(name),
     }
@@ -102,7 +101,7 @@ def _scenario(name: str, troubles: bool, trace: Path | None) -> Scenario:
     return load_scenario(WEEK, changes=changes)
 
 
-def _outcome(name: str, troubles: bool, summary: Summary) -> Outcome:
+def _outcome(name: str, troubles: bool, summary: Figures) -> Outcome:
     jobs = summary.jobs
     return Outcome(
         algorithm=name,

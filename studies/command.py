@@ -64,7 +64,7 @@ def study(
     calibrate and under other laws: how far is each from this machine?
 
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
-    5.4, and its future work, on common job sets. With Numba (the extra fast) a thousand sets take
+    5.4, and its future work, on common job sets. With the compiled loop a thousand sets take
     about fifteen seconds on two cores; --live takes about five minutes more.
 
     Args:

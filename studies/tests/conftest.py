@@ -1,5 +1,5 @@
 """What these tests share with all others."""
 
-from tests.conftest import farm
+from tests.conftest import farm, kernel
 
-__all__ = ["farm"]
+__all__ = ["farm", "kernel"]

@@ -69,7 +69,7 @@ def test_a_table_against_jobs_that_really_burn(farm: Callable[..., Any], tmp_pat
         (("study", "thesis", "--table", "t"), "--table: found with thesis; allowed: with calib"),
     ],
 )
-def test_a_mistake_is_one_message(farm: Callable[..., Any], words: Any, said: str) -> None:
+def test_a_mistake_is_one_message(farm: Callable[..., Any], words: object, said: str) -> None:
     """Before anything is run: the option, what was found, what is allowed."""
     done = farm(*words)
     assert (done.code, said in done.err) == (2, True), done.err

@@ -8,7 +8,6 @@ of sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -63,7 +62,7 @@ def jenkins_sets(matrices: int) -> list[JobSet]:
 
 
 def _jobs(
-    times: Floats, ranks: npt.NDArray[Any], size: int, apart: float, jobs_apart: float = 0.0
+    times: Floats, ranks: npt.NDArray[np.int64], size: int, apart: float, jobs_apart: float = 0.0
 ) -> JobSet:
     heavy = times > np.sort(times)[-1 - len(times) // 5]
     arrivals = [n // size * apart + n % size * jobs_apart for n in range(len(times))]

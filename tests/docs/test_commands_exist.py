@@ -36,6 +36,8 @@ def problem(line: str) -> str | None:
         if words[0] not in NAMES:
             return f"no command {words[0]!r}"
         command = COMMANDS.get_command(None, words.pop(0)).load()
+    while words and words[0] in (within := getattr(command, "commands", {})):
+        command = within[words.pop(0)]
     options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
     unknown = [w for w in words if re.match(r"--?[a-z]", w) and w.split("=")[0] not in options]
     return f"no option {', '.join(unknown)}" if unknown else None

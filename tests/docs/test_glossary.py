@@ -43,6 +43,7 @@ OTHERS = {
     },
     "timestamp": {"farm/records/sources/": "a field of several systems' records"},
     "turnaround": {
+        "farm/doctor/": "of a runner, between two jobs: what its operators call it",
         "farm/twin/": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
         "farm/forecasts/runtime/boinc.py": "BOINC's word",
@@ -51,6 +52,7 @@ OTHERS = {
         "farm/scenario/": "pydantic's model_config",
         "grafana/generate.py": "Grafana's fieldConfig",
         "tests/conformance/conftest.py": "pytest's",
+        "tests/conftest.py": "pytest's",
     },
 }
 
