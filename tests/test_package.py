@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from farm.sim.fast.kernel import native
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("farm", "workers", "provisioner", "studies", "chaos")
 SOURCES = (*PACKAGES, "examples")
@@ -23,7 +25,7 @@ jobs = farm.simulate("quickstart", policy="sjf").jobs
 print(len(jobs), jobs["waiting_time_s"].dtype, "site-packages" in farm.__file__)
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("package")]
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -61,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / folder, copy / folder, ignore=leftovers)
     for file in FILES:
         shutil.copy(ROOT / file, copy)
-    run(sys.executable, "-m", "build", "--quiet", cwd=copy)  # the wheel from the sdist
+    run(sys.executable, "-m", "build", "--quiet", "--sdist", "--wheel", cwd=copy)
     return copy / "dist"
 
 
@@ -78,7 +80,7 @@ def test_the_sdist_contains_no_tests(built: Path):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "LICENSE", "examples/quickstart.yaml"} <= names
-    assert not [name for name in names if "tests" in Path(name).parts]
+    assert not [name for name in names if "tests" in Path(name).parts or name.endswith(".so")]
 
 
 def test_the_wheel_contains_what_is_needed(wheel: Path):
@@ -90,6 +92,9 @@ def test_the_wheel_contains_what_is_needed(wheel: Path):
         assert f"{package}/py.typed" in names
     examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
     assert examples == {n.removeprefix("farm/examples/") for n in names if "/examples/" in n}
+    objects = {native.path().relative_to(ROOT).as_posix()} if native.is_there() else set()
+    assert objects <= set(names)
+    assert ("none-any" in wheel.name) == (not objects)
     modules = {p.relative_to(ROOT).as_posix() for s in PACKAGES for p in (ROOT / s).rglob("*.py")}
     assert {one for one in modules if "/tests/" not in one} == {
         one for one in names if one.endswith(".py")
@@ -100,12 +105,11 @@ def test_the_wheel_contains_what_is_needed(wheel: Path):
 @pytest.mark.parametrize("python", PYTHONS)
 def test_an_installed_farm_works_anywhere(python: str, wheel: Path, tmp_path: Path):
     """By its command, as a module, and in a user's script; on each installed Python."""
-    run(PYTHONS[python], "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    run(PYTHONS[python], "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     bin_ = tmp_path / "venv" / "bin"
-    constraints = ("-c", ROOT / "constraints.txt")
     # what is imported is compiled then: the rest of the dependencies is never used
-    install = ("pip", "install", "-q", "--no-compile")
-    run(bin_ / "python", "-m", *install, *constraints, wheel, cwd=tmp_path)
+    install = ("pip", "--python", bin_ / "python", "install", "-q", "--no-compile")
+    run(sys.executable, "-m", *install, "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     version = run(bin_ / "python", "-m", "farm", "--version", cwd=elsewhere)
