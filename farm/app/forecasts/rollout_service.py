@@ -19,12 +19,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution
+from farm.live.operating.answers import Source
 from farm.live.operating.farm_image import as_chosen
 from farm.scenario import Scenario
 
@@ -225,11 +227,12 @@ class RolloutService:
         self._poll()
         return ticket
 
-    def samples(self, job: str) -> int:
-        """Return from how many past run times a job's is drawn."""
-        state = self._scheduler.jobs.get(job)
-        spread = None if state is None else self._distribution.spread(state.job)
-        return 0 if spread is None else len(spread.factors)
+    def basis(self, job: Job) -> tuple[int, Source]:
+        """Return how many run times of a job's kind are known, and what its own is drawn from."""
+        known, spread = self._distribution.known_of(job.kind), self._distribution.spread(job)
+        if spread is None:
+            return known, "estimate"
+        return known, "kind" if known >= ENOUGH else "all kinds"
 
     # --- one request after the other ------------------------------------------------------------
 

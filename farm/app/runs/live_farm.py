@@ -58,8 +58,14 @@ class LiveFarm:
         self.estimating = Estimating(scenario, own, live=True)
         self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
+        services = self.estimating.services
         self.control = ControlPlane(
-            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended
+            self.scheduler,
+            self.pools,
+            scenario,
+            long_lived=long_lived,
+            keep_ended=keep_ended,
+            rollouts=services[0] if services else None,
         )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
