@@ -72,7 +72,7 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
         run_time_s=found.estimated_time,
         completion_in_s=None if start is None else start + found.estimated_time,
         ahead=found.ahead,
-        may_grow=found.may_grow and found.method == "formula",
+        may_grow=found.may_grow,
         estimated_by=found.method if waits else None,
         rollouts=found.rollouts,
         why=found.why,
@@ -86,7 +86,7 @@ def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting
     is simulated from its present state. A farm that is too large for it, or uses functions that
     are not installed here, leaves the scheduler's, and ``may_grow``.
     """
-    if not found.may_grow or found.ahead is None or found.method == "rollouts":
+    if not found.may_grow or found.ahead is None:
         return found
     try:
         if client.status().waiting > MAX_SIMULATED:
@@ -99,7 +99,7 @@ def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting
     played = msgspec.structs.replace(
         found, method="rollouts", dispatch_in_time=at, rollouts=count, lately=None, no_rollouts=""
     )
-    return msgspec.structs.replace(played, differs=why_they_differ(played))
+    return msgspec.structs.replace(played, differs=why_they_differ(played), may_grow=False)
 
 
 def method_in_words(method: Method, rollouts: int) -> str:

@@ -25,10 +25,8 @@ class Lately(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Return it in a sentence."""
         some = "the last job" if self.jobs == 1 else f"the last {self.jobs} jobs"
-        return (
-            f"of {some} {100 * self.within_1_min:.0f} % started within 1 minute of what they were told, "
-            f"{100 * self.within_10_min:.0f} % within 10"
-        )
+        one, ten = (f"{100 * share:.0f} %" for share in (self.within_1_min, self.within_10_min))
+        return f"of {some} {one} started within 1 minute of what they were told, {ten} within 10"
 
 
 class RecentErrors:

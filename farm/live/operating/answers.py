@@ -57,7 +57,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     #: requested builders of pools whose builders may run it
     booting: int = 0
     #: whether a provisioner may ask for more of them, or others take the place of those with
-    #: ``uses``; the formula counts those that are there
+    #: ``uses``, which the estimate does not count
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
@@ -206,6 +206,7 @@ class Questions:
             found,
             why=_why(found, has_pool=has_pool),
             differs=why_they_differ(found),
+            may_grow=found.may_grow and found.method == "formula",
             lately=None if found.ahead is None else self._lately(RULES[found.method]),
         )
         return Answer(at=at, job=found, decision=decision)
