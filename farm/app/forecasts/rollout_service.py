@@ -113,10 +113,10 @@ class Process:
 
     def close(self) -> None:
         """End it: it has nothing to lose."""
-        if self._process is not None:
-            self._process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(CLOSE_TIMEOUT)
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
 class Ticket:
@@ -208,6 +208,7 @@ class RolloutService:
         self._program.close()
         if self._thread is not None:
             self._thread.join(CLOSE_TIMEOUT)
+            self._program.close()  # it was about to start
 
     @property
     def too_dear(self) -> bool:
