@@ -91,6 +91,11 @@ class Process:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None: it does not run."""
+        return None if self._process is None else self._process.pid
+
     def start(self) -> None:
         """Start it; raises OSError if that is impossible."""
         self._process = subprocess.Popen(
@@ -180,6 +185,8 @@ class RolloutService:
         self._pending: list[Ticket] = []
         #: what the process was told
         self._told: Choices | None = None
+        #: what was learned, still to be sent; and when that is to be dumped again (real)
+        self._learned: dict[str, object] | None = None
         self._learn_at = 0.0
         #: why there are no rollouts any more
         self._trouble = ""
@@ -240,6 +247,8 @@ class RolloutService:
     def _poll(self) -> None:
         with suppress(queue.Empty):
             self._take(self._replies.get_nowait())
+            self._learn()  # at another turn than a snapshot, each takes its milliseconds
+            return
         if self._pending and not self._sent and not self._busy.is_set():
             self._send()
 
@@ -253,6 +262,7 @@ class RolloutService:
         scenario, choices = None, self._scheduler.rules.choices
         if choices != self._told:
             scenario, self._told = as_chosen(self._scenario, choices), choices
+            self._learned = self._distribution.dump()
         snapshot = snapshot_of(self._scheduler, self._clock())
         request = Request(
             # sizes are the scenario's then
@@ -263,8 +273,9 @@ class RolloutService:
             rollouts=self._count if self._plain else min(self._count, WHOLE_ROLLOUTS),
             scenario=scenario,
             run_times="" if scenario is None else self.run_times,
-            statistics=self._learned(anew=scenario is not None),
+            statistics=self._learned,
         )
+        self._learned = None
         for ticket in tickets:
             ticket.at, ticket.jobs = snapshot.at, tuple(jobs)
         self._sent = tickets
@@ -280,14 +291,12 @@ class RolloutService:
         state = self._scheduler.jobs.get(job)
         return state is not None and executing(state).slot is None
 
-    def _learned(self, *, anew: bool) -> dict[str, object] | None:
+    def _learn(self) -> None:
         began = time.monotonic()
-        if began < self._learn_at and not anew:
-            return None
-        found = self._distribution.dump()
-        took = time.monotonic() - began
-        self._learn_at = began + max(LEARNING_INTERVAL, SHARE * took)
-        return found
+        if began >= self._learn_at:
+            self._learned = self._distribution.dump()
+            took = time.monotonic() - began
+            self._learn_at = began + max(LEARNING_INTERVAL, SHARE * took)
 
     def _take(self, reply: Reply) -> None:
         if reply.trouble:
