@@ -52,7 +52,7 @@ def scenario_of(builders: int, **scheduling: object) -> Scenario:
 
 
 def waiting_farm(scenario: Scenario, jobs: int) -> tuple[Scheduler, RuntimeDistribution]:
-    """Return the scheduler of a busy farm with so many waiting jobs, and what it has learned."""
+    """Return the scheduler of a busy farm with this many waiting jobs, and what it has learned."""
     dice = stream(1, "benchmark")
     run_times = RuntimeDistribution(make_estimator("last-3"))
     scheduler = make_scheduler(scenario, estimator=run_times)

@@ -2,7 +2,7 @@
 
     python benchmarks/told_estimates.py [--jobs 100,300,900] [--builders 50]
 
-All waiting jobs are asked about together, as when they were submitted in bulk, again and again.
+All waiting jobs are asked about together, as when they were submitted in bulk, ten times.
 "pause" is the longest turn of the scheduler's thread (snapshot, statistics, request; the reply),
 "µs/job" the processor time of both processes for each job. All times are processor time.
 """

@@ -142,7 +142,7 @@ def test_a_live_farm_tells_rollouts_unless_told_otherwise() -> None:
 
 
 def test_too_many_jobs_are_told_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under its name, and nobody is asked."""
+    """Under its name, and no process is asked."""
     monkeypatch.setattr(rollout_service, "MOST_IN_QUEUES", 13)
     program = Here()
 
@@ -182,7 +182,7 @@ def test_requests_gather_while_one_is_worked_on() -> None:
 
 
 def test_a_process_that_is_gone_leaves_the_formula() -> None:
-    """At once and from then on; the farm goes on."""
+    """At once and from then on; the farm continues."""
     program = Here()
     program.broken = True
 
