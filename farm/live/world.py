@@ -179,6 +179,10 @@ class LiveWorld:
         self._ending.asked += 1
         self._inbox.wake.set()
 
+    def wake(self) -> None:
+        """End a wait for reports: there is something else to do. Callable from any thread."""
+        self._inbox.wake.set()
+
     @property
     def stopping(self) -> bool:
         """Whether the end was requested."""

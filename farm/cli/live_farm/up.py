@@ -10,6 +10,7 @@ import typer
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.runs.metrics import metrics_place, own_options
+from farm.app.runs.promises import too_fast_to_plan
 from farm.cli.runs.run_summary import suggest, this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
@@ -27,7 +28,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import log_to_stderr, print_json
+from farm.terminal.output import log_to_stderr, print_json, warn
 
 
 def up(
@@ -59,6 +60,8 @@ def up(
     check_services(wanted)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
+    for remark in too_fast_to_plan(wanted):
+        warn(remark)
     if foreground:
         log_to_stderr()
         with locked(folder):

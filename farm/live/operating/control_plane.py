@@ -20,9 +20,10 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.runtime.interface import Progress
 from farm.live.hosts.roster import Roster
-from farm.live.operating.answers import BUSY, Questions
+from farm.live.operating.answers import BUSY, Questions, Rollouts
 from farm.live.operating.farm_image import FarmImage, as_chosen
 from farm.live.operating.provisioning import Provisioning
 from farm.live.store.saved import Learned
@@ -61,6 +62,7 @@ class ControlPlane:
         long_lived: operators submit jobs: an id can be used only once, and a limited number of
             ended jobs is kept.
         keep_ended: that number.
+        rollouts: answer when a job will start; None: the formula does.
     """
 
     def __init__(
@@ -71,12 +73,15 @@ class ControlPlane:
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
+        rollouts: Rollouts | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
         self._provisioning = Provisioning(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
+        self._rollouts = rollouts
+        self._lately = RecentErrors(self._waits)
         self._scenario = scenario
         self._image = msgspec.Raw(b"")
         self._image_until = 0.0
@@ -103,6 +108,7 @@ class ControlPlane:
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
         self._is_news = self._is_unsaved = True
+        self._lately.observe(event, commands)
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
@@ -174,9 +180,15 @@ class ControlPlane:
                 world.clock.now,
                 lambda asked, found: world.notices.reply(found, asked.reply_to),
                 lambda state: _reported(state, world.roster),
+                self._rollouts,
+                self._lately.of,
             )
             world.background.add(self._questions.step)
         return self._questions.ask(question)
+
+    def _waits(self, job: str) -> bool:
+        state = self._scheduler.jobs.get(job)
+        return state is not None and state.slot is None
 
     def _whole_farm(self, world: LiveWorld) -> msgspec.Raw:
         """Return the farm's encoded image; a costly one is reused for a while."""

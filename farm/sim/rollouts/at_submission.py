@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.dispatch.at_submission import Forecast, Steps
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.wait_quantiles import Rollouts
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 """The quantiles of an estimate."""
@@ -45,7 +46,7 @@ class RolloutForecaster:
         self._count = count
         self._truthful = truthful
 
-    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - interface
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - interface
         """Do nothing: each submission has its own rollouts."""
         return iter(())
 
@@ -63,12 +64,17 @@ class RolloutForecaster:
         # a deterministic rollout is like any other
         count = 1 if self._truthful else self._count
         found = rollouts(lambda: fork, count=count, seed=self._seed, jobs=names, processes=1)
-        levels = [found.wait_quantile(level) + at for level in LEVELS]
-        means = found.mean_wait + at
-        return [
-            _forecast_of(float(means[column]), [float(level[column]) for level in levels])
-            for column in range(len(names))
-        ]
+        return forecasts_of(found)
+
+
+def forecasts_of(found: Rollouts) -> list[Forecast]:
+    """Return the estimates of the jobs of interest, in order."""
+    levels = [found.wait_quantile(level) + found.at for level in LEVELS]
+    means = found.mean_wait + found.at
+    return [
+        _forecast_of(float(means[column]), [float(level[column]) for level in levels])
+        for column in range(len(found.jobs))
+    ]
 
 
 def _forecast_of(mean_at: float, quantiles_at: list[float]) -> Forecast:
