@@ -26,6 +26,7 @@ SOURCES = (
     "core/simultaneity.py",
     "emulation/agenda.py",
     "sim/provisioning.py",
+    "sim/rollouts/fair_loops.py",
     "sim/rollouts/loops.py",
     "upstream/taskcluster.py",
 )
