@@ -17,8 +17,8 @@ from farm.core.errors import RunError
 
 R = TypeVar("R")
 
-#: processor seconds of calls in this process from which several processes share the rest, if that is
-#: expected to take twice as long
+#: processor seconds of calls in this process from which several processes share the rest, if that
+#: is expected to take twice as long
 WORTH_SHARING = 1.5
 #: processor seconds of calls that a process is given at once
 AT_ONCE = 0.3
