@@ -187,6 +187,7 @@ class LiveWorld:
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
+            self.intake.platforms.ended(command.job)
         elif isinstance(command, RequestBuilder):
             self.requests.request(command)
             self._to_be_placed = True
@@ -229,7 +230,7 @@ class LiveWorld:
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
-        self.intake.jobs_accepted = saved.counts.serial
+        self.intake.go_on(saved)
         self.intake.place()
         self._state_writer.touch_all()
         at = self.clock.now()

@@ -27,8 +27,10 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
+from farm.live.hosts.named_platforms import MAX_PLATFORMS, NamedPlatforms
 from farm.live.hosts.requested_builders import BuilderRequests
 from farm.live.hosts.roster import HostState, Roster, UnknownHosts
+from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
@@ -39,8 +41,6 @@ log = logging.getLogger(__name__)
 
 OtherReport = wire.PlannerReport | wire.Ask
 
-#: maximum number of platforms, each of which has a queue
-MAX_PLATFORMS = 1000
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
 #: slots of a builder that was not requested, if its pool's builders have fewer
@@ -81,13 +81,19 @@ class Intake:
         self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
-        self._platforms: dict[Platform, Platform] = {}
+        self.platforms = NamedPlatforms(requests.pools.values())
         self._requests = requests
         self._roster = roster
         self._unknown_hosts = UnknownHosts(roster.patience.grace)
         self._send = send
         self._refusals = refusals or Refusals()
         self._at_real = 0.0
+
+    def go_on(self, saved: SavedFarm) -> None:
+        """Know the jobs of an earlier scheduler."""
+        self.jobs_accepted = saved.counts.serial
+        for record in saved.jobs.values():
+            self.platforms.take(record.job)
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
@@ -342,9 +348,7 @@ class Intake:
     def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
-        jobs = self._sound(entry, report.jobs, at)
-        if self.known is not None and jobs:
-            jobs = self._new(jobs, self.known([job.id for job in jobs]))
+        jobs = self._new(entry, self._sound(entry, report.jobs, at))
         if not jobs:
             return
         self.jobs_accepted += len(jobs)
@@ -352,33 +356,39 @@ class Intake:
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))
 
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> tuple[Job, ...]:
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> list[Job]:
         """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
-            flaw, platform = flaw_of(job), job.platform
-            if flaw is None and platform not in self._platforms:
-                if len(self._platforms) < MAX_PLATFORMS:
-                    self._platforms[platform] = platform
-                else:
-                    flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
-            if flaw is None:
-                _share_parts(job, self._platforms[platform])
+            if (flaw := flaw_of(job)) is None:
                 wire.limit_arrival(job, at)
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)
-        return jobs if len(sound) == len(jobs) else tuple(sound)
+        return sound
 
-    def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
-        """Leave out jobs that were submitted before, even an instant before."""
+    def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        """Leave out jobs that were submitted before, even an instant before.
+
+        Those of one platform too many are refused.
+        """
         if not self.events:
             self._just_now.clear()
+        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
         new: list[Job] = []
         for job in jobs:
-            if job.id not in known and job.id not in self._just_now:
+            if job.id in known or job.id in self._just_now:
+                continue
+            if (platform := self.platforms.take(job)) is None:
+                why = (
+                    f"job {job.id}: live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
+                )
+                self._refuse(entry, "out-of-bounds", why, job)
+                continue
+            if self.known is not None:
                 self._just_now.add(job.id)
-                new.append(job)
+            _share_parts(job, platform)
+            new.append(job)
         return tuple(new)
 
 

@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 import redis
 
-from farm.core.errors import ServerError
+from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
@@ -28,7 +28,7 @@ from farm.live.redis.connection import (
     redacted,
     server_time,
 )
-from farm.live.redis.keys import Cursor, Keys, written_at
+from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
@@ -38,6 +38,7 @@ from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.wire.reporter import EnvelopeMaker
+from farm.units import many
 
 #: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
@@ -76,6 +77,8 @@ class FarmClient(JobReader):
     ) -> None:
         super().__init__(client or connect(url, name), Keys(prefix), url)
         self._sender = EnvelopeMaker(name)
+        #: where the jobs stand that were submitted
+        self._submitted: list[str] = []
 
     def __enter__(self) -> Self:
         check_server(self._client, self.url)
@@ -193,36 +196,58 @@ class FarmClient(JobReader):
         while chunk:
             following = tuple(islice(rest, SUBMITTED_AT_ONCE))
             # the file is written in order: the last entry implies all before it
-            self.send(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
+            report = JobsSubmitted(UNSTAMPED, chunk)
+            self._submitted += self.send(report, sync=sync and not following)
             count += len(chunk)
             chunk = following
         return count
 
-    def send(self, *reports: Report, sync: bool = False) -> None:
-        """Put reports of one kind into their stream; returns when they are there.
+    def check_accepted(self, timeout: float = ANSWER_TIMEOUT) -> None:
+        """Raise InputError if the scheduler has refused any job that was submitted here.
+
+        Where no scheduler is running, or it takes longer to read them, nothing is known of that.
+        """
+        if not self._submitted or not self.is_attended():
+            return
+        last, deadline = place_of(self._submitted[-1]), time.monotonic() + timeout
+        while place_of(self._cursor().get("submissions", "0-0")) < last:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(CATCH_UP_INTERVAL)
+        ours = set(self._submitted)
+        letters = kept(self._client, self.keys)
+        refused = [one for one in letters if one.stream == "submissions" and one.entry in ours]
+        if refused:
+            raise InputError(
+                f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
+                f"{refused[-1].why} (farm dead-letters shows each)"
+            )
+
+    def send(self, *reports: Report, sync: bool = False) -> list[str]:
+        """Put reports of one kind into their stream; return their places when they are there.
 
         ``sync``: when they are on the disk.
         """
         if not reports:
-            return
+            return []
         key = self.keys.stream(stream_of(reports[0]))
         try:
             envelopes = list(self._sender.envelopes(*reports))
         except MessageError as error:
             raise ServerError(f"cannot be sent: {error}") from None
-        for data in envelopes[:-1]:
-            self._client.xadd(key, {"m": data})
+        places = [self._client.xadd(key, {"m": data}) for data in envelopes[:-1]]
         # over one connection: the server waits for the writes of the calling connection
         pipe = self._client.pipeline(transaction=False)
         pipe.xadd(key, {"m": envelopes[-1]})
         if sync:
             pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
-        synced = pipe.execute()[-1]
-        if sync and not synced[0]:
+        place, *synced = pipe.execute()
+        if sync and not synced[0][0]:
             raise ServerError(
                 f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
                 f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
             )
+        return [name.decode() for name in (*places, place)]
 
     def check_sync(self) -> None:
         """Check that the server supports waiting for its disk; raises ServerError."""
@@ -258,9 +283,11 @@ class FarmClient(JobReader):
             time.sleep(CATCH_UP_INTERVAL)
 
     def _submissions_taken_until(self) -> float:
+        return written_at(self._cursor().get("submissions", "0-0"))
+
+    def _cursor(self) -> Cursor:
         value = self._client.hget(self.keys.meta, "cursor")
-        cursor = {} if value is None else self._decoded(value, Cursor)
-        return written_at(cursor.get("submissions", "0-0"))
+        return {} if value is None else self._decoded(value, Cursor)
 
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""

@@ -155,6 +155,12 @@ def written_at(entry: str) -> float:
     return int(entry.partition("-")[0]) / 1000
 
 
+def place_of(entry: str) -> tuple[int, int]:
+    """Return what a stream's entries are ordered by."""
+    time, _, serial = entry.partition("-")
+    return int(time), int(serial or 0)
+
+
 def queue_name(host: str) -> str:
     """Return the name of the Celery queue that only this builder host consumes."""
     return f"host.{host}"

@@ -18,6 +18,8 @@ class Batch:
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
+        #: platforms that no job waits for any more, and no builder serves
+        self.gone_platforms: list[str] = []
         self.jobs: dict[str, JobRecord] = {}
         #: serials by job id: the order of their submission
         self.submitted: dict[str, float] = {}

@@ -28,6 +28,7 @@ from farm.live.redis.keys import (
     Cursor,
     Keys,
     literal,
+    place_of,
     written_at,
 )
 from farm.live.redis.trouble import PassOverSpoilt
@@ -163,6 +164,8 @@ class Store:
         keys, json = self._keys, self._json
         for platform, members in batch.not_waiting.items():
             pipe.zrem(keys.pending(platform), *members)
+        if batch.gone_platforms:
+            pipe.srem(keys.platforms, *batch.gone_platforms)
         for platform, places in batch.waiting.items():
             pipe.sadd(keys.platforms, platform)
             pipe.zadd(keys.pending(platform), places)
@@ -234,7 +237,8 @@ class Store:
         letters = [letter_of(self._client, *one) for one in self._unreadable]
 
         def fill(pipe: Connection) -> None:
-            pipe.unlink(self._keys.running, *map(self._keys.pending, self._platforms()))
+            pending = map(self._keys.pending, self._platforms())
+            pipe.unlink(self._keys.running, self._keys.platforms, *pending)
             pipe.hset(self._keys.meta, "rules", rules)
             for key, name, _ in self._unreadable:
                 pipe.hdel(key, name)
@@ -399,8 +403,8 @@ def _number(text: bytes) -> float:
 
 def _after(entry: str) -> str:
     """Return the smallest stream id that is greater."""
-    time, _, serial = entry.partition("-")
-    return f"{time}-{int(serial or 0) + 1}"
+    time, serial = place_of(entry)
+    return f"{time}-{serial + 1}"
 
 
 def _unlink(names: list[bytes], pipe: Connection) -> None:
