@@ -235,6 +235,7 @@ class _Farm:
             folder = stays.log_folder(saved is None)
             drain = self._stack.enter_context(LogDrain(self._url, self._keys, folder))
             self._store.on_log = drain.wake
+            self._store.log_on_disk = lambda: drain.commits
         take_over(self._store, call, saved, stays)
         return saved
 

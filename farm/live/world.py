@@ -38,7 +38,7 @@ from farm.live.redis.trouble import Trouble
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import RecentEnds, message_of
+from farm.live.store.lost_writes import Recent, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
@@ -112,7 +112,7 @@ class LiveWorld:
         #: a long-running farm, whose state is kept
         self._stays = options.stays is not None
         self._successor_state = SuccessorState(scheduler, self.roster, self.requests)
-        self._recent = RecentEnds()
+        self._recent = Recent()
         self._meter = meter or Series()
         self._max_waiting = options.max_waiting
         #: returns the event log's lines made since its last call; None: none is kept
@@ -225,8 +225,12 @@ class LiveWorld:
         """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
-    def go_on(self, saved: SavedFarm) -> None:
-        """Continue a farm whose scheduler has ended; the state is restored already."""
+    def go_on(self, saved: SavedFarm, ends: Sequence[EndJob] = ()) -> None:
+        """Continue a farm whose scheduler has ended; the state is restored already.
+
+        ``ends``: of jobs that the server may have lost.
+        """
+        self._recent = Recent(ends, self._store.fence.commits)
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
@@ -327,7 +331,8 @@ class LiveWorld:
             self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         except LostWritesError as lost:
             self._write_anew(lost, batch, cursor)
-        self._recent.add(self._store.fence.commits, batch.ended.values())
+        written, on_disk = self._store.fence.commits, self._store.log_on_disk()
+        self._recent.add(written, batch.ended.values(), batch.log, on_disk)
         self._committed, self._committed_at = cursor, began
         ended = time.monotonic()
         self._meter.observe("farm_scheduler_commit_seconds", ended - began)
@@ -366,7 +371,9 @@ class LiveWorld:
         if self._stays:
             self._successor_state.write_all(batch, self.intake.jobs_accepted, self.ended)
         try:
-            self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
+            lines = self._recent.lines()
+            restore = partial(self._store.restore, batch, again, cursor, self.clock.now(), lines)
+            self._calling(restore)
         except SpoiltError as spoilt:  # more of them
             self._write_anew(spoilt, batch, cursor)
             return

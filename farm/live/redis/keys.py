@@ -12,8 +12,8 @@ meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> la
                                 of the scheduler's machine); of a long-running farm also
                                 ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
                                 are of)
-log                    stream   event log lines of the latest commits (field ``l``), until they are
-                                on disk (a farm that stays up)
+log                    stream   event log lines of the latest commits (field ``l``; ``n``: the
+                                commit's number), until they are on disk (a farm that stays up)
 reports                stream   reports of builder hosts: themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
 submissions            stream   submitted jobs
@@ -159,6 +159,12 @@ def place_of(entry: str) -> tuple[int, int]:
     """Return what a stream's entries are ordered by."""
     time, _, serial = entry.partition("-")
     return int(time), int(serial or 0)
+
+
+def after(entry: str) -> str:
+    """Return the smallest id of a stream's entry that is greater."""
+    time, serial = place_of(entry)
+    return f"{time}-{serial + 1}"
 
 
 def queue_name(host: str) -> str:

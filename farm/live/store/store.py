@@ -27,24 +27,20 @@ from farm.live.redis.keys import (
     UNREADABLE,
     Cursor,
     Keys,
+    after,
     literal,
-    place_of,
     written_at,
 )
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
-from farm.live.store.lost_writes import KeySizes, Sizes
+from farm.live.store.lost_writes import MAX_LOG, KeySizes, Sizes
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
-
-#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
-MAX_LOG = 20_000
-
 
 _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
@@ -73,6 +69,8 @@ class Store:
         self._clock = MachineClock()
         #: called when lines of the event log may have been committed
         self.on_log: Callable[[], object] = lambda: None
+        #: returns up to which commit the disk has it
+        self.log_on_disk: Callable[[], int] = lambda: 0
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -111,8 +109,6 @@ class Store:
         keys = self._keys
         if not {keys.results, keys.ended, keys.submitted} & set(spoilt.keys):
             spoilt.commits = 0  # no story is lost
-        if keys.log not in spoilt.keys:
-            batch.log = b""
         if keys.dead_letters not in spoilt.keys:
             batch.dead_letters = []
         batch.refused = {}
@@ -123,8 +119,17 @@ class Store:
         with contextlib.suppress(LostWritesError):  # the next commit will show
             self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
-    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
+    def restore(
+        self,
+        batch: Batch,
+        ended: Sequence[EndJob],
+        cursor: Cursor,
+        at: float,
+        lines: Iterable[tuple[int, bytes]] = (),
+    ) -> None:
         """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
+
+        ``lines``: of the event log, with the numbers of their commits, that may not be on disk.
 
         What may be large is written in pieces before, where no reader looks, or no harm is done.
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
@@ -155,10 +160,13 @@ class Store:
             if early:
                 pipe.rpush(keys.ended, *early)
                 pipe.zadd(keys.submitted, early, nx=True)
+            for commit, text in lines:
+                self._add_lines(pipe, commit, text)
             self._write(pipe, rest, cursor, at)
             self.notices.publish_again(pipe)
 
         self.fence.restore(fill, drafts.watch)
+        self.on_log()
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys, json = self._keys, self._json
@@ -189,7 +197,7 @@ class Store:
             pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
         self._save(pipe, batch)
         if batch.log:
-            pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
+            self._add_lines(pipe, self.fence.commits + 1, batch.log)
         for host, messages in batch.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
         for host in batch.unknown_hosts:
@@ -202,7 +210,10 @@ class Store:
         meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
-            pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
+            pipe.xtrim(keys.stream(name), minid=after(entry), approximate=False)
+
+    def _add_lines(self, pipe: Connection, commit: int, lines: bytes) -> None:
+        pipe.xadd(self._keys.log, {"n": commit, "l": lines}, maxlen=MAX_LOG, approximate=True)
 
     def set_aside(self, letter: DeadLetter) -> None:
         """Keep a message that could not be handled, and nothing of what it led to."""
@@ -261,6 +272,15 @@ class Store:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
         self._fields = set(meta)
+
+    def begin_again(self, speed: float) -> Cursor:
+        """Begin a farm that is known from elsewhere; return how far its streams were read."""
+        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self._fields = set(self._meta)
+        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
+            read = self._client.hget(self._keys.meta, "cursor") or b"{}"
+            return msgspec.json.decode(read, type=Cursor)
+        return {}
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
@@ -399,12 +419,6 @@ def _number(text: bytes) -> float:
     if not 0 <= (value := float(text)) < inf:
         raise ValueError(f"{value:g}")
     return value
-
-
-def _after(entry: str) -> str:
-    """Return the smallest stream id that is greater."""
-    time, serial = place_of(entry)
-    return f"{time}-{serial + 1}"
 
 
 def _unlink(names: list[bytes], pipe: Connection) -> None:

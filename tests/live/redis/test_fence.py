@@ -136,7 +136,7 @@ def test_writes_that_the_server_lost_are_detected(redis, keys: Keys, count, coun
     fence.restore(counts)
     fence.write(counts, commit=True)
     assert redis.get(count) == b"2"
-    assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"4"]
+    assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"5"]
     lease.release()
 
 
