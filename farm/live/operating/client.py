@@ -28,6 +28,7 @@ from farm.live.redis.connection import (
     redacted,
     server_time,
 )
+from farm.live.redis.fence import charge_at
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
@@ -124,6 +125,10 @@ class FarmClient(JobReader):
     def leader(self) -> Holder | None:
         """Return the scheduler in charge; None if none is known to be alive."""
         return holder_of(self._client.get(self.keys.lease))
+
+    def commits(self) -> int:
+        """Return how many commits of the farm's schedulers the server has."""
+        return charge_at(self._client, self.keys.fence).commits
 
     def is_provisioned(self) -> bool:
         """Return whether a provisioner's service is running; see ``is_led``."""
