@@ -45,7 +45,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def ahead_of(folder: Path, commits: int) -> int:
-    """Return how many commits the log of this folder has, and a server with so many has not."""
+    """Return how many commits the log of this folder has beyond a server's."""
     try:
         return max(0, position_in(folder).commits - commits)
     except (OSError, msgspec.DecodeError):

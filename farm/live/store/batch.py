@@ -37,8 +37,8 @@ class Batch:
         self.ended: dict[str, EndJob] = {}
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
-        #: lines of the event log
-        self.log = b""
+        #: lines of the event log, by the numbers of the commits that they are of
+        self.log: dict[int, bytes] = {}
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
         #: hosts that perhaps are not there: their messages expire

@@ -7,7 +7,7 @@ commit is missing then, and only a successor would miss what is gone: so its key
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from farm.core.commands import EndJob
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
+from farm.live.store.batch import Batch
 from farm.units import many
 
 #: jobs whose stories are kept for that; who ended earlier is on the disk of any server that saves
@@ -37,17 +38,17 @@ class Recent:
         self._ends: deque[tuple[int, EndJob]] = deque(some, maxlen=max(REMEMBERED, len(ends)))
         self._lines: deque[tuple[int, bytes]] = deque(maxlen=MAX_LOG)
 
-    def add(self, commit: int, ends: Iterable[EndJob], lines: bytes, on_disk: int) -> None:
+    def add(self, commit: int, batch: Batch, on_disk: int) -> None:
         """Remember what a commit wrote; ``on_disk``: up to which commit the log is there."""
-        self._ends.extend((commit, end) for end in ends)
-        if lines:
+        self._ends.extend((commit, end) for end in batch.ended.values())
+        if lines := batch.log.get(commit):
             self._lines.append((commit, lines))
         while self._lines and self._lines[0][0] <= on_disk:
             self._lines.popleft()
 
-    def lines(self) -> list[tuple[int, bytes]]:
+    def lines(self) -> dict[int, bytes]:
         """Return lines of the event log that may not be on disk, by their commits."""
-        return list(self._lines)
+        return dict(self._lines)
 
     def lost(self, error: LostWritesError, commits: int) -> list[EndJob]:
         """Return those that the server has lost, given the farm's number of commits."""

@@ -33,8 +33,9 @@ from farm.live.redis.keys import (
 )
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
+from farm.live.store.batch_writing import write_batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
-from farm.live.store.lost_writes import MAX_LOG, KeySizes, Sizes
+from farm.live.store.lost_writes import KeySizes, Sizes
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
@@ -45,9 +46,6 @@ T = TypeVar("T")
 _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
 )
-
-#: real seconds that a message waits for an unknown host
-UNKNOWN_HOSTS_TIME = 5
 
 
 class Store:
@@ -119,17 +117,8 @@ class Store:
         with contextlib.suppress(LostWritesError):  # the next commit will show
             self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
-    def restore(
-        self,
-        batch: Batch,
-        ended: Sequence[EndJob],
-        cursor: Cursor,
-        at: float,
-        lines: Iterable[tuple[int, bytes]] = (),
-    ) -> None:
+    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
         """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
-
-        ``lines``: of the event log, with the numbers of their commits, that may not be on disk.
 
         What may be large is written in pieces before, where no reader looks, or no harm is done.
         Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
@@ -160,8 +149,6 @@ class Store:
             if early:
                 pipe.rpush(keys.ended, *early)
                 pipe.zadd(keys.submitted, early, nx=True)
-            for commit, text in lines:
-                self._add_lines(pipe, commit, text)
             self._write(pipe, rest, cursor, at)
             self.notices.publish_again(pipe)
 
@@ -169,51 +156,16 @@ class Store:
         self.on_log()
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
-        keys, json = self._keys, self._json
-        for platform, members in batch.not_waiting.items():
-            pipe.zrem(keys.pending(platform), *members)
-        if batch.gone_platforms:
-            pipe.srem(keys.platforms, *batch.gone_platforms)
-        for platform, places in batch.waiting.items():
-            pipe.sadd(keys.platforms, platform)
-            pipe.zadd(keys.pending(platform), places)
-        if batch.jobs:
-            pipe.hset(keys.jobs, mapping={name: json(job) for name, job in batch.jobs.items()})
-        if batch.submitted:
-            pipe.zadd(keys.submitted, batch.submitted)
-        for name, tries in batch.tries.items():
-            pipe.rpush(keys.tries(name), *map(json, tries))
-        if batch.not_running:
-            pipe.zrem(keys.running, *batch.not_running)
-        if batch.running:
-            pipe.zadd(keys.running, batch.running)
-        if batch.ended:
-            pipe.hset(keys.results, mapping={n: json(e) for n, e in batch.ended.items()})
-            pipe.hdel(keys.jobs, *batch.ended)
-            pipe.rpush(keys.ended, *batch.ended)
-        if batch.gone_builders:
-            pipe.hdel(keys.builders, *batch.gone_builders)
-        if batch.builders:
-            pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
-        self._save(pipe, batch)
-        if batch.log:
-            self._add_lines(pipe, self.fence.commits + 1, batch.log)
-        for host, messages in batch.messages.items():
-            pipe.lpush(keys.host_list(host), *messages)
-        for host in batch.unknown_hosts:
-            pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
-        set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        keys = self._keys
+        write_batch(pipe, keys, batch)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
         if full:  # nothing more can be added there, and all entries were read
             pipe.unlink(*map(keys.stream, full))
             cursor = {name: entry for name, entry in cursor.items() if name not in full}
-        meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
+        meta = {"cursor": self._json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
             pipe.xtrim(keys.stream(name), minid=after(entry), approximate=False)
-
-    def _add_lines(self, pipe: Connection, commit: int, lines: bytes) -> None:
-        pipe.xadd(self._keys.log, {"n": commit, "l": lines}, maxlen=MAX_LOG, approximate=True)
 
     def set_aside(self, letter: DeadLetter) -> None:
         """Keep a message that could not be handled, and nothing of what it led to."""
@@ -223,22 +175,6 @@ class Store:
         """Return which messages ended a scheduler, as pairs of stream and entry."""
         letters = kept(self._client, self._keys)
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
-
-    def _save(self, pipe: Connection, batch: Batch) -> None:
-        """Write what only a successor reads; a host that is gone needs no messages any more."""
-        keys, json = self._keys, self._json
-        if batch.gone_hosts:
-            pipe.hdel(keys.lives, *batch.gone_hosts)
-            pipe.unlink(*map(keys.host_list, batch.gone_hosts))
-        if batch.lives:
-            pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
-        if batch.counts is not None:
-            pipe.hset(keys.meta, "counts", json(batch.counts))
-        for key, plays in ((keys.wanted, batch.wanted), (keys.requested, batch.requested)):
-            if plays is not None:
-                pipe.unlink(key)
-            if plays:
-                pipe.hset(key, mapping={play.builder.id: json(play) for play in plays})
 
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules.
