@@ -142,11 +142,11 @@ class Intake:
         hostless = [builder for builder in builders if builder not in self._roster.host_of]
         self.events.extend(BuilderLost(at, builder, reason, excused=True) for builder in hostless)
 
-    def give_up(self, builder: str, at: float, reason: str) -> None:
+    def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""
         host = self._roster.host_of.get(builder)
         if host is not None and host.own:
-            self.lose(host, at, reason)
+            self.lose(host, at, reason, excused=excused)
             return
         if builder not in self._requests.booting or (host is not None and builder in host.joined):
             return  # too late: it has joined, or was not requested

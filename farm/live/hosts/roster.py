@@ -117,7 +117,9 @@ class Roster:
         What was on its way when that one died is found missing by heartbeats, and sent again.
         """
         for life in saved.lives.values():
-            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=now)
+            # whether a container was stopped with its whole machine, its provisioner says first
+            heard_at = now + (2 * self.patience.silence if life.own else 0.0)
+            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=heard_at)
             for play in list(host.plays.values()):
                 self.assign(host, play, now)
         self.changed.clear()
@@ -262,7 +264,7 @@ class Roster:
     def restart_timeouts(self, now: float) -> None:
         """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
-            host.heard_at = now
+            host.heard_at = max(host.heard_at, now)
             host.sent_at = dict.fromkeys(host.sent_at, now)
             for dispatch in host.dispatches.values():
                 dispatch.sent_at = dispatch.cancel_sent_at = now
