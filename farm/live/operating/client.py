@@ -19,7 +19,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer, Refusal
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.farm_image import FarmImage, ImageName
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,
@@ -34,6 +34,7 @@ from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
+from farm.live.store.published import PIECE
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
@@ -297,7 +298,13 @@ class FarmClient(JobReader):
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""
         self.status()
-        return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
+        name = self._decoded(self._answer_to("farm", "", timeout), ImageName).image
+        key, text = self.keys.image(name), bytearray()
+        while piece := self._client.getrange(key, len(text), len(text) + PIECE - 1):
+            text += piece
+        if not text:
+            raise ServerError("the farm's image is gone already: ask again")
+        return self._decoded(bytes(text), FarmImage)
 
     def _answer_to(
         self, about: Literal["decision", "job", "farm"], job: str, timeout: float

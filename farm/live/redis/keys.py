@@ -50,6 +50,7 @@ dead-letters           list     DeadLetter (JSON), for the last 1,000 messages t
                                 the newest first
 refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
+image:<name>           string   an image of the whole farm (JSON), named in answers; it expires
 …:draft                various  what is to replace a key, until it is whole; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
@@ -80,7 +81,7 @@ Cursor = dict[Stream, str]
 """The last entry read of each stream; missing streams: none yet."""
 
 
-_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "celery:", "provisioner:")
+_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "image:", "celery:", "provisioner:")
 """Beginnings of keys (after the prefix) of which there may be many; ``jobs:`` is for its draft."""
 
 
@@ -138,6 +139,10 @@ class Keys:
     def reply(self, token: str) -> str:
         """Return the list that the answer to a question is pushed on."""
         return f"{self.prefix}reply:{token}"
+
+    def image(self, name: str) -> str:
+        """Return the string that an image of the whole farm is kept in."""
+        return f"{self.prefix}image:{name}"
 
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""
