@@ -205,10 +205,7 @@ class LiveWorld:
         self.intake.events.append(make(self.clock.now()))
 
     def go_on(self, saved: SavedFarm, ends: Sequence[EndJob] = ()) -> None:
-        """Continue a farm whose scheduler has ended; the state is restored already.
-
-        ``ends``: of jobs that the server may have lost.
-        """
+        """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
         self._recent = Recent(ends, self._store.fence.commits)
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
@@ -294,9 +291,8 @@ class LiveWorld:
             self._to_be_placed = False
             self.intake.place()
         self._state_writer.write(self._batch)
-        if self._log is not None:
-            lines = self._log()
-            self._batch.log = {self._store.fence.commits + 1: lines} if lines else {}
+        if self._log is not None and (lines := self._log()):
+            self._batch.log = {self._store.fence.commits + 1: lines}
         self._batch.messages, self._batch.unknown_hosts = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)

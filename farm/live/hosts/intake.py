@@ -27,7 +27,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.hosts.named_platforms import MAX_PLATFORMS, NamedPlatforms
+from farm.live.hosts.named_platforms import ONE_TOO_MANY, NamedPlatforms
 from farm.live.hosts.requested_builders import BuilderRequests
 from farm.live.hosts.roster import HostState, Roster, UnknownHosts
 from farm.live.store.saved import SavedFarm
@@ -92,8 +92,7 @@ class Intake:
     def go_on(self, saved: SavedFarm) -> None:
         """Know the jobs of an earlier scheduler."""
         self.jobs_accepted = saved.counts.serial
-        for record in saved.jobs.values():
-            self.platforms.take(record.job)
+        self.platforms.go_on(record.job for record in saved.jobs.values())
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
@@ -368,10 +367,7 @@ class Intake:
         return sound
 
     def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        """Leave out jobs that were submitted before, even an instant before.
-
-        Those of one platform too many are refused.
-        """
+        """Leave out jobs that were submitted before, and refuse those of a platform too many."""
         if not self.events:
             self._just_now.clear()
         known = self.known([job.id for job in jobs]) if self.known and jobs else ()
@@ -380,10 +376,7 @@ class Intake:
             if job.id in known or job.id in self._just_now:
                 continue
             if (platform := self.platforms.take(job)) is None:
-                why = (
-                    f"job {job.id}: live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
-                )
-                self._refuse(entry, "out-of-bounds", why, job)
+                self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
             if self.known is not None:
                 self._just_now.add(job.id)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 
 #: maximum number of platforms, beside those that the pools serve
 MAX_PLATFORMS = 1000
+#: why a job is refused
+ONE_TOO_MANY = f"live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
 
 
 class NamedPlatforms:
@@ -32,6 +34,11 @@ class NamedPlatforms:
             self._others += not served
         self._jobs[platform] += 1
         return self._shared.setdefault(platform, platform)
+
+    def go_on(self, jobs: Iterable[Job]) -> None:
+        """Count the jobs of an earlier scheduler."""
+        for job in jobs:
+            self.take(job)
 
     def ended(self, job: Job) -> None:
         """Count a job no more."""

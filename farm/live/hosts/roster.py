@@ -114,12 +114,11 @@ class Roster:
     def go_on(self, saved: SavedFarm, now: float) -> None:
         """Restore the hosts and their commands as an earlier scheduler had them.
 
-        What was on its way when that one died is found missing by heartbeats, and sent again.
+        What was on its way is missing in heartbeats; the end of a container its provisioner tells.
         """
         for life in saved.lives.values():
-            # whether a container was stopped with its whole machine, its provisioner says first
-            heard_at = now + (2 * self.patience.silence if life.own else 0.0)
-            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=heard_at)
+            later = now + 2 * self.patience.silence * life.own
+            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=later)
             for play in list(host.plays.values()):
                 self.assign(host, play, now)
         self.changed.clear()

@@ -20,6 +20,7 @@ from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer, Refusal
 from farm.live.operating.farm_image import FarmImage, ImageName
+from farm.live.operating.sending import Sender
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,
@@ -33,13 +34,11 @@ from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store.job_reader import JobReader
 from farm.live.store.published import PIECE
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
-from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
+from farm.live.wire.messages import UNSTAMPED, Ask, Play
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
-from farm.live.wire.reporter import EnvelopeMaker
 from farm.units import many
 
 #: an older status (real seconds) means that no scheduler is running
@@ -52,8 +51,6 @@ SUBMITTED_AT_ONCE = 200
 CATCH_UP_INTERVAL = 0.05
 #: real seconds per call that waits for the server
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
-#: time-out for the server to write submissions to its disk, real seconds
-SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
@@ -64,7 +61,7 @@ class FullError(ServerError):
     """A farm that accepts no more jobs at the moment."""
 
 
-class FarmClient(JobReader):
+class FarmClient(Sender):
     """One connection to one farm; use it in a ``with`` block.
 
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
@@ -77,8 +74,7 @@ class FarmClient(JobReader):
         name: str = "farm-operator",
         client: Connection | None = None,
     ) -> None:
-        super().__init__(client or connect(url, name), Keys(prefix), url)
-        self._sender = EnvelopeMaker(name)
+        super().__init__(client or connect(url, name), Keys(prefix), url, name)
         #: where the jobs stand that were submitted
         self._submitted: list[str] = []
 
@@ -228,42 +224,6 @@ class FarmClient(JobReader):
                 f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
                 f"{refused[-1].why} (farm dead-letters shows each)"
             )
-
-    def send(self, *reports: Report, sync: bool = False) -> list[str]:
-        """Put reports of one kind into their stream; return their places when they are there.
-
-        ``sync``: when they are on the disk.
-        """
-        if not reports:
-            return []
-        key = self.keys.stream(stream_of(reports[0]))
-        try:
-            envelopes = list(self._sender.envelopes(*reports))
-        except MessageError as error:
-            raise ServerError(f"cannot be sent: {error}") from None
-        places = [self._client.xadd(key, {"m": data}) for data in envelopes[:-1]]
-        # over one connection: the server waits for the writes of the calling connection
-        pipe = self._client.pipeline(transaction=False)
-        pipe.xadd(key, {"m": envelopes[-1]})
-        if sync:
-            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
-        place, *synced = pipe.execute()
-        if sync and not synced[0][0]:
-            raise ServerError(
-                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
-                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
-            )
-        return [name.decode() for name in (*places, place)]
-
-    def check_sync(self) -> None:
-        """Check that the server supports waiting for its disk; raises ServerError."""
-        try:
-            self._client.execute_command("WAITAOF", 1, 0, 1)
-        except redis.ResponseError as error:
-            raise ServerError(
-                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
-                "--sync needs Redis 7.2 or Valkey, with appendonly on"
-            ) from None
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT

@@ -267,7 +267,7 @@ class Store:
         meta = {name.decode(errors="replace"): value for name, value in pairs}
         if "cursor" not in meta or "counts" not in meta:
             return None
-        self._check_whole(meta)
+        _check_whole(self._client, keys, meta)
         try:
             at, speed = _number(meta["at"]), _number(meta["speed"])
             cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
@@ -293,22 +293,6 @@ class Store:
             requested=self._hash(keys.requested, Play),
             learned=self.learned(),
         )
-
-    def _check_whole(self, meta: Mapping[str, bytes]) -> None:
-        """Raise ServerError for a farm of another version, or one of which something is missing."""
-        if missing := {"version", "speed", "at"} - set(meta):
-            jobs = self._client.hlen(self._keys.jobs)
-            raise ServerError(
-                f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
-                f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
-                f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
-            )
-        version = meta["version"][:20].decode(errors="replace")
-        if version != str(VERSION):
-            raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-            )
 
     def learned(self) -> Learned:
         """Return what an earlier scheduler knew of the past, if that can be read."""
@@ -348,6 +332,23 @@ class Store:
         for name in names:
             pipe.llen(self._keys.host_list(name))
         return dict(zip(names, carry_out(pipe), strict=True))
+
+
+def _check_whole(client: Connection, keys: Keys, meta: Mapping[str, bytes]) -> None:
+    """Raise ServerError for a farm of another version, or one of which something is missing."""
+    if missing := {"version", "speed", "at"} - set(meta):
+        jobs = client.hlen(keys.jobs)
+        raise ServerError(
+            f"what is left of the farm in Redis is incomplete: {keys.meta} has no "
+            f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
+            f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
+        )
+    version = meta["version"][:20].decode(errors="replace")
+    if version != str(VERSION):
+        raise ServerError(
+            f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+            "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+        )
 
 
 def _number(text: bytes) -> float:
