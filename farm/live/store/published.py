@@ -69,7 +69,7 @@ class Notices:
     def keep_image(self, text: bytes, good_for: float, *, before: str) -> str:
         """Keep an image of the farm in the place of the one before; return its name.
 
-        It is named for so many real seconds; who was told of the one before may still read that.
+        It is named for ``good_for`` real seconds; the one before can be read a little longer.
         """
         name = uuid.uuid4().hex
         key, life = self._keys.image(name), int(good_for) + REPLY_TIME
