@@ -40,6 +40,7 @@ def up(
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss")] = False,
     foreground: Annotated[bool, typer.Option("--foreground")] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -53,6 +54,7 @@ def up(
 
     Args:
         fresh: Discard the state of an earlier farm.
+        accept_loss: Go on without what the event log has and the server has lost.
         foreground: Stay in this terminal; Ctrl-C drains, twice stops.
     """
     overrides = [*(sets or ()), *speed_set(speed)]
@@ -65,12 +67,13 @@ def up(
     if foreground:
         log_to_stderr()
         with locked(folder):
-            FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
+            FarmKeeper(wanted, redis, folder, metrics, fresh=fresh, accept_loss=accept_loss).run()
         return
     with locked(folder):
         pass  # so that errors of the folder are reported now
     options = [f"--set={override}" for override in overrides]
     options += ["--fresh"] if fresh else []
+    options += ["--accept-loss"] if accept_loss else []
     place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
     if as_json:
         document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
