@@ -25,7 +25,7 @@ class CycleMeter:
             self._series.set(LAG, {(): 0.0})
 
     def committed(self, began: float, oldest: float | None) -> None:
-        """Note a commit; ``oldest``: when the oldest report that it follows from was sent (Unix)."""
+        """Note a commit; ``oldest``: when the oldest of its reports was sent (Unix)."""
         ended = time.monotonic()
         self._series.observe("farm_scheduler_commit_seconds", ended - began)
         if self._began is not None:
