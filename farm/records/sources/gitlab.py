@@ -167,7 +167,7 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         return None
     eligible_at = None
     if started_at is not None and job.queued_duration is not None:
-        eligible_at = started_at - job.queued_duration
+        eligible_at = round(started_at - job.queued_duration, 3)
     elif started_at is not None:
         reading.noted["without queued_duration, their waits not known"] += 1
     submitted_at = created_at if created_at is not None else started_at
@@ -222,7 +222,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
                 "created_at": stamp(one.submitted_at),
                 "started_at": stamp(one.started_at),
                 "finished_at": stamp(one.finished_at),
-                "queued_duration": one.waited,
+                "queued_duration": one.waited and round(one.waited, 3),
                 "tag_list": one.platform.split(",") if one.platform else [],
                 "runner": {"description": one.runner} if one.runner else None,
                 "pipeline": {"id": pipeline},
