@@ -62,6 +62,8 @@ MOST_CALIBRATED = 10_000
 MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
 """Jobs played to find the candidates of all pools, if each counts in every play; without the
 compiled kernel."""
+HOPELESS = 20
+"""Plays for a pool that is not believed whatever is found."""
 LEAST_PLAYS = 150
 """Plays for which a pool's share of these must do."""
 LESS_FAR = (
@@ -223,13 +225,17 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     flags = list(flags_of(shape, load))
     half = middle if middle >= ENOUGH else len(load.waited)
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
-    fit, search, order = _calibrated(shape, load, min(half, MOST_CALIBRATED, few), most)
+    played = min(half, MOST_CALIBRATED, few)
+    is_hopeless = any(one.kind == "several slots" for one in flags)
+    if is_hopeless:  # no pool of slots explains it: the nearest one shows by how much
+        most = min(most, HOPELESS * played)
+    fit, search, order = _calibrated(shape, load, played, most)
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
     if order is not None and not {one.kind for one in flags} & EXPLAINED:
         flags.append(order)
-    less_far = search.is_over or few < min(half, MOST_CALIBRATED)
+    less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
     evidence = [
         *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
         *search.evidence_of_first_plan(fit),
