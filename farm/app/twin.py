@@ -62,8 +62,6 @@ MOST_CALIBRATED = 10_000
 MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
 """Jobs played to find the candidates of all pools, if each counts in every play; without the
 compiled kernel."""
-HOPELESS = 20
-"""Plays for a pool that is not believed whatever is found."""
 LEAST_PLAYS = 150
 """Plays for which a pool's share of these must do."""
 LESS_FAR = (
@@ -227,8 +225,8 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
     played = min(half, MOST_CALIBRATED, few)
     is_hopeless = any(one.kind == "several slots" for one in flags)
-    if is_hopeless:  # no pool of slots explains it: the nearest one shows by how much
-        most = min(most, HOPELESS * played)
+    if is_hopeless:  # no pool of slots explains it: the first one shows by how much
+        most = played
     fit, search, order = _calibrated(shape, load, played, most)
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
@@ -302,7 +300,7 @@ def _calibrated(shape: Shape, load: Load, half: int, most: int) -> tuple[Fit, Se
     played = half if in_order else half + half // 2
     player = Player(shape, load)
     search = Search(lambda one: player.play(one, played), load.waited[:half], most // played)
-    candidates = list(candidates_of(shape))
+    candidates = list(islice(candidates_of(shape), max(1, search.most)))
     if in_order or shape.hosted:
         fit = search.best(candidates)[0]
         if shape.delays and explains_no_more(fit, load.waited[:half]):

@@ -114,13 +114,13 @@ class Search:
 
     def __init__(self, play: Play, recorded: Floats, most: int) -> None:
         self._play, self._recorded = play, recorded
-        self._most = most
+        self.most = most
         self.played = 0
 
     @property
     def is_over(self) -> bool:
         """Whether as many were played as there may be."""
-        return self.played >= self._most
+        return self.played >= self.most
 
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
@@ -212,7 +212,7 @@ class Search:
             )
 
     def _refined(self, fit: Fit) -> Fit:
-        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self._most)
+        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self.most)
         while step >= LAST_STEP and fit.candidate.free and self.played < end:
             before, fit = fit, self._explored(fit, step)
             if fit.error > 0.99 * before.error:
