@@ -223,13 +223,17 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     flags = list(flags_of(shape, load))
     half = middle if middle >= ENOUGH else len(load.waited)
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
-    fit, search, order = _calibrated(shape, load, min(half, MOST_CALIBRATED, few), most)
+    played = min(half, MOST_CALIBRATED, few)
+    is_hopeless = any(one.kind == "several slots" for one in flags)
+    if is_hopeless:  # no pool of slots explains it: the first one shows by how much
+        most = played
+    fit, search, order = _calibrated(shape, load, played, most)
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
     if order is not None and not {one.kind for one in flags} & EXPLAINED:
         flags.append(order)
-    less_far = search.is_over or few < min(half, MOST_CALIBRATED)
+    less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
     evidence = [
         *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
         *search.evidence_of_first_plan(fit),
@@ -296,7 +300,7 @@ def _calibrated(shape: Shape, load: Load, half: int, most: int) -> tuple[Fit, Se
     played = half if in_order else half + half // 2
     player = Player(shape, load)
     search = Search(lambda one: player.play(one, played), load.waited[:half], most // played)
-    candidates = list(candidates_of(shape))
+    candidates = list(islice(candidates_of(shape), max(1, search.most)))
     if in_order or shape.hosted:
         fit = search.best(candidates)[0]
         if shape.delays and explains_no_more(fit, load.waited[:half]):

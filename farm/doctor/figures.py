@@ -24,7 +24,7 @@ from farm.doctor.occupancy import Spans, Steps, steps_of
 from farm.doctor.survival import wait_quantile
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
-from farm.records.runners import Runner
+from farm.records.runners import Runner, most_at_once
 from farm.records.sifting import CALENDAR
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
@@ -35,6 +35,8 @@ AT_ONCE = 0.1
 """Jobs came at once if they came within this share of the time that it took to run them."""
 STALLED = 5
 """Jobs that wait in a stall, at least."""
+ENOUGH = 10
+"""Times between two jobs, from which one is taken."""
 MOST_SERVERS = 10_000
 """Servers beyond which none are proposed."""
 
@@ -187,6 +189,8 @@ class PlatformRecords:
         other = sum(one.ran or 0.0 for one in elsewhere) / (ends - self.begins)
         slots = steps.before(self.begins + loaded).mean_slots
         hour, worst = self._peak(zone)
+        turnaround = spread_of(list(self._turnarounds()))
+        between = turnaround.p50 if turnaround.count >= ENOUGH else None
         return PlatformFigures(
             platform=self.name,
             hosted=any(one.hosted for one in self.attempts),
@@ -213,14 +217,14 @@ class PlatformRecords:
             censored=len(broken_off),
             censored_wait=spread_of(broken_off),
             unknown_waits=sum(one.eligible_at is None for one in self.attempts),
-            turnaround=spread_of(list(self._turnarounds())),
+            turnaround=turnaround,
             retries=sum(one.attempt > 1 for one in self.attempts),
             wasted_share=self._wasted(float(run_times.sum())),
             peak_hour=hour,
             peak_wait_p95=worst,
             stall_time=self._stall(steps),
             unlike_slots=unlike_slots(self.attempts),
-            servers_needed=self._needed(work, objective),
+            servers_needed=self._needed(work, between or 0.0, objective),
         )
 
     def _loaded(self) -> float:
@@ -263,6 +267,9 @@ class PlatformRecords:
 
     def _turnarounds(self) -> Iterable[float]:
         """Yield how long slots stood empty between two jobs, of which the second waited."""
+        if self.is_ephemeral:  # a slot's next start is on another runner
+            yield from self._successions()
+            return
         for runner in self.runners:
             ends: list[float] = []
             for one in sorted(self.on_runners[runner.runner], key=lambda one: one.started_at or 0):
@@ -272,6 +279,18 @@ class PlatformRecords:
                     if one.eligible_at is not None and one.eligible_at < empty_at:
                         yield started_at - empty_at
                 heapq.heappush(ends, _end(one, self.ends))
+
+    def _successions(self) -> Iterable[float]:
+        """Yield the times from the k-th end to the start that it made room for.
+
+        With n runners at most that is the (k + n)-th; only of jobs that waited already.
+        """
+        times = sorted((one.started_at or 0.0, one.arrived_at) for one in self.ran)
+        ends = sorted(_end(one, self.ends) for one in self.ran)
+        most = most_at_once((one.started_at or 0.0, _end(one, self.ends)) for one in self.ran)
+        for end, (start, arrived_at) in zip(ends, times[most:], strict=False):
+            if arrived_at < end <= start:
+                yield start - end
 
     def _wasted(self, busy: float) -> float:
         """Return the share of busy time of attempts after which their job was tried again."""
@@ -324,10 +343,13 @@ class PlatformRecords:
         other = sum(ran) / len(ran) if ran else 0.0
         return [means.get(one.kind, other) if one.ran is None else one.ran for one in self.attempts]
 
-    def _needed(self, work: Sequence[float], objective: float) -> int | None:
-        """Return the servers with which these arrivals' p95 wait is within the objective."""
+    def _needed(self, work: Sequence[float], between: float, objective: float) -> int | None:
+        """Return the servers with which these arrivals' p95 wait is within the objective.
+
+        ``between``: what a slot needs from one job to the next, seconds.
+        """
         jobs = [
-            (one.eligible_at, lasts)
+            (one.eligible_at, lasts + between)
             for one, lasts in zip(self.attempts, work, strict=True)
             if one.eligible_at is not None
         ]

@@ -33,6 +33,8 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     attempt: int = 1
     #: the machine, or registration, that ran it
     runner: str = ""
+    #: how long before this start the runner was requested, seconds; None: it is not known
+    runner_age: float | None = None
     #: that it took at once; also a part of one
     slots: int | float = 1
     #: the labels that a runner must have

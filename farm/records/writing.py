@@ -34,11 +34,11 @@ def _later(one: Attempt, by: float) -> Attempt:
 def by_matrix(attempts: Iterable[Attempt]) -> list[list[tuple[int, Attempt]]]:
     """Return the attempts, numbered from 1, in lists of those that were released together.
 
-    An attempt that belongs to no others is one of its own.
+    So are the attempts of one job. An attempt that belongs to no others is one of its own.
     """
     found: dict[str, list[tuple[int, Attempt]]] = {}
     for number, one in enumerate(attempts, 1):
-        found.setdefault(one.matrix or f"\0{number}", []).append((number, one))
+        found.setdefault(one.matrix or one.job or f"\0{number}", []).append((number, one))
     return list(found.values())
 
 

@@ -33,6 +33,8 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
+ENOUGH = 10
+"""Runners whose age at their first start is known, from which that is the boot time."""
 NEAR = 0.002
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
@@ -112,13 +114,13 @@ class Search:
 
     def __init__(self, play: Play, recorded: Floats, most: int) -> None:
         self._play, self._recorded = play, recorded
-        self._most = most
+        self.most = most
         self.played = 0
 
     @property
     def is_over(self) -> bool:
         """Whether as many were played as there may be."""
-        return self.played >= self._most
+        return self.played >= self.most
 
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
@@ -210,7 +212,7 @@ class Search:
             )
 
     def _refined(self, fit: Fit) -> Fit:
-        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self._most)
+        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self.most)
         while step >= LAST_STEP and fit.candidate.free and self.played < end:
             before, fit = fit, self._explored(fit, step)
             if fit.error > 0.99 * before.error:
@@ -370,7 +372,12 @@ def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
 
 
 def _boots(shape: Shape) -> list[float]:
-    """Return boot times to begin with: the shorter waits of runners' first jobs."""
+    """Return boot times to begin with: the shorter waits of runners' first jobs.
+
+    Where the source says when a runner was requested, it is the usual time until its first start.
+    """
+    if len(shape.ages) >= ENOUGH:
+        return [max(0.5, round(float(np.median(shape.ages)) - shape.pickup_time, 1))]
     waits = np.array(shape.first_waits or (60.0,))
     found = np.quantile(waits, (0.05, 0.2, 0.5)).tolist()
     if shape.ephemeral and shape.turnarounds:

@@ -102,7 +102,9 @@ def overtaking(load: Load, shape: Shape) -> float:
     """Return the share of starts, of those while others waited, that overtook an older job."""
     started = load.arrived + load.waited
     order = np.argsort(started, kind="stable")
-    latest = np.maximum.accumulate(load.arrived[order])
+    # what is tried again may go back to its old place
+    again = np.array([one.attempt > 1 for one in load.attempts])
+    latest = np.maximum.accumulate(np.where(again, -np.inf, load.arrived)[order])
     waited = load.waited[order] > max(CLOCKS, 2 * shape.pickup_time)
     # a job that starts after a younger one was overtaken
     late = waited & (load.arrived[order] < latest - CLOCKS)

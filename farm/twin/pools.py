@@ -49,6 +49,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     turnarounds: int
     #: the longest that a runner had nothing to do and was there for another job
     longest_idle: float
+    #: how old runners were, from their request, at their first start; where the source says
+    ages: tuple[float, ...]
     #: how long the first jobs of runners waited, ordered
     first_waits: tuple[float, ...]
     #: all slots of all its runners were busy while jobs waited, share of the waiting
@@ -170,6 +172,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         turnaround=pickup if turnaround is None else max(turnaround, pickup),
         turnarounds=len(between),
         longest_idle=idle,
+        ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
         first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
         saturated=_saturated(attempts, runners * slots),
         limited=limited,

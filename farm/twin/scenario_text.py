@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
+import numpy as np
+
 from farm.results.formatting import readable_span
 from farm.twin.calibration import Candidate
 from farm.twin.pools import Shape
@@ -161,6 +163,12 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
         found.append(
             f"the number of runners follows the queue as {candidate.algorithm}'s does{tried}"
         )
+        if shape.ages:
+            usual = format_roughly(float(np.median(shape.ages)))
+            found.append(
+                f"a runner's first start came {usual} after its request "
+                f"(median of {len(shape.ages):,})"
+            )
         if "idle_timeout" in candidate.free:
             longest = readable_span(shape.longest_idle)
             found.append(f"a runner was without work for {longest} at most, and had another job")

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm import simulate
+from farm.app.recorded.attempts import attempts_of
 from farm.records import load_records
 from farm.records.attempt import Attempt
 from farm.records.sources import SOURCES, export_attempts
+from farm.results.run_directory import load_run
 
 START = 1_793_610_000
 NO_RUNNERS = ("bazel", "kueue")
@@ -62,3 +65,28 @@ def _told(one: Attempt, source: str) -> tuple[object, ...]:
         "" if source in NO_PLATFORMS else one.platform,
         "" if source in NO_RUNNERS else one.runner,
     )
+
+
+LOSSES = {
+    "seed": 1,
+    "pools": [{"name": "p", "builders": 3, "losses": {"rate": "2/h"}}],
+    "workload": [{"arrivals": {"every": "3m", "count": 60, "service_time": "5m",
+                               "attributes": {"user": ["ada", "bob"]}}}],
+    "scheduling": {"retries": 9, "max_builders_lost": 0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["github", "gitlab", "buildkite", "taskcluster", "slurm"])
+def test_every_attempt_of_a_run(tmp_path: Path, source: str):
+    """Those that were lost with their builder, too; and whose job it was."""
+    run = simulate(LOSSES, out=tmp_path / "run")
+    attempts = attempts_of(load_run(tmp_path / "run"))
+    lost = [one for one in attempts if one.result == "lost"]
+    assert len(attempts) == sum(run.jobs["attempts"]) > 60
+    assert {one.user for one in attempts} == {"ada", "bob"}
+    export_attempts(source, attempts, tmp_path / "log.json")
+    read = load_records([tmp_path / "log.json"]).attempts
+    assert sorted(one.attempt for one in read) == sorted(one.attempt for one in attempts)
+    assert {one.user for one in read} == {"ada", "bob"}
+    wanted = "failed" if source == "github" else "lost"  # which has no word for it
+    assert sum(one.result == wanted for one in read) == len(lost) > 0

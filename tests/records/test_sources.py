@@ -62,7 +62,7 @@ EXPECTED = {
     },
     "reapi": {"u1": (12.5, "succeeded", 1)},
     "jenkins": {"app/unit#3": (35.0, "succeeded", 1), "app/unit#1": (45.0, "failed", 1)},
-    "bazel": {"//a:b#1": (12.5, "succeeded", 1)},
+    "bazel": {"//a:b/CppCompile@1793610000.000-1793610043.900#1": (12.5, "succeeded", 1)},
     "kueue": {"a": (360.0, "succeeded", 1), "b": (3600.0, "succeeded", 1), "c": (None, "open", 1)},
 }
 LEFT_OUT = {
@@ -102,11 +102,10 @@ def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_
     (tmp_path / "nested.json").write_text(f"[[{text.strip()}]]" if source != "bazel" else text)
     for path in tmp_path.iterdir():
         assert waits(read(source, path)) == expected
-    if source != "bazel":  # its spawns have no ids
-        again = read(source, FILES[source], tmp_path / "packed.json.gz")
-        assert waits(again) == expected
-        if source != "kueue":  # a watch tells of the same workload repeatedly
-            assert again.manifest.left_out["that came twice"] >= len(expected)
+    again = read(source, FILES[source], tmp_path / "packed.json.gz")
+    assert waits(again) == expected
+    if source != "kueue":  # a watch tells of the same workload repeatedly
+        assert again.manifest.left_out["that came twice"] >= len(expected)
 
 
 def test_what_no_source_writes_is_recognised_as_lines_of_json(tmp_path: Path):

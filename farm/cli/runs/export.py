@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from farm.app.recorded.attempts import attempts_of
 from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError, file_access, not_among
 from farm.records import load_records
@@ -103,12 +104,12 @@ def _check(
 def _export_records(run: Path, wanted: str, out: Path) -> None:
     if wanted not in SOURCES:
         raise InputError(f"--format: {not_among(wanted, SOURCES)} for a bundle")
-    bundle = load_records([run] if is_bundle(run) else [load_run(run).path / "jobs.csv"])
+    attempts = load_records([run]).attempts if is_bundle(run) else attempts_of(load_run(run))
     if out == STDOUT:
-        export_attempts(wanted, bundle.attempts, Path("/dev/stdout"))
+        export_attempts(wanted, attempts, Path("/dev/stdout"))
         return
     with file_access(out), _draft_of(out) as draft:
-        count = export_attempts(wanted, bundle.attempts, draft)
+        count = export_attempts(wanted, attempts, draft)
     note(f"{out}: {count:,} attempts", err=True)
 
 

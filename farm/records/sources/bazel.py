@@ -6,6 +6,7 @@ waited in the queue is before that. Local spawns wait inside Bazel, for nothing 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -30,6 +31,7 @@ class _Metrics(msgspec.Struct, rename="camel"):
     setup_time: str | None = None
     execution_wall_time: str | None = None
     process_outputs_time: str | None = None
+    retry_time: str | None = None
     start_time: str | None = None
 
 
@@ -50,15 +52,24 @@ def knows(value: dict[str, Any]) -> bool:
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield the remote spawns."""
-    for number, value in enumerate(reading.objects(), 1):
-        if not knows(value):
-            reading.refuse_other(value, "spawns of --execution_log_json_file (mnemonic, runner)")
-        if attempt := _attempt(reading.record(value, _Spawn), number, reading):
-            yield attempt
+    """Yield the remote spawns.
+
+    They have no ids: those of another file with the same times are copies.
+    """
+    for text in reading.texts():
+        alike: Counter[str] = Counter()
+        for value in reading.objects_of(text):
+            if not knows(value):
+                reading.refuse_other(
+                    value, "spawns of --execution_log_json_file (mnemonic, runner)"
+                )
+            if attempt := _attempt(reading.record(value, _Spawn), reading):
+                alike[attempt.id] += 1
+                attempt.id += f"#{alike[attempt.id]}"
+                yield attempt
 
 
-def _attempt(spawn: _Spawn, number: int, reading: Reading) -> Attempt | None:
+def _attempt(spawn: _Spawn, reading: Reading) -> Attempt | None:
     if spawn.cache_hit or spawn.runner.endswith("cache hit"):
         reading.leave_out("served from the cache")
         return None
@@ -74,12 +85,16 @@ def _attempt(spawn: _Spawn, number: int, reading: Reading) -> Attempt | None:
     spans = (metrics.execution_wall_time, metrics.process_outputs_time)
     properties = spawn.platform.properties if spawn.platform else []
     queued_at = started_at - _seconds(metrics.queue_time, reading)
+    if _seconds(metrics.retry_time, reading):
+        # the queue's time is the sum of all tries, the others are the last one's
+        reading.noted["tried again by Bazel, with one wait for all tries"] += 1
+    finished_at = executed_at + sum(_seconds(one, reading) for one in spans)
     return Attempt(
-        id=f"{spawn.target_label}#{number}",
+        id=f"{spawn.target_label}/{spawn.mnemonic}@{queued_at:.3f}-{finished_at:.3f}",
         submitted_at=queued_at,
         eligible_at=queued_at,
         started_at=started_at,
-        finished_at=executed_at + sum(_seconds(one, reading) for one in spans),
+        finished_at=finished_at,
         result="failed" if spawn.status or spawn.exit_code else "succeeded",
         platform=",".join(sorted(f"{one.name}={one.value}" for one in properties)),
         kind=spawn.mnemonic,

@@ -41,8 +41,13 @@ class _Job(msgspec.Struct):
     agent_query_rules: list[str] = []
     agent: _Agent | None = None
     retried_in_job_id: str | None = None
+    retry_source: _Source | None = None
     retries_count: int | None = None
     signal_reason: str | None = None
+
+
+class _Source(msgspec.Struct):
+    job_id: str | None = None
 
 
 class _Creator(msgspec.Struct):
@@ -75,6 +80,11 @@ def read(reading: Reading) -> Iterator[Attempt]:
         build = reading.record(value, _Build)
         jobs = [reading.record(one, _Job) for one in build.jobs if isinstance(one, dict)]
         before = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
+        before |= {
+            job.id: job.retry_source.job_id
+            for job in jobs
+            if job.retry_source and job.retry_source.job_id
+        }
         for job in jobs:
             if attempt := _attempt(job, build, reading):
                 attempt.job = _first(job.id, before)
@@ -114,7 +124,8 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
         started_at=started_at,
         finished_at=finished_at,
         result=result,
-        attempt=0,
+        # builds that were fetched without their retried jobs still say that there were some
+        attempt=job.retries_count + 1 if job.retries_count else 0,
         runner=(agent.hostname or agent.name) if agent else "",
         platform=",".join(sorted(job.agent_query_rules)) or "queue=default",
         kind=job.step_key or job.name or "",
@@ -130,26 +141,33 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
     """Yield builds with their jobs, as the API has them."""
-    words = {"succeeded": "passed", "cancelled": "canceled", "open": "running"}
     for build, some in enumerate(by_matrix(attempts), 1):
         yield {
             "id": str(build),
             "number": build,
             "creator": {"name": some[0][1].user},
-            "jobs": [
-                {
-                    "id": one.id,
-                    "type": "script",
-                    "state": words.get(one.result, "failed"),
-                    "signal_reason": "agent_stop" if one.result == "lost" else None,
-                    "name": one.kind,
-                    "created_at": stamp(one.submitted_at),
-                    "runnable_at": stamp(one.eligible_at),
-                    "started_at": stamp(one.started_at),
-                    "finished_at": stamp(one.finished_at),
-                    "agent_query_rules": one.platform.split(",") if one.platform else [],
-                    "agent": {"name": one.runner, "hostname": one.runner} if one.runner else None,
-                }
-                for _, one in some
-            ],
+            "jobs": list(_jobs(one for _, one in some)),
+        }
+
+
+def _jobs(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    words = {"succeeded": "passed", "cancelled": "canceled", "open": "running"}
+    last: dict[str, str] = {}
+    for one in attempts:
+        before = last.get(one.job) if one.job else None
+        last[one.job] = one.id
+        yield {
+            "id": one.id,
+            "type": "script",
+            "state": words.get(one.result, "failed"),
+            "signal_reason": "agent_stop" if one.result == "lost" else None,
+            "name": one.kind,
+            "created_at": stamp(one.submitted_at),
+            "runnable_at": stamp(one.eligible_at),
+            "started_at": stamp(one.started_at),
+            "finished_at": stamp(one.finished_at),
+            "agent_query_rules": one.platform.split(",") if one.platform else [],
+            "agent": {"name": one.runner, "hostname": one.runner} if one.runner else None,
+            "retry_source": {"job_id": before} if before else None,
+            "retries_count": one.attempt - 1 or None,
         }

@@ -178,8 +178,10 @@ def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
     copies = len(deliveries) - len({one.action for one in deliveries})
     if copies:
         reading.noted["webhook deliveries that came again"] += copies
-    job = latest.workflow_job
     later = {one.action: one.workflow_job for one in deliveries}
+    queued, job = later.get("queued"), latest.workflow_job
+    if job.created_at is None and queued and "waiting" not in later:
+        job.created_at = queued.started_at  # bodies of before 2022 have no other
     attempt = _attempt(job, reading)
     if attempt is None:
         return None
@@ -187,10 +189,10 @@ def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
         picked_at = reading.instant(picked.started_at, "started_at") or attempt.started_at
         attempt.started_at = max(picked_at, attempt.started_at)
     if "waiting" in later:
-        # an approval came first: it waited for a runner from when it was queued after that
-        queued = later.get("queued")
-        at = queued.started_at if queued else None
-        attempt.eligible_at = reading.instant(at, "started_at")
+        # an approval came first: it waited for a runner from when it was queued after that, which
+        # a body that repeats the creation does not say
+        at = reading.instant(queued.started_at, "started_at") if queued else None
+        attempt.eligible_at = at if at is not None and at > attempt.submitted_at else None
         if attempt.eligible_at is None:
             reading.noted["held back for an approval, their waits not known"] += 1
     if latest.repository and latest.repository.full_name:

@@ -7,7 +7,8 @@ runner's manager tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -69,6 +70,9 @@ class _Job(msgspec.Struct):
     runner_manager: _Manager | None = None
     pipeline: _Pipeline = msgspec.field(default_factory=_Pipeline)
     user: _User | None = None
+    #: only a bridge has this: it starts another pipeline, and takes no runner
+    downstream_pipeline: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    retries_count: int | None = None
 
 
 class _Build(msgspec.Struct):
@@ -89,11 +93,15 @@ class _Build(msgspec.Struct):
     pipeline_id: int = 0
     project_id: int | None = None
     ref: str | None = None
+    commit: _Pipeline | None = None
     runner: _Runner | None = None
     user: _User | None = None
+    retries_count: int | None = None
 
     def job(self) -> _Job:
         """Return it as a job of the API."""
+        # the commit's id is the pipeline's, in bodies that have no other
+        pipeline = self.pipeline_id or (self.commit.id if self.commit else 0)
         return _Job(
             id=self.build_id,
             status=self.build_status,
@@ -106,14 +114,17 @@ class _Build(msgspec.Struct):
             failure_reason=self.build_failure_reason,
             tag_list=self.runner.tags if self.runner else [],
             runner=self.runner,
-            pipeline=_Pipeline(self.pipeline_id, self.project_id, self.ref),
+            pipeline=_Pipeline(pipeline, self.project_id, self.ref),
             user=self.user,
+            retries_count=self.retries_count,
         )
 
 
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is what GitLab writes."""
-    return value.get("object_kind") == "build" or {"tag_list", "queued_duration"} <= value.keys()
+    some = members(value, "jobs")[:1]
+    job = some[0] if some and isinstance(some[0], dict) else value
+    return job.get("object_kind") == "build" or {"tag_list", "queued_duration"} <= job.keys()
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -142,6 +153,9 @@ def _is_later(job: _Job, before: _Job) -> bool:
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt | None:
+    if job.downstream_pipeline is not msgspec.UNSET:
+        reading.leave_out("no work (bridges to other pipelines)")
+        return None
     if (why := _NO_DEMAND.get(job.status)) and job.started_at is None:
         reading.leave_out(why)
         return None
@@ -153,7 +167,7 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         return None
     eligible_at = None
     if started_at is not None and job.queued_duration is not None:
-        eligible_at = started_at - job.queued_duration
+        eligible_at = round(started_at - job.queued_duration, 3)
     elif started_at is not None:
         reading.noted["without queued_duration, their waits not known"] += 1
     submitted_at = created_at if created_at is not None else started_at
@@ -174,10 +188,11 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         finished_at=finished_at,
         result=result,
         job=f"{job.pipeline.id}/{job.name}",
-        attempt=0,
+        attempt=0 if job.retries_count is None else job.retries_count + 1,
         runner=_runner(job) if started_at is not None else "",
         platform=",".join(sorted(job.tag_list)),
-        kind=job.name,
+        # of a matrix, without the values: "unit: [a, b]"
+        kind=job.name.partition(": [")[0],
         matrix=str(job.pipeline.id),
         user=(job.user and job.user.username) or "",
         attributes={name: text for name, text in attributes.items() if text},
@@ -196,19 +211,32 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
     """Yield jobs as the API has them; those that never started do not say since when they wait."""
     words = {"succeeded": "success", "cancelled": "canceled", "open": "running"}
     for pipeline, some in enumerate(by_matrix(attempts), 1):
+        names = _names([one for _, one in some])
         for number, one in some:
             yield {
                 "id": number,
                 "status": words.get(one.result, "failed"),
                 "failure_reason": "runner_system_failure" if one.result == "lost" else None,
-                "name": one.kind,
+                "name": names[one.job or one.id],
                 "stage": "test",
                 "created_at": stamp(one.submitted_at),
                 "started_at": stamp(one.started_at),
                 "finished_at": stamp(one.finished_at),
-                "queued_duration": one.waited,
+                "queued_duration": one.waited and round(one.waited, 3),
                 "tag_list": one.platform.split(",") if one.platform else [],
                 "runner": {"description": one.runner} if one.runner else None,
                 "pipeline": {"id": pipeline},
                 "user": {"username": one.user},
             }
+
+
+def _names(attempts: Sequence[Attempt]) -> dict[str, str]:
+    """Return a name for each job of a pipeline: no other has it, as an equal one is a retry."""
+    kinds = {one.job or one.id: one.kind for one in attempts}
+    times = Counter(kinds.values())
+    numbers: Counter[str] = Counter()
+    names = {}
+    for job, kind in kinds.items():
+        numbers[kind] += 1
+        names[job] = kind if times[kind] == 1 else f"{kind}: [{numbers[kind]}]"
+    return names

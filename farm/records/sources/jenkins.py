@@ -20,6 +20,8 @@ _RESULTS: dict[str | None, Result] = {
     "NOT_BUILT": "cancelled", None: "open",
 }  # fmt: skip
 BUILT_IN = "built-in"
+#: they take no executor, but what they start does
+_MATRIX, _PIPELINE = "hudson.matrix.MatrixBuild", "WorkflowRun"
 
 
 class _Cause(msgspec.Struct, rename="camel"):
@@ -39,6 +41,7 @@ class _Action(msgspec.Struct, rename="camel"):
 class _Build(msgspec.Struct, rename="camel"):
     number: int
     timestamp: float
+    kind: str = msgspec.field(default="", name="_class")
     duration: float = 0.0
     built_on: str | None = None
     result: str | None = None
@@ -68,6 +71,9 @@ def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
     started_at = build.timestamp / 1000
     if times is None:
         reading.leave_out("without times in queue (is the Metrics plugin there?)")
+        return None
+    if build.kind == _MATRIX or (build.kind.endswith(_PIPELINE) and not times.sub_task_count):
+        reading.leave_out("no work (builds without parts on an executor)")
         return None
     queued_ms = times.queuing_duration_millis or 0.0
     submitted_at = started_at - queued_ms / 1000

@@ -23,6 +23,7 @@ _RESULTS: dict[str, Result] = {
     "COMPLETED": "succeeded", "CANCELLED": "cancelled", "REVOKED": "cancelled",
     "NODE_FAIL": "lost", "PREEMPTED": "lost", "BOOT_FAIL": "lost", "REQUEUED": "lost",
 }  # fmt: skip
+_GRES = re.compile(r"gres/([^=,]+)=")
 _OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
 
 
@@ -34,11 +35,21 @@ class _Times(msgspec.Struct):
 
 
 class _State(msgspec.Struct):
-    current: list[str] = []
+    #: older versions have one word
+    current: list[str] | str = []
 
 
 class _Required(msgspec.Struct, rename={"cpus": "CPUs"}):
     cpus: int = 1
+
+
+class _Resource(msgspec.Struct):
+    type: str = ""
+    name: str = ""
+
+
+class _Resources(msgspec.Struct):
+    requested: list[_Resource] = []
 
 
 class _Job(msgspec.Struct):
@@ -55,6 +66,7 @@ class _Job(msgspec.Struct):
     nodes: str = ""
     constraints: str = ""
     required: _Required = msgspec.field(default_factory=_Required)
+    tres: _Resources = msgspec.field(default_factory=_Resources)
 
 
 class _Row(msgspec.Struct):
@@ -103,14 +115,16 @@ def _json_rows(values: Iterator[dict[str, Any]], reading: Reading) -> Iterator[_
         for one in members(value, "jobs"):
             job = reading.record(one, _Job)
             at = job.time
-            platform = [job.partition, *filter(None, job.constraints.split("&"))]
+            asked = sorted({one.name for one in job.tres.requested if one.type == "gres"})
+            platform = [job.partition, *filter(None, job.constraints.split("&")), *asked]
+            state = job.state.current
             yield _Row(
                 id=str(job.job_id),
                 submitted_at=at.submission or None,
                 eligible_at=at.eligible or None,
                 started_at=at.start or None,
                 finished_at=at.end or None,
-                state=" ".join(job.state.current[:1]),
+                state=state if isinstance(state, str) else " ".join(state[:1]),
                 name=job.name,
                 user=job.user,
                 account=job.account,
@@ -139,7 +153,8 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
         def instant(name: str, row: dict[str, str] = row) -> float | None:
             return None if row[name] in _NONE else reading.instant(row[name], name)
 
-        platform = [row.get("Partition", ""), row.get("Constraints", "")]
+        asked = sorted(set(_GRES.findall(row.get("ReqTRES", ""))))
+        platform = [row.get("Partition", ""), row.get("Constraints", ""), *asked]
         slots = row.get("AllocCPUS", "1")
         yield _Row(
             id=row["JobIDRaw"],
@@ -204,11 +219,11 @@ def nodes_of(text: str) -> list[str]:
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
     """Yield jobs as ``sacct --json`` has them, in whole seconds."""
     words = {"succeeded": "COMPLETED", "cancelled": "CANCELLED", "lost": "NODE_FAIL"}
-    some = enumerate(attempts, 1)
+    numbers: dict[str, int] = {}
     yield {
         "jobs": [
             {
-                "job_id": number,
+                "job_id": numbers.setdefault(one.job or one.id, len(numbers) + 1),
                 "name": one.kind,
                 "user": one.user,
                 "partition": one.platform,
@@ -223,6 +238,6 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
                     "end": int(one.finished_at or 0),
                 },
             }
-            for number, one in some
+            for one in attempts
         ]
     }  # fmt: skip

@@ -1,7 +1,8 @@
 """``taskcluster``: the queue's answers: task groups and statuses, and worker-manager's workers.
 
 A task is pending from its run's ``scheduled``: ``created`` is earlier where it depends on others.
-A run whose claim expired "ends" up to 20 minutes after its worker died.
+A run whose claim expired "ends" up to 20 minutes after its worker died, which nobody knows.
+The workers' pages say when each was requested.
 """
 
 from __future__ import annotations
@@ -57,9 +58,23 @@ class _Listed(msgspec.Struct):
     task: _Task = msgspec.field(default_factory=_Task)
 
 
+class _Worker(msgspec.Struct, rename="camel"):
+    """A worker, as worker-manager lists them."""
+
+    worker_group: str
+    worker_id: str
+    created: str | None = None
+
+
 def knows(value: dict[str, Any]) -> bool:
-    """Return whether this is what Taskcluster's queue writes."""
-    return "taskGroupId" in value or "taskId" in value or _is_status(value.get("status"))
+    """Return whether this is what Taskcluster's queue or worker-manager writes."""
+    is_task = "taskGroupId" in value or "taskId" in value or _is_status(value.get("status"))
+    return is_task or _lists_workers(value) or {"duration", "events"} <= value.keys()
+
+
+def _lists_workers(value: dict[str, Any]) -> bool:
+    some = members(value, "workers")[:1]
+    return bool(some) and isinstance(some[0], dict) and "workerId" in some[0]
 
 
 def _is_status(found: Any) -> bool:
@@ -67,17 +82,69 @@ def _is_status(found: Any) -> bool:
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield a task's runs."""
+    """Yield a task's runs; how old their workers were is known after the last record."""
+    created: dict[str, float | None] = {}
+    found: list[Attempt] = []
+    stored = _Store()
     for value in reading.objects():
         if "tasks" in value:
             for one in members(value, "tasks"):
-                yield from _attempts(reading.record(one, _Listed), reading)
+                found.extend(_attempts(reading.record(one, _Listed), reading))
         elif _is_status(value.get("status")):
-            yield from _attempts(reading.record(value, _Listed), reading)
+            found.extend(_attempts(reading.record(value, _Listed), reading))
         elif "taskId" in value:
-            yield from _attempts(_Listed(reading.record(value, _Status)), reading)
+            found.extend(_attempts(_Listed(reading.record(value, _Status)), reading))
+        elif "events" in value:
+            stored.take(value, reading)
+        elif "workers" in value:
+            for one in members(value, "workers"):
+                worker = reading.record(one, _Worker)
+                name = f"{worker.worker_group}/{worker.worker_id}"
+                created[name] = reading.instant(worker.created, "created")
         else:
-            reading.refuse_other(value, "a task group (tasks), or a task's status")
+            reading.refuse_other(
+                value, "a task group (tasks), a task's status, or a pool's workers"
+            )
+    found.extend(stored.attempts())
+    for attempt in found:
+        since = created.get(attempt.runner)
+        if since is not None and attempt.started_at is not None and attempt.started_at >= since:
+            attempt.runner_age = attempt.started_at - since
+        yield attempt
+
+
+class _Store:
+    """The tasks in a datastore.json, as the Taskcluster simulator and ``farm export`` write it."""
+
+    def __init__(self) -> None:
+        #: by task: milliseconds at which it was created, started and resolved, and its worker
+        self._tasks: dict[str, dict[str, Any]] = {}
+
+    def take(self, value: dict[str, Any], reading: Reading) -> None:
+        """Read events: instant, what happened, and to which task; others are of workers."""
+        for event in members(value, "events"):
+            at, name, task, *more = reading.record(event, list[Any]) + 3 * [None]
+            if not (isinstance(at, int | float) and isinstance(task, str)):
+                reading.refuse(f"found {event!r:.60}; allowed: time, name, id")
+            if str(name).startswith("task-"):
+                known = self._tasks.setdefault(task, {})
+                known[name] = at / 1000
+                if name == "task-started":
+                    known["worker"] = str(more[0] or "")
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield the tasks."""
+        for task, known in self._tasks.items():
+            created_at, ended_at = known.get("task-created", 0.0), known.get("task-resolved")
+            yield Attempt(
+                id=task,
+                submitted_at=created_at,
+                eligible_at=created_at,
+                started_at=known.get("task-started"),
+                finished_at=ended_at,
+                result="open" if ended_at is None else "succeeded",
+                runner=known.get("worker", ""),
+            )
 
 
 def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
@@ -95,6 +162,8 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
         elif reason in _CANCELLED:
             result = "cancelled"
         started_at = reading.instant(run.started, "started")
+        if reason == "claim-expired":
+            reading.noted["ended by an expired claim, up to 20 minutes after their workers"] += 1
         has_worker = started_at is not None and run.worker_id
         yield Attempt(
             id=f"{status.task_id}/{run.run_id}",
@@ -115,25 +184,33 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
 
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
-    """Yield task groups as the queue lists them, a task for each attempt."""
-    reasons = {"succeeded": "completed", "cancelled": "canceled", "lost": "worker-shutdown"}
+    """Yield task groups as the queue lists them, a task for each job, with its runs."""
     for some in by_matrix(attempts):
         group = some[0][1].matrix or some[0][1].id
-        tasks = []
+        tasks: dict[str, dict[str, Any]] = {}
         for _, one in some:
-            group_of, _, worker = one.runner.rpartition("/")
-            run = {
-                "runId": 0,
-                "state": "running" if one.finished_at is None else "completed",
-                "reasonResolved": reasons.get(one.result, "failed"),
-                "scheduled": stamp(waits_from(one)),
-                "started": stamp(one.started_at),
-                "resolved": stamp(one.finished_at),
-                "workerGroup": group_of or "farm",
-                "workerId": worker,
-            }
-            status = {"taskId": one.id, "taskQueueId": one.platform, "taskGroupId": group}
-            metadata = {"name": one.kind, "owner": one.user}
-            task = {"created": stamp(one.submitted_at), "metadata": metadata}
-            tasks.append({"status": {**status, "runs": [run]}, "task": task})
-        yield {"taskGroupId": group, "tasks": tasks}
+            task = one.job or one.id
+            if task not in tasks:
+                status = {"taskId": task, "taskQueueId": one.platform, "taskGroupId": group}
+                metadata = {"name": one.kind, "owner": one.user}
+                tasks[task] = {
+                    "status": {**status, "runs": []},
+                    "task": {"created": stamp(one.submitted_at), "metadata": metadata},
+                }
+            tasks[task]["status"]["runs"].append(_run(one))
+        yield {"taskGroupId": group, "tasks": list(tasks.values())}
+
+
+def _run(one: Attempt) -> dict[str, Any]:
+    reasons = {"succeeded": "completed", "cancelled": "canceled", "lost": "worker-shutdown"}
+    group, _, worker = one.runner.rpartition("/")
+    return {
+        "runId": one.attempt - 1,
+        "state": "running" if one.finished_at is None else "completed",
+        "reasonResolved": reasons.get(one.result, "failed"),
+        "scheduled": stamp(waits_from(one)),
+        "started": stamp(one.started_at),
+        "resolved": stamp(one.finished_at),
+        "workerGroup": group or "farm",
+        "workerId": worker,
+    }

@@ -1,0 +1,81 @@
+"""Every attempt of a finished run, as a system that ran those jobs would have recorded them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from farm.core.commands import RequeueJob
+from farm.core.events import JobsSubmitted, JobStarted
+from farm.records import load_records
+from farm.records.attempt import Attempt
+from farm.results.run_directory import Run
+
+
+class _Void(msgspec.Struct, frozen=True):
+    """An attempt after which its job was queued again."""
+
+    started_at: float
+    ended_at: float
+    builder: str
+
+
+def attempts_of(run: Run) -> list[Attempt]:
+    """Return the attempts of a run, by when they could start.
+
+    The table of jobs has the last attempt of each; those before it, and whose job it was, are in
+    the event log.
+    """
+    void, attributes = _told_by_log(run)
+    found = [
+        one
+        for last in load_records([run.path / "jobs.csv"]).attempts
+        for one in _tries(last, void.get(last.id, ()), attributes.get(last.id, {}))
+    ]
+    return sorted(found, key=lambda one: one.arrived_at)
+
+
+def _told_by_log(run: Run) -> tuple[dict[str, list[_Void]], dict[str, dict[str, str]]]:
+    void: dict[str, list[_Void]] = defaultdict(list)
+    attributes: dict[str, dict[str, str]] = {}
+    started: dict[str, float] = {}
+    for entry in run.entries():
+        if entry.ignored:
+            continue
+        event = entry.event
+        if isinstance(event, JobsSubmitted):
+            attributes |= {job.id: job.attributes for job in event.jobs if job.attributes}
+        elif isinstance(event, JobStarted):
+            started[event.job] = event.at
+        for command in entry.commands:
+            if isinstance(command, RequeueJob) and command.job in started:
+                one = _Void(started.pop(command.job), event.at, command.builder)
+                void[command.job].append(one)
+    return void, attributes
+
+
+def _tries(
+    last: Attempt, void: list[_Void] | tuple[()], attributes: dict[str, str]
+) -> Iterator[Attempt]:
+    last.user = attributes.get("user") or attributes.get("invocation", "")
+    since = last.arrived_at
+    for number, one in enumerate(void, 1):
+        yield msgspec.structs.replace(
+            last,
+            id=f"{last.id}-{number}",
+            job=last.id,
+            attempt=number,
+            submitted_at=since,
+            eligible_at=since,
+            started_at=one.started_at,
+            finished_at=one.ended_at,
+            result="lost",
+            runner=one.builder,
+        )
+        since = one.ended_at
+    if void:
+        last.job, last.attempt = last.id, len(void) + 1
+        last.submitted_at = last.eligible_at = since
+    yield last
