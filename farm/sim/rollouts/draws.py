@@ -207,6 +207,14 @@ class ServiceTimes:
         times: Floats = self._estimates * ((high - low) * (places - below) + low)
         return times
 
+    def drawn(self, number: int, place: int, u: float) -> float:
+        """Return that of the job at this place for a uniform number: another one of its kind."""
+        steps, factors = int(self._steps[place]), self._factors[number]
+        at = u * steps
+        low = factors[self._begins[place] + int(at)]
+        high = factors[self._begins[place] + min(int(at) + 1, steps)]
+        return float(self._estimates[place] * (low + (high - low) * (at - int(at))))
+
 
 def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
     digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
