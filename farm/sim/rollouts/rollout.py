@@ -7,6 +7,7 @@ from kind-level run times (they have no builder yet), running ones from those of
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -89,10 +90,10 @@ def rollouts(
     """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
         Each rollout ends when the last job of interest is dispatched. The same seed gives the same
-        numbers whatever the number of processes, each of which makes the fork: rules are functions, and
-        do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``: once
-    this many have been simulated there are no more rollouts, if there are ``LEAST``.
-        Raises LookupError for a job that does not wait.
+    numbers whatever the number of processes, each of which makes the fork: rules are functions, and
+    do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
+    once one process has simulated that many, there are no more than ``LEAST`` rollouts.
+    Raises LookupError for a job that does not wait.
     """
     common = _Common(make(), count, seed, jobs)
     at = common.base.at
@@ -108,6 +109,8 @@ def rollouts(
             if events is not None and number >= LEAST and common.events >= events:
                 break
             rows.append(common.play(number))
+            # a rollout is full of cycles, and a simulation around it collects none
+            gc.collect(0)
     return Rollouts(at, common.wanted, np.array(rows).reshape(len(rows), -1))
 
 
