@@ -140,8 +140,10 @@ class _Guesses(NamedTuple):
     def kept(self) -> list[float]:
         """Return the share that was dispatched by each quantile; none if there are no quantiles."""
         told = self.where(~np.isnan(self.quantiles[:, 0]))
+        if not len(told.true):
+            return []
         shares: list[float] = _by(told.true[:, None], told.quantiles).mean(axis=0).tolist()
-        return shares if len(told.true) else []
+        return shares
 
     def accuracy(self) -> dict[str, Any]:
         """Return the fields of ``Accuracy``."""
