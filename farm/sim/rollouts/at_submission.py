@@ -30,7 +30,11 @@ MOST_EVENTS = 60_000
 
 
 class RolloutForecaster:
-    """Simulates ``count`` continuations of the farm for each submission."""
+    """Simulates ``count`` continuations of the farm for each submission.
+
+    ``learns`` False: neither arrivals nor past errors are learned from, and the spread is that of
+    the rollouts.
+    """
 
     rules = "rollout"
     in_steps = False
@@ -46,6 +50,7 @@ class RolloutForecaster:
         seed: int,
         count: int = 50,
         truthful: bool = False,
+        learns: bool = True,
     ) -> None:
         self.run_times = name
         self._pools, self._rules, self._seed = tuple(pools), rules, seed
@@ -53,10 +58,13 @@ class RolloutForecaster:
         self._algorithms = algorithms
         self._count = count
         self._truthful = truthful
+        self._learns = learns
         self._memory, self._calibration = ArrivalMemory(), Calibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event what arrives, and which estimates were right."""
+        if not self._learns:
+            return
         if type(event) is JobsSubmitted:
             self._memory.take(event.at, event.jobs)
         elif type(event) is ArrivalsEnded:
@@ -105,7 +113,7 @@ class RolloutForecaster:
         median = waits[len(waits) // 2]
         if not math.isfinite(median):
             return Forecast(None)
-        if not certain and math.isfinite(waits[-1]):
+        if self._learns and not certain and math.isfinite(waits[-1]):
             its = executing(state).job
             waits = list(self._calibration.told(its.id, str(its.platform), at, waits))
         known = tuple(wait + at for wait in waits) if all(map(math.isfinite, waits)) else ()
