@@ -110,9 +110,7 @@ class Outcome(msgspec.Struct, frozen=True):
     after: Score
 
 
-def play(
-    load: Load, run_times: Sequence[str], rollouts: int = ROLLOUTS
-) -> list[Outcome]:
+def play(load: Load, run_times: Sequence[str], rollouts: int = ROLLOUTS) -> list[Outcome]:
     """Play a load once, and return how right its forecasts were."""
     scenario, made = load.scenario, []
     algorithms = algorithms_of(scenario)

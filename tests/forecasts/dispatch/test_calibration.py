@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.forecasts.dispatch.calibration import LEAST, LEVELS, Calibration
@@ -84,6 +84,7 @@ def test_a_job_that_is_gone_is_forgotten() -> None:
     calibration.dispatched("a", 50.0)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.floats(-100, 1e5), min_size=LEAST + 1, max_size=60))
 def test_quantiles_are_ordered_waits(errors) -> None:
     """Whatever happened: nine waits that do not decrease, 0 or more."""
