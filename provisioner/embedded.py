@@ -58,8 +58,7 @@ class EmbeddedProvisioner:
         self._control.tick(world)
         if self._algorithms:
             next_at = min(keeping.next_at for keeping in self._keepings.values())
-            due = time.monotonic() + world.clock.real_until(next_at)
-            world.tick_by = min(world.tick_by, due)
+            world.regular.tick_by(time.monotonic() + world.clock.real_until(next_at))
 
     def _look(self, pool: str, world: LiveWorld) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]

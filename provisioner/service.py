@@ -265,21 +265,9 @@ class Provisioner:
             if isinstance(algorithm, GuardedAlgorithm) and algorithm.trouble:
                 self._troubles[pool] = algorithm.trouble
         self._save(pool, keeping)
-        self._measure(pool, keeping, report, instances)
+        _measure(self._metrics, pool, keeping, report, instances)
         if plan is not None:
             self._send(plan)
-
-    def _measure(
-        self, pool: str, keeping: Keeping, report: PoolReport, instances: list[Instance] | None
-    ) -> None:
-        if keeping.desired is not None:
-            self._metrics.planned(pool, keeping.desired)
-        if instances is None:
-            self._metrics.observed(pool, report.states)
-        else:
-            running = sum(instance.running for instance in instances)
-            ended = len(instances) - running
-            self._metrics.observed(pool, {"running": running, "ended": ended})
 
     def _send(self, plan: Plan) -> None:
         log.info(
@@ -348,6 +336,22 @@ class Provisioner:
     def _check_charge(self) -> None:
         if not self._is_in_charge():
             raise DeposedProvisionerError
+
+
+def _measure(
+    metrics: ProvisionerMetrics,
+    pool: str,
+    keeping: Keeping,
+    report: PoolReport,
+    instances: list[Instance] | None,
+) -> None:
+    if keeping.desired is not None:
+        metrics.planned(pool, keeping.desired)
+    if instances is None:
+        metrics.observed(pool, report.states)
+    else:
+        running = sum(instance.running for instance in instances)
+        metrics.observed(pool, {"running": running, "ended": len(instances) - running})
 
 
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: StopRequest) -> Lease:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.calibrating.calibration import busy_with_others, disturbed
+from farm.app.calibrating.calibration import LoadOfOthers, disturbed
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.runs.live_run import live_run
 from farm.app.runs.simulated_run import simulated_run
@@ -28,8 +28,6 @@ from workers.journal import read_journals
 
 Responses = dict[str, float]
 
-#: real seconds of a look at what others do
-LOOK = 0.5
 HEAD = ("mean response time", "mean s", "off by", "median job off by", "off by, as burnt")
 
 
@@ -58,8 +56,8 @@ class Check(msgspec.Struct, frozen=True):
     runs_s: tuple[float, ...]
     #: processor seconds spent for a second of work in each of them; None: unknown
     burnt_s: tuple[float | None, ...]
-    #: processors that others kept busy, just before the runs
-    busy_with_others: float
+    #: processors that others kept busy during each of them
+    others: tuple[float, ...]
     #: units of work per second, by kernel, that all of them took for granted
     rates: dict[str, float]
     laws: tuple[LawCheck, ...]
@@ -129,7 +127,7 @@ def compare(
         mean_work_s=statistics.fmean(job.service_time for job in build_jobs(scenario)),
         runs_s=tuple(statistics.fmean(one[0] for one in run.jobs.values()) for run in lives),
         burnt_s=tuple(run.burnt for run in lives),
-        busy_with_others=round(statistics.median(run.others for run in lives), 2),
+        others=tuple(round(run.others, 2) for run in lives),
         rates=rates,
         laws=(),
     )
@@ -184,12 +182,13 @@ def _at_pace(scenario: Scenario, pace: float) -> Scenario:
 
 
 def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
-    recorder, others = Recorder(), busy_with_others(LOOK)
+    recorder, others = Recorder(), LoadOfOthers()
     with tempfile.TemporaryDirectory(prefix="farm-burnt-") as journal:
         burner = from_environment().burner or "own"
         ended = live_run(
             scenario, observers=[recorder], known_rates=rates, burner=burner, journal=journal
         )
+        busy = others.so_far()
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
     if ended.interrupted:
         raise KeyboardInterrupt
@@ -199,7 +198,7 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
             raise RunError(f"job {end.job.id} {end.outcome} on the live farm: {end.reason}")
     work = sum(entry.work for entry in burnt)
     per_work = sum(entry.cpu for entry in burnt) / work if work > 0 else None
-    return _LiveRun({end.job.id: _times(end) for end in ends}, per_work, others)
+    return _LiveRun({end.job.id: _times(end) for end in ends}, per_work, busy)
 
 
 def _times(end: EndJob) -> tuple[float, float]:
@@ -238,8 +237,8 @@ def title(check: Check) -> str:
 def remarks(check: Check) -> list[str]:
     """Return what the live runs were like, and whether others disturbed them."""
     runs = ", ".join(
-        f"{seconds:.2f}s" if burnt is None else f"{seconds:.2f}s at {burnt:.2f}"
-        for seconds, burnt in zip(check.runs_s, check.burnt_s, strict=True)
+        f"{seconds:.2f}s (others kept {others:.2f} processors busy)"
+        for seconds, others in zip(check.runs_s, check.others, strict=True)
     )
     work, took = check.mean_work_s, check.live_mean_service_time_s
     found = [f"live runs: {runs}; work of a job: {work:.2f}s on average, it took {took:.2f}s"]
@@ -248,7 +247,7 @@ def remarks(check: Check) -> list[str]:
             f"a second of work cost {check.burnt:.2f}s of processor time: not 1 where cores are "
             "slower in company, or were faster or slower when their rates were measured"
         )
-    if warning := disturbed(check.busy_with_others, "the live runs"):
+    if warning := disturbed(max(check.others), "the live runs"):
         found.append(warning)
     return found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import math
 import time
 import traceback
 from collections import Counter, deque
@@ -35,9 +34,11 @@ from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
+from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, RegularWork
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
+from farm.live.store.cursor import CommittedCursor
 from farm.live.store.lost_writes import RecentEnds, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
@@ -50,19 +51,6 @@ from farm.metrics.series import Series
 log = logging.getLogger("farm.scheduler")
 
 T = TypeVar("T")
-
-#: the longest wait for reports in a single run, real seconds
-MAX_WAIT = 0.2
-#: … in a farm that stays up: all that is due earlier, signals too, ends it
-LONGEST_REST = 2.0
-#: … and the shortest
-LEAST_WAIT = 0.001
-#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
-CURSOR_INTERVAL = 2.0
-STATUS_INTERVAL = 0.25
-TICK_INTERVAL = 0.05
-#: real seconds between two looks for keys that hold something else than the farm wrote
-LOOK_INTERVAL = 2.0
 
 
 class LiveWorld:
@@ -128,13 +116,7 @@ class LiveWorld:
         self._alarms: list[float] = []
         #: when reports were last read (real)
         self._read_at = time.monotonic()
-        self._committed = dict(inbox.cursor)
-        #: when a cursor was committed last (real)
-        self._committed_at = 0.0
-        # the processes of hosts that are started here are looked after by ticks
-        self._longest_wait = LONGEST_REST if self._stays and options.hosts == 0 else MAX_WAIT
-        #: when ``tick`` is to be called at the latest (real)
-        self.tick_by = math.inf
+        self._committed = CommittedCursor(inbox.cursor)
         self._calling = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
             None if self._stays else MAX_ABSENCE,
@@ -143,9 +125,11 @@ class LiveWorld:
         )
         self._tick = tick
         self._progress = progress
-        self._next_status = 0.0
-        self._next_tick = 0.0
-        self._next_look = 0.0
+        self.regular = RegularWork(
+            tick, self._look_at_keys, self._show, self.background.has_time,
+            # the processes of hosts that are started here are looked after by ticks
+            rests=self._stays and options.hosts == 0,
+        )  # fmt: skip
         self._ending = Ending(scheduler, self.intake, None if self._stays else options.ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
@@ -159,21 +143,16 @@ class LiveWorld:
         while not events:
             self.commit()
             now = time.monotonic()
-            self._do_regularly(now)
+            self.regular.do(now)
             if self._ending.is_over(self.clock.now(), now):
                 return None
             self._ending.look(self.clock.now(), now)
             pause = self.background.turn(now)
             self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
             if not events:
-                self.take_in(self._until_due(now, pause))
+                silence_at = self.roster.next_silence()
+                self.take_in(self.regular.longest_wait(now, pause, silence_at))
         return self._next()
-
-    def _until_due(self, now: float, pause: float | None) -> float:
-        """Return for how long reports may be waited for, real seconds."""
-        due = min(self._next_look, self.tick_by, self.roster.next_silence())
-        longest = self._longest_wait if pause is None else min(pause, self._longest_wait)
-        return max(LEAST_WAIT, min(longest, due - now))
 
     def _next(self) -> Event:
         event = self.intake.events.popleft()
@@ -298,7 +277,7 @@ class LiveWorld:
             heapq.heappop(self._alarms)
             self.intake.events.append(events.AlarmRang(at))
         if self.intake.events or self.intake.others or self.roster.changes != changes:
-            self.tick_by = min(self.tick_by, self._next_tick)
+            self.regular.tick_soon()
 
     def _note_messages(self, entry: Entry | None) -> None:
         """Note that the events that were added last came from this message."""
@@ -318,7 +297,7 @@ class LiveWorld:
         if self._stays:  # a request for builders may be all that there is to write
             self._successor_state.write(self._batch, self.intake.jobs_accepted, self.ended)
         began = time.monotonic()
-        unchanged = self._batch.is_empty and self._may_wait(cursor, began)
+        unchanged = self._batch.is_empty and self._committed.may_wait(cursor, began)
         if unchanged and not self._store.fence.lost_writes:
             return
         batch, self._batch = self._batch, Batch()
@@ -327,7 +306,7 @@ class LiveWorld:
         except LostWritesError as lost:
             self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch.ended.values())
-        self._committed, self._committed_at = cursor, began
+        self._committed.note(cursor, began)
         ended = time.monotonic()
         self._meter.observe("farm_scheduler_commit_seconds", ended - began)
         if self._cycle_began is not None:
@@ -337,20 +316,13 @@ class LiveWorld:
             lag = 0.0 if oldest is None else max(0.0, time.time() - oldest)
             self._meter.set("farm_scheduler_event_lag_seconds", {(): lag})
 
-    def _may_wait(self, cursor: Cursor, now: float) -> bool:
-        """Return whether a cursor need not be committed: a successor may read heartbeats again."""
-        if cursor == self._committed:
-            return True
-        others = {**cursor, "reports": self._committed["reports"]} == self._committed
-        return others and now < self._committed_at + CURSOR_INTERVAL
-
     def _ask(self, question: Callable[[], T]) -> T:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
         try:
             return self._calling(question)
         except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._write_anew(lost, batch, self._committed)
+            self._write_anew(lost, batch, self._committed.cursor)
             return self._calling(question)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
@@ -401,19 +373,10 @@ class LiveWorld:
         if self._progress is not None:
             self._progress(self.status())
 
-    def _do_regularly(self, now: float) -> None:
-        if self._tick is not None and now >= min(self._next_tick, self.tick_by):
-            self._next_tick = now + TICK_INTERVAL
-            self._tick()
-        if now >= self._next_look:
-            self._next_look = now + LOOK_INTERVAL
-            with suppress(LostWritesError):  # what is still missing is found by the next look
-                hosts = len(self.roster.hosts) if self._stays else 0
-                self._ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
-        late_by = now - self._next_status
-        if late_by >= STATUS_INTERVAL or (late_by >= 0 and self.background.has_time(now)):
-            self._next_status = now + STATUS_INTERVAL
-            self._show()
+    def _look_at_keys(self) -> None:
+        hosts = len(self.roster.hosts) if self._stays else 0
+        with suppress(LostWritesError):  # what is still missing is found by the next look
+            self._ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
 
     def _compare_beats(self, at: float) -> None:
         beats, self.intake.beats = self.intake.beats, {}

@@ -70,6 +70,8 @@ class Calibration(Mapped):
     cores: Count = 0
     """Number of processors used; 0: all."""
     repeats: Count = 0
+    work_s: NonNegative = 0.0
+    """Work of each thread of a burning reference job, s of an idle core; 0: unknown."""
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
     """Work per second of one idle core, by kernel."""
     measurements: tuple[Measurement, ...] = ()
@@ -79,11 +81,15 @@ class Calibration(Mapped):
         """The number of cores shared by the threads of heavy jobs; None: unknown.
 
         The median of threads ÷ slowdown, over the numbers of heavy jobs that fill the machine; π
-        counts as one more thread.
+        counts as one more thread. Beside a burning reference it is the median of work ÷ time, so
+        what a job's start costs, and what cores in company lack of the rates, are counted as well:
+        the same job alone has both in part.
         """
         there, others = self.cores or self.machine.usable_cores, int(self.reference == "pi")
+        times = {one.heavy: one.median_s for one in self.measurements if self.work_s}
         shares = [
-            (heavy * self.threads + others) / slowdown
+            (heavy * self.threads + others)
+            / (times[heavy] / self.work_s if heavy in times else slowdown)
             for heavy, slowdown in enumerate(self.slowdown)
             if self.threads and heavy * self.threads >= there
         ]

@@ -82,8 +82,8 @@ class Listing:
         for line in console.render_lines(table, wide, pad=False):
             yield from _without_trailing_blanks(line)
             yield Segment.line()
-        if self._caption:
-            yield Text(plain(self._caption, MAX_MESSAGE), "dim italic")
+        for remark in self._caption.splitlines():
+            yield Text(plain(remark, MAX_MESSAGE), "dim italic")
 
     def _table(self, width: int) -> tuple[Table, int]:
         """Return the table for this width, and the least width that it can take."""

@@ -264,7 +264,7 @@ SPOILT = (
 @pytest.mark.parametrize("spoil", ["another type", "no ids left"])
 def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
     """It is removed and kept, and the farm's data there are rewritten, while jobs continue."""
-    monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
+    monkeypatch.setattr("farm.live.regular_work.LOOK_INTERVAL", 0.0)
     names = SPOILT if spoil == "another type" else STREAMS
 
     def spoil_it(name: str) -> None:
@@ -321,7 +321,7 @@ def remove(client: redis.Redis, key: str, way: str) -> None:
 @pytest.mark.parametrize("way", ["all of it", "renamed", "one entry"])
 def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, monkeypatch):
     """As by eviction, or an expiry: no commit is missing, and only a successor would miss it."""
-    monkeypatch.setattr("farm.live.world.LOOK_INTERVAL", 0.0)
+    monkeypatch.setattr("farm.live.regular_work.LOOK_INTERVAL", 0.0)
     arm = msgspec.structs.replace(JOB, platform=Platform("arm64", True))
     jobs = tuple(msgspec.structs.replace(arm, id=name) for name in ("w1", "w2"))
     names = ["jobs", "pending:arm64/virtual", "meta", "builders", "lives"]

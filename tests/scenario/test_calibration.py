@@ -115,6 +115,18 @@ def test_the_cores_that_heavy_jobs_had_follow_from_the_table(
     assert read_calibration(path).measured_cores == cores
 
 
+def test_cores_of_a_burning_reference_count_what_its_start_costs(tmp_path: Path):
+    """Alone it takes longer than its work, too: the slowdown would leave that out."""
+    rows = "".join(
+        f"  - {{heavy: {heavy}, median_s: {time}, spread_s: [1, 9], slowdown: 2, times_s: [3]}}\n"
+        for heavy, time in ((0, 0.62), (1, 1.25), (2, 2.5))
+    )
+    table = "slowdown: [1, 2.02, 4.03]\nreference: burn\nmachine: {usable_cores: 2}\nthreads: 4\n"
+    path = tmp_path / "here.yaml"
+    path.write_text(f"{table}work_s: 0.6\nmeasurements:\n{rows}")
+    assert read_calibration(path).measured_cores == 1.92  # 4 · 0.6 ÷ 1.25
+
+
 def test_one_law_for_the_processor(tmp_path: Path):
     """A measured table and a written one together are refused."""
     path = write(tmp_path)

@@ -83,6 +83,7 @@ def calibration(options: CalibrationOptions, on_timing: Callable[[Timing], None]
         threads=options.threads,
         cores=options.cores or 0,
         repeats=max(timing.round for timing in timings) + 1,
+        work_s=options.alone if options.reference == "burn" else 0.0,
         rates={name: float(f"{rates[name]:.5g}") for name in sorted(rates)},
         measurements=tuple(
             Measurement(
@@ -186,6 +187,18 @@ def busy_with_others(watch: float = 2 * SETTLE) -> float:
     return max(0.0, (_busy_seconds() - before) / (time.monotonic() - began))
 
 
+class LoadOfOthers:
+    """The processors that others keep busy from now on, beside this process and all below it."""
+
+    def __init__(self) -> None:
+        self._began, self._before = time.monotonic(), _busy_seconds() - _own_seconds()
+
+    def so_far(self) -> float:
+        """Return their mean number since then."""
+        spent = max(time.monotonic() - self._began, 1e-9)
+        return max(0.0, _busy_seconds() - _own_seconds() - self._before) / spent
+
+
 def _busy_seconds() -> float:
     """Return the processor seconds that the machine has spent on anything but waiting."""
     times = psutil.cpu_times()
@@ -250,11 +263,9 @@ class _Bench:
             if not all(self._burners.await_burning(number, self._left()) for number in numbers):
                 return None
             time.sleep(SETTLE)
-            began, before = time.monotonic(), _busy_seconds() - _own_seconds()
+            others = LoadOfOthers()
             seconds = self._reference(1 if pi or heavy == 0 else threads)
-            spent = max(time.monotonic() - began, 1e-9)
-            others = max(0.0, _busy_seconds() - _own_seconds() - before) / spent
-            return None if seconds is None else (seconds, others)
+            return None if seconds is None else (seconds, others.so_far())
         finally:
             for number in numbers:
                 self._burners.kill(number)

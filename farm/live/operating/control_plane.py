@@ -6,28 +6,25 @@ operators read; the scheduler's state itself is written by the store.
 
 from __future__ import annotations
 
-import math
 import time
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder
-from farm.core.events import Event, PoolSize
-from farm.core.pools.algorithm import next_multiple
-from farm.core.pools.observer import PoolObserver
+from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
+from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
 from farm.live.hosts.roster import Roster
 from farm.live.operating.answers import BUSY, Questions
 from farm.live.operating.farm_image import FarmImage, as_chosen
+from farm.live.operating.provisioning import Provisioning
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
@@ -36,7 +33,6 @@ from farm.live.wire.pool_report import (
     LostBuilder,
     PoolReport,
 )
-from farm.live.wire.report_checks import readable
 from farm.live.world import LiveWorld
 from farm.scenario import Scenario
 
@@ -78,9 +74,7 @@ class ControlPlane:
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
-        self._observers: dict[str, PoolObserver] = {}
-        self._watches: dict[str, wire.Watch] = {}
-        self._plans: dict[str, wire.Plan] = {}
+        self._provisioning = Provisioning(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
         self._scenario = scenario
@@ -105,8 +99,6 @@ class ControlPlane:
         #: of the builders that are present or requested
         self._pool_of: dict[str, str] = {}
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
-        for pool in pools:
-            self._observe_pool(pool.name, closely=False)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
@@ -146,58 +138,20 @@ class ControlPlane:
         others, world.intake.others = world.intake.others, []
         self._answer([report for report in others if isinstance(report, wire.Ask)], world)
         for report in others:
-            self._take(report, world)
+            self._provisioning.take(report, world)
             if isinstance(report, wire.Watch | wire.Plan):
                 # at the next turn: its events have been handled by then; an earlier report would
                 # make the provisioner request builders twice
                 self._next_report, self._is_news = 0.0, True
-        world.tick_by = self._report_due(world)
+        world.regular.tick_by(self._report_due(world))
 
     def _report_due(self, world: LiveWorld) -> float:
         """Return when the next report is to be made (real)."""
         is_news = self._is_news or world.roster.changes != self._changes
         due = self._next_report if is_news else self._reported_at + REST_INTERVAL
-        plans_at = min(
-            (
-                next_multiple(watch.interval, self._reported_farm_at)
-                for watch in self._watches.values()
-                if watch.interval
-            ),
-            default=math.inf,
-        )
+        plans_at = self._provisioning.next_plan_at(self._reported_farm_at)
         needed = time.monotonic() + world.clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
-
-    def _take(self, report: wire.Report, world: LiveWorld) -> None:
-        if isinstance(report, wire.Watch) and report.pool in self._pools:
-            self._watches[report.pool] = report
-            self._plans.pop(report.pool, None)
-            self._observe_pool(report.pool, closely=report.closely)
-            world.requests.come_outside(report.pool, outside=report.outside)
-        elif isinstance(report, wire.Plan) and self._is_current(report):
-            self._plans[report.pool] = report
-            world.add_event(partial(self._planned, report))
-        elif isinstance(report, wire.GiveUpBuilder):
-            world.intake.give_up(report.builder, world.clock.now(), report.reason)
-
-    def _is_current(self, plan: wire.Plan) -> bool:
-        """Return whether no other provisioner has taken over the pool since the plan was made."""
-        watch = self._watches.get(plan.pool)
-        return watch is not None and watch.token == plan.token
-
-    def _planned(self, plan: wire.Plan, at: float) -> Event:
-        watch = self._watches.get(plan.pool)
-        return events.PoolPlanned(
-            at,
-            plan.pool,
-            plan.desired,
-            plan.booting + plan.start,
-            plan.joined,
-            plan.waiting,
-            plan.start,
-            plan.stop,
-            outside=watch is not None and watch.outside,
-        )
 
     def _answer(self, asked: Sequence[wire.Ask], world: LiveWorld) -> None:
         """Send images of the whole farm; answer other questions in steps."""
@@ -263,13 +217,9 @@ class ControlPlane:
         world.notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
-    def _observe_pool(self, name: str, *, closely: bool) -> None:
-        spec = self._pools[name]
-        self._observers[name] = PoolObserver(self._scheduler, spec, closely=closely)
-
     def report(self, pool: str, world: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._pool_reports(world, [pool])[pool]
+        return self._provisioning.reports(world, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
@@ -277,7 +227,7 @@ class ControlPlane:
         was_news, self._is_news = self._is_news, False
         self._reported_at, self._reported_farm_at = now, world.clock.now()
         self._changes = world.roster.changes
-        pools = self._pool_reports(world, self._pools)
+        pools = self._provisioning.reports(world, self._pools)
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
             for host in world.roster.hosts.values()
@@ -286,45 +236,6 @@ class ControlPlane:
         world.notices.publish(pools, hosts, self._status(world, now))
         if self._long_lived and (was_news or self._is_surplus):
             self._is_surplus = world.notices.forget_ended(self._keep_ended)
-
-    def _pool_reports(self, world: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
-        joined = defaultdict[str, list[str]](list)
-        for name, state in self._scheduler.builders.items():
-            joined[state.builder.pool].append(name)
-        states = count_builders(self._scheduler)
-        return {
-            name: self._pool_report(name, world, states.get(name, {"booting": 0}), joined[name])
-            for name in pools
-        }
-
-    def _pool_report(
-        self, name: str, world: LiveWorld, states: dict[str, int], joined: Sequence[str]
-    ) -> PoolReport:
-        spec = self._scheduler.keeper.specs[name]
-        watch, plan = self._watches.get(name), self._plans.get(name)
-        requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
-        return PoolReport(
-            snapshot=self._observers[name].look(world.clock.now()),
-            watcher=watch.token if watch else "",
-            heard=plan.serial if plan else 0,
-            requested=requested,
-            joined=tuple(joined),
-            elsewhere=world.roster.elsewhere(name) + world.requests.outside_of(name),
-            states=states,
-            closely=watch is not None and watch.closely,
-            outside=watch is not None and watch.outside,
-            provisioned=spec.provisioned,
-            processors=spec.processors,
-            virtualized=spec.virtualized,
-            boot_time=spec.boot_time,
-            speed=world.clock.speed,
-            least=spec.builders,
-            most=spec.max,
-            chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
-            unplaced=sum(play.builder.pool == name for play in world.requests.wanted),
-            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
-            why=readable(plan.why) if plan else "",
-        )
 
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)

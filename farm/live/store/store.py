@@ -32,6 +32,7 @@ from farm.live.redis.keys import (
 )
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch
+from farm.live.store.batch_writing import write_batch
 from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
 from farm.live.store.lost_writes import KeySizes, Sizes
 from farm.live.store.published import Notices
@@ -41,16 +42,9 @@ from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
 
-#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
-MAX_LOG = 20_000
-
-
 _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
 )
-
-#: real seconds that a message waits for an unknown host
-UNKNOWN_HOSTS_TIME = 5
 
 
 class Store:
@@ -160,43 +154,13 @@ class Store:
         self.fence.restore(fill, drafts.watch)
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
-        keys, json = self._keys, self._json
-        for platform, members in batch.not_waiting.items():
-            pipe.zrem(keys.pending(platform), *members)
-        for platform, places in batch.waiting.items():
-            pipe.sadd(keys.platforms, platform)
-            pipe.zadd(keys.pending(platform), places)
-        if batch.jobs:
-            pipe.hset(keys.jobs, mapping={name: json(job) for name, job in batch.jobs.items()})
-        if batch.submitted:
-            pipe.zadd(keys.submitted, batch.submitted)
-        for name, tries in batch.tries.items():
-            pipe.rpush(keys.tries(name), *map(json, tries))
-        if batch.not_running:
-            pipe.zrem(keys.running, *batch.not_running)
-        if batch.running:
-            pipe.zadd(keys.running, batch.running)
-        if batch.ended:
-            pipe.hset(keys.results, mapping={n: json(e) for n, e in batch.ended.items()})
-            pipe.hdel(keys.jobs, *batch.ended)
-            pipe.rpush(keys.ended, *batch.ended)
-        if batch.gone_builders:
-            pipe.hdel(keys.builders, *batch.gone_builders)
-        if batch.builders:
-            pipe.hset(keys.builders, mapping={n: json(b) for n, b in batch.builders.items()})
-        self._save(pipe, batch)
-        if batch.log:
-            pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
-        for host, messages in batch.messages.items():
-            pipe.lpush(keys.host_list(host), *messages)
-        for host in batch.unknown_hosts:
-            pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
-        set_aside(pipe, keys, batch.dead_letters, batch.refused)
+        keys = self._keys
+        write_batch(pipe, keys, batch)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
         if full:  # nothing more can be added there, and all entries were read
             pipe.unlink(*map(keys.stream, full))
             cursor = {name: entry for name, entry in cursor.items() if name not in full}
-        meta = {"cursor": json(cursor), "at": repr(at), "clock": self._clock.now()}
+        meta = {"cursor": self._json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
             pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
@@ -209,22 +173,6 @@ class Store:
         """Return which messages ended a scheduler, as pairs of stream and entry."""
         letters = kept(self._client, self._keys)
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
-
-    def _save(self, pipe: Connection, batch: Batch) -> None:
-        """Write what only a successor reads; a host that is gone needs no messages any more."""
-        keys, json = self._keys, self._json
-        if batch.gone_hosts:
-            pipe.hdel(keys.lives, *batch.gone_hosts)
-            pipe.unlink(*map(keys.host_list, batch.gone_hosts))
-        if batch.lives:
-            pipe.hset(keys.lives, mapping={n: json(life) for n, life in batch.lives.items()})
-        if batch.counts is not None:
-            pipe.hset(keys.meta, "counts", json(batch.counts))
-        for key, plays in ((keys.wanted, batch.wanted), (keys.requested, batch.requested)):
-            if plays is not None:
-                pipe.unlink(key)
-            if plays:
-                pipe.hset(key, mapping={play.builder.id: json(play) for play in plays})
 
     def take_over(self, rules: str) -> None:
         """Let a successor write anew what follows from the rest, under its rules.
