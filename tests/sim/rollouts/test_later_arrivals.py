@@ -103,7 +103,7 @@ def test_in_order_of_arrival_they_do_not_matter() -> None:
 
 
 def test_the_slow_method_is_bounded() -> None:
-    """Once so many events were simulated there are no more rollouts than the least."""
+    """Once this number of events was simulated there are no more rollouts than the least."""
     wanted = busy({"policy": "ljf"})
     (snapshot,), memory = played(wanted, stop_at=3000.0)
     fork = fork_of(wanted, snapshot, memory.recent(3000.0))
