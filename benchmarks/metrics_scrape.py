@@ -81,7 +81,7 @@ class Farm:
     def sweep(self) -> list[float]:
         """Prepare a submission's estimate; return how long the beginning and each step took."""
         lap = Lap()
-        steps = FormulaForecaster(RULES["launchpad"], "declared").prepare(self.scheduler, 3.0)
+        steps = FormulaForecaster(RULES["launchpad"], "declared").prepare(self.scheduler, [], 3.0)
         lap.add()
         for _ in steps:
             lap.add()
@@ -153,7 +153,7 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
     counted = timed(lambda: deque(starmap(metrics.observe, answers), maxlen=0))
     print(f"  a job's end: {decided:.1f} µs to decide, {counted:.1f} µs to count", flush=True)
     given = FormulaForecaster(RULES["launchpad"], "declared", refresh=1e9, swept_at_most=0)
-    for _ in given.prepare(farm.scheduler, 5.0):
+    for _ in given.prepare(farm.scheduler, [], 5.0):
         pass
     jobs = [farm.job(number, platforms) for number in range(10**8, 10**8 + 1_000)]
     decided = timed(lambda: [farm.scheduler.handle(JobsSubmitted(6.0, (job,))) for job in jobs])

@@ -99,8 +99,8 @@ def load(waiting: int, seconds: float) -> Iterator[tuple[float, tuple[Job, ...]]
 
 def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) -> Watch:
     """Run one farm; return the times of its scheduler's thread."""
-    scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")))
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
+    scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")), pools)
     control = ControlPlane(scheduler, pools, load_scenario("mm1"), long_lived=True)
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
     watch = Watch()

@@ -19,6 +19,7 @@ import msgspec
 from farm.assembly import make_rules, make_scheduler, pool_specs
 from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
+from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
@@ -50,7 +51,8 @@ def scenario_of(builders: int, **scheduling: object) -> Scenario:
     )
 
 
-def farm_of(scenario: Scenario, jobs: int) -> tuple[FarmSnapshot, RuntimeDistribution]:
+def waiting_farm(scenario: Scenario, jobs: int) -> tuple[Scheduler, RuntimeDistribution]:
+    """Return the scheduler of a busy farm with this many waiting jobs, and what it has learned."""
     dice = stream(1, "benchmark")
     run_times = RuntimeDistribution(make_estimator("last-3"))
     scheduler = make_scheduler(scenario, estimator=run_times)
@@ -77,6 +79,12 @@ def farm_of(scenario: Scenario, jobs: int) -> tuple[FarmSnapshot, RuntimeDistrib
         if number < 2000:
             run_times.learn(job, some, job.service_time, "succeeded")
     scheduler.handle(JobsSubmitted(0.0, tuple(made)))
+    return scheduler, run_times
+
+
+def farm_of(scenario: Scenario, jobs: int) -> tuple[FarmSnapshot, RuntimeDistribution]:
+    """Return the same as a snapshot."""
+    scheduler, run_times = waiting_farm(scenario, jobs)
     return snapshot_of(scheduler, 100.0), run_times
 
 

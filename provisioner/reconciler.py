@@ -51,6 +51,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     builder: str
     pool: str
     running: bool = True
+    #: it has ended as one that is stopped in order does
+    left: bool = False
     #: its state, as text
     detail: str = ""
 
@@ -288,7 +290,7 @@ class _Look:
     def _ended(self, instance: Instance, patience: Patience) -> None:
         reason = f"its container ended: {instance.detail or 'no reason known'}"
         self.actions.append(Remove(instance, "exited"))
-        self.actions.append(GiveUpBuilder(instance.builder, reason))
+        self.actions.append(GiveUpBuilder(instance.builder, reason, instance.left))
         if instance.builder in self.requested:
             self.requested.discard(instance.builder)
             self.keeping = failed(self.keeping, reason, self.now, patience)

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import redis
 
+from farm.core.commands import EndJob
 from farm.core.driver import World, drive
 from farm.core.errors import FarmError, InvariantError
 from farm.core.events import Event
@@ -20,6 +21,7 @@ from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.load_generator import Batches, LoadGenerator
+from farm.live.log_recovery import recovered
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.fence import Fence, LostWritesError
@@ -123,6 +125,8 @@ class _Farm:
         self._client = self._connect("farm-scheduler")
         self._lease = Lease(self._connect("farm-lease"), self._keys)
         self._store = Store(self._client, self._keys, self._take_charge())
+        #: of jobs that ended, if the server has lost that
+        self._ends: Sequence[EndJob] = ()
         self._saved = self._open_store()
         needed = hosts_needed(sum(pool.builders for pool in pools))
         self._host_count = needed if options.hosts is None else options.hosts
@@ -200,7 +204,7 @@ class _Farm:
         """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
         self._clock.start(self._saved.now if self._saved else 0.0)
         if self._saved is not None:
-            self._world.go_on(self._saved)
+            self._world.go_on(self._saved, self._ends)
         self._world.open()
 
     def _tick(self) -> None:
@@ -230,12 +234,19 @@ class _Farm:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
             return None
-        saved = saved_farm(self._store, call, self._options.speed, stays)
+        speed = self._options.speed
+        if (found := recovered(self._store, call, speed, stays)) is None:
+            saved = saved_farm(self._store, call, speed, stays)
+        else:
+            saved, self._ends = found.farm, found.ends
         if stays.log is not None:
-            folder = stays.log_folder(saved is None)
-            drain = self._stack.enter_context(LogDrain(self._url, self._keys, folder))
+            stays.make_log_folder(saved is None)
+            drain = self._stack.enter_context(LogDrain(self._url, self._keys, stays.log_folder))
             self._store.on_log = drain.wake
+            self._store.log_on_disk = lambda: drain.commits
         take_over(self._store, call, saved, stays)
+        if found is not None:
+            self._store.fence.commits = found.commits  # the first commit finds out, and restores
         return saved
 
     def _patiently(self) -> ServerCalls:

@@ -23,6 +23,7 @@ from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
+from farm.live.cycle_meter import CycleMeter
 from farm.live.farm_status import status_of
 from farm.live.hosts.intake import Intake
 from farm.live.hosts.outbox import Outbox
@@ -39,7 +40,7 @@ from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.batch import Batch
 from farm.live.store.cursor import CommittedCursor
-from farm.live.store.lost_writes import RecentEnds, message_of
+from farm.live.store.lost_writes import Recent, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
@@ -100,15 +101,14 @@ class LiveWorld:
         #: a long-running farm, whose state is kept
         self._stays = options.stays is not None
         self._successor_state = SuccessorState(scheduler, self.roster, self.requests)
-        self._recent = RecentEnds()
+        self._recent = Recent()
         self._meter = meter or Series()
         self._max_waiting = options.max_waiting
         #: returns the event log's lines made since its last call; None: none is kept
         self._log = None if options.stays is None else options.stays.log
         #: what is done in small steps between batches of reports
         self.background = Background()
-        #: when the reports came that are being decided on (real)
-        self._cycle_began: float | None = None
+        self._cycle = CycleMeter(self._meter)
         self._batch = Batch()
         #: builders were requested since the last commit
         self._to_be_placed = False
@@ -166,6 +166,7 @@ class LiveWorld:
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
+            self.intake.platforms.ended(command.job)
         elif isinstance(command, RequestBuilder):
             self.requests.request(command)
             self._to_be_placed = True
@@ -177,6 +178,10 @@ class LiveWorld:
     def stop(self) -> None:
         """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._ending.asked += 1
+        self._inbox.wake.set()
+
+    def wake(self) -> None:
+        """End a wait for reports: there is something else to do. Callable from any thread."""
         self._inbox.wake.set()
 
     @property
@@ -203,12 +208,13 @@ class LiveWorld:
         """Add an event, made at the present farm time (for a provisioner)."""
         self.intake.events.append(make(self.clock.now()))
 
-    def go_on(self, saved: SavedFarm) -> None:
-        """Continue a farm whose scheduler has ended; the state is restored already."""
+    def go_on(self, saved: SavedFarm, ends: Sequence[EndJob] = ()) -> None:
+        """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
+        self._recent = Recent(ends, self._store.fence.commits)
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
-        self.intake.jobs_accepted = saved.counts.serial
+        self.intake.go_on(saved)
         self.intake.place()
         self._state_writer.touch_all()
         at = self.clock.now()
@@ -252,10 +258,7 @@ class LiveWorld:
         changes = self.roster.changes
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        if entries:
-            self._cycle_began = now
-        else:
-            self._meter.set("farm_scheduler_event_lag_seconds", {(): 0.0})
+        self._cycle.read(len(entries), now)
         if now - self._read_at > timeout + self.roster.patience.gap:
             self.roster.restart_timeouts(now)
         self._read_at = now
@@ -289,8 +292,8 @@ class LiveWorld:
             self._to_be_placed = False
             self.intake.place()
         self._state_writer.write(self._batch)
-        if self._log is not None:
-            self._batch.log = self._log()
+        if self._log is not None and (lines := self._log()):
+            self._batch.log = {self._store.fence.commits + 1: lines}
         self._batch.messages, self._batch.unknown_hosts = self._outbox.take()
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
@@ -305,16 +308,9 @@ class LiveWorld:
             self._calling(lambda: self._store.commit(batch, cursor, self.clock.now()))
         except LostWritesError as lost:
             self._write_anew(lost, batch, cursor)
-        self._recent.add(self._store.fence.commits, batch.ended.values())
+        self._recent.add(self._store.fence.commits, batch, self._store.log_on_disk())
         self._committed.note(cursor, began)
-        ended = time.monotonic()
-        self._meter.observe("farm_scheduler_commit_seconds", ended - began)
-        if self._cycle_began is not None:
-            self._meter.observe("farm_scheduler_cycle_seconds", ended - self._cycle_began)
-            self._cycle_began = None
-            oldest = self._inbox.oldest
-            lag = 0.0 if oldest is None else max(0.0, time.time() - oldest)
-            self._meter.set("farm_scheduler_event_lag_seconds", {(): lag})
+        self._cycle.committed(began, self._inbox.oldest)
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
@@ -334,6 +330,7 @@ class LiveWorld:
         log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._state_writer.forget()
         self._state_writer.write(batch)
+        batch.log = self._recent.lines() | batch.log
         if self._stays:
             self._successor_state.write_all(batch, self.intake.jobs_accepted, self.ended)
         try:

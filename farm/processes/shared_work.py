@@ -17,10 +17,10 @@ from farm.core.errors import RunError
 
 R = TypeVar("R")
 
-#: real seconds of calls in this process from which several processes share the rest, if that is
-#: expected to take twice as long
+#: processor seconds of calls in this process from which several processes share the rest, if that
+#: is expected to take twice as long
 WORTH_SHARING = 1.5
-#: real seconds of calls that a process is given at once
+#: processor seconds of calls that a process is given at once
 AT_ONCE = 0.3
 
 
@@ -44,7 +44,7 @@ class SharedWork:
         Raises what a call raises, and RunError if a process was killed.
         """
         left = list(enumerate(calls))[::-1]
-        done, began = 0, time.perf_counter()
+        done, began = 0, time.process_time()  # real time would tell of others' work
         while left and not self._worth_sharing(len(left), done, began):
             place, call = left.pop()
             yield place, call()
@@ -55,7 +55,7 @@ class SharedWork:
             self._pool = ProcessPoolExecutor(self._processes, spawn, _begin)
         if self._pool is None:
             return
-        each = (time.perf_counter() - began) / done if done else AT_ONCE
+        each = (time.process_time() - began) / done if done else AT_ONCE
         size = max(1, min(round(AT_ONCE / each), len(left) // (4 * self._processes)))
         left.reverse()
         try:
@@ -75,7 +75,7 @@ class SharedWork:
         if self._pool is not None:
             return True
         several = min(os.cpu_count() or 1, left) > 1
-        spent = time.perf_counter() - began
+        spent = time.process_time() - began
         # a process costs about half a second before its first call
         rest = spent / done * left if done else math.inf
         return several and spent >= WORTH_SHARING and rest >= 2 * WORTH_SHARING

@@ -163,7 +163,7 @@ class Estimates(Section):
 
     rules: tuple[RuleSet, ...] | None = None
     """The methods: rule sets of the formula, and `rollout` (simulations of the farm's future).
-    Absent: `launchpad` in `farm run`, none in `farm simulate`."""
+    Absent: `rollout` on live farms, `launchpad` where that is too dear; none in simulations."""
     run_times: tuple[Text, ...] = ()
     """The runtime estimators used with each of them; empty: the one named by
         `scheduling.runtime_estimates`."""

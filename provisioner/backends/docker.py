@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import socket
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -49,7 +50,9 @@ NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
 #: real seconds in which a builder that an operator stops may finish what it runs; the Engine
 #: gives it ten, in which it must also sign off
-DRAIN_TIME = 7.0
+DRAIN_TIME = 6.0
+#: how the Engine shows a builder that ended after SIGTERM: its own, or that of its whole machine
+LEFT = re.compile(r"Exited \((0|143)\)")
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +204,7 @@ class DockerBackend(Backend):
             builder=labels.get(BUILDER, ""),
             pool=labels.get(POOL, ""),
             running=running,
+            left=not running and LEFT.match(detail) is not None,
             detail=detail if running else detail + self._last_log_line(container),
         )
 

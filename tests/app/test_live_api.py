@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import farm
+from farm.app.runs.promises import too_fast_to_plan
+from farm.cli.main import app
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer
+from farm.scenario import parse_scenario
 from farm.testing import small_scenario
 
 pytestmark = pytest.mark.live
@@ -75,3 +80,16 @@ def test_a_live_run_that_is_too_fast_is_reported():
     assert remark.startswith("at speed 200 the median job lasts 5ms of real time")
     assert "(speed 20)" in remark
     assert live.kept.summary.ended_well
+
+
+def test_a_speed_at_which_plans_come_late_is_reported(tmp_path: Path):
+    """At the start and in the summary: lag x speed against the shortest interval of a pool."""
+    sized = {"algorithm": "keda", "max": 2}
+    short = small_scenario({"provisioner": sized}, {"count": 1, "service_time": "1s"})
+    assert too_fast_to_plan(parse_scenario(short | {"live": {"speed": 100}})) == []
+    (tmp_path / "s.yaml").write_text(json.dumps(short), encoding="utf-8")
+    run = ["run", str(tmp_path / "s.yaml"), "--speed", "600", "--json"]
+    told = CliRunner().invoke(app, run)
+    said = "pool p is planned every 25ms of real time, and plans come some 10ms late, 40 %"
+    assert said in " ".join(told.stderr.split())
+    assert said in json.loads(told.stdout)["remarks"][-1]

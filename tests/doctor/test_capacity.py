@@ -74,18 +74,28 @@ def test_clocks_of_whole_seconds_show_no_more_than_there_was():
     refuse_more_than_told(with_capacity(bundle_of(jobs), 1.0))
 
 
-def test_parts_of_a_slot_are_a_matter_of_placement(tmp_path, farm: Callable[..., Said]):
-    """Jobs of a fraction of a processor, of one, and of eight: no verdict, and no twin."""
+def parts_of_a_slot(path: Path) -> Path:
+    """Write a table of jobs of a fraction of a processor, of one, and of eight."""
     draw = random.Random(1)
     rows, at = [], START
     for _ in range(300):
         at += draw.expovariate(1 / 600)
         started = at + draw.expovariate(1 / 400)
         rows.append((at, started, started + 9000, draw.choice([0, 0.22, 0.46, 1, 1, 1, 8])))
-    path = table(tmp_path / "log.csv", rows)
-    said = farm("doctor", path, *WORDS, "--quiet")
+    return table(path, rows)
+
+
+def test_parts_of_a_slot_are_a_matter_of_placement(tmp_path, farm: Callable[..., Said]):
+    """Of jobs that take unlike parts of a builder there is no verdict."""
+    said = farm("doctor", parts_of_a_slot(tmp_path / "log.csv"), *WORDS, "--quiet")
     assert "cannot tell: p95 wait" in said.out
     assert "from 0 to 8: where they fit in (placement) decides" in said.out
+
+
+@pytest.mark.slow
+def test_parts_of_a_slot_make_no_twin(tmp_path, farm: Callable[..., Said]):
+    """The search finds none that waits as they did, and says why."""
+    path = parts_of_a_slot(tmp_path / "log.csv")
     said = farm("twin", path, *WORDS, "-o", tmp_path / "mine.yaml", "--quiet")
     assert said.code == 1
     assert "(placement) decides over waits" in said.out

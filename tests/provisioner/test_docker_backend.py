@@ -207,6 +207,16 @@ def test_an_ended_container_is_reported_with_its_reason(engine, backend):
     (instance,) = backend.instances()
     assert not instance.running
     assert instance.detail == "Exited (2) 3 seconds ago; it said: error: no server"
+    assert not instance.left
+
+
+@pytest.mark.parametrize(("code", "left"), [(0, True), (143, True), (137, False), (1, False)])
+def test_a_container_that_was_stopped_in_order_has_left(engine, backend, code: int, left: bool):
+    """As when the Engine itself is stopped: no builder is lost by that."""
+    backend.launch(PLAY)
+    box = next(iter(engine.boxes.values()))
+    box.update(State="exited", Status=f"Exited ({code}) 3 seconds ago")
+    assert [one.left for one in backend.instances()] == [left]
 
 
 def test_a_container_is_removed_once(engine, backend):

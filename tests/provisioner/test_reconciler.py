@@ -167,6 +167,14 @@ def test_a_requested_builder_is_launched_until_there_is_an_instance():
     assert look(Keeping(), seen, [box("a"), box("b")], 0)[1] == []
 
 
+def test_the_scheduler_is_told_how_an_instance_ended():
+    """A builder that was stopped in order has left: it counts as lost otherwise."""
+    for left in (False, True):
+        ended = msgspec.structs.replace(box("a", running=False), left=left)
+        _, actions = reconcile(Keeping(), report(joined=["a"]), [ended], 9, PATIENCE)
+        assert [one.left for one in actions if isinstance(one, GiveUpBuilder)] == [left]
+
+
 def test_an_instance_that_died_at_boot_is_removed_and_given_up():
     """And counts as a failed boot."""
     keeping, done = look(Keeping(), report(requested={"a": 0}), [box("a", running=False)], 9)

@@ -208,14 +208,15 @@ def _load_of(scenario: Scenario, seed: int) -> Arrivals:
     return batches(build_jobs(scenario.model_copy(update={"seed": seed})))
 
 
-def dispatch_in(image: FarmImage, job: str) -> float | None:
-    """Return the median time to a waiting job's dispatch, seconds; None: it is never dispatched.
+def dispatch_in(image: FarmImage, job: str) -> tuple[float | None, int]:
+    """Return the median time to a waiting job's dispatch, seconds, and over how many rollouts.
 
-    The fewer jobs wait, the more rollouts are made, up to 20: half a second of simulation in all.
+    None: it is never dispatched. The fewer jobs wait, the more rollouts are made, up to 20: half a
+    second of simulation in all.
     Raises LookupError for a job that does not wait, InputError for functions that are not here.
     """
     scenario = farm_of(image)
     count = min(20, 1 + 20_000 // len(image.snapshot.waiting or (1,)))
     found = roll_out(image, scenario, scenario, count, 1, jobs=[job])
     median = float(found.wait_quantile(0.5)[0])
-    return median if math.isfinite(median) else None
+    return median if math.isfinite(median) else None, count

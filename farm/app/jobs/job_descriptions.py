@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from farm.app.jobs.submission_estimate import method_in_words
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
-from farm.live.operating.answers import Answer
+from farm.forecasts.dispatch.lately import Lately
+from farm.live.operating.answers import Answer, Waiting
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 
 def row_of(job: KnownJob) -> dict[str, Any]:
@@ -64,6 +68,7 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
             "estimated_dispatch_in_s": now.dispatch_in_time,
+            "estimated_by": None,
             "estimated_completion_in_s": now.remaining_time
             if now.dispatch_in_time is None
             else now.dispatch_in_time + now.estimated_time,
@@ -75,9 +80,43 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "invocation": "/".join(now.path),
             "why_waiting": now.why,
         }
+        if now.ahead is not None:
+            story |= _method_of(now)
     if answer.decision is not None:
         story["dispatched_because"] = f"{reason_of(answer.decision)} (farm explain {job.job.id})"
     return story
+
+
+def _method_of(job: Waiting) -> dict[str, object]:
+    """Return how a waiting job's dispatch was estimated, and how good that was lately."""
+    story: dict[str, object] = {"estimated_by": job.method}
+    if job.method == "rollouts":
+        story |= {
+            "rollouts": job.rollouts,
+            "past_run_times": job.past_run_times,
+            "run_time_drawn_from": job.drawn_from,
+            "formula_dispatch_in_s": job.formula_in_time,
+            "why_they_differ": job.differs,
+        }
+    else:
+        story["why_no_rollouts"] = job.no_rollouts
+    lately = job.lately
+    return story | {"estimates_lately": None if lately is None else msgspec.to_builtins(lately)}
+
+
+def method_in_full(history: dict[str, Any]) -> str:
+    """Say how the description's estimate was made, and how good such ones were lately."""
+    words = method_in_words(history["estimated_by"], history.get("rollouts", 0))
+    if history["estimated_by"] == "formula":
+        words = ": ".join(filter(None, (words, history["why_no_rollouts"])))
+    elif (source := history["run_time_drawn_from"]) == "kind":
+        words = f"{words} from {many(history['past_run_times'], 'past run time')} of its kind"
+    elif source is not None:
+        taken = "taken as estimated" if source == "estimate" else f"drawn from those of {source}"
+        known = many(history["past_run_times"], "past run time")
+        words = f"{words}, with {known} of its kind: its own is {taken}"
+    lately = history["estimates_lately"]
+    return words if lately is None else f"{words}; {Lately(**lately)}"
 
 
 def reason_of(decision: Decision) -> str:

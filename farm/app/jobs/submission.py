@@ -100,6 +100,10 @@ class Submission:
                 time.sleep(pause)
             self._submit(self._new(list(together)), sync=self._sync)
 
+    def check_accepted(self) -> None:
+        """Raise InputError if the farm has refused any of the jobs."""
+        self._client.check_accepted()
+
     def outcome(self) -> dict[str, object]:
         """Return the outcome as plain values."""
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}

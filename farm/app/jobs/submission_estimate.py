@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.operating.answers import Waiting
+from farm.live.operating.answers import Method, Waiting, why_they_differ
 from farm.live.operating.client import FarmClient
 from farm.units import format_roughly, many
 
 #: real seconds after which a busy scheduler is not waited for
-ANSWERED_WITHIN = 3.0
+ANSWERED_WITHIN = 5.0
 #: with more jobs waiting, a simulation takes longer than a command should
 MAX_SIMULATED = 10_000
 
@@ -28,6 +28,9 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     ahead: int | None
     #: whether a provisioner may bring builders that the estimate does not count
     may_grow: bool = False
+    #: how the dispatch was estimated; None: it was not
+    estimated_by: Method | None = None
+    rollouts: int = 0
     why: str = ""
 
     def in_words(self) -> str:
@@ -38,9 +41,14 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
         if self.dispatch_in_s is None or self.completion_in_s is None:
             return f"{self.job} waits: {self.why}; {runs}"
         sooner = ", sooner if more builders come" if self.may_grow else ""
+        by = (
+            ""
+            if self.estimated_by is None
+            else f", by {method_in_words(self.estimated_by, self.rollouts)}"
+        )
         return (
             f"{self.job} will be dispatched in about {format_roughly(self.dispatch_in_s)} "
-            f"({many(self.ahead, 'job')} before it{sooner}); {runs}, "
+            f"({many(self.ahead, 'job')} before it{by}{sooner}); {runs}, "
             f"so it is done in about {format_roughly(self.completion_in_s)}"
         )
 
@@ -65,6 +73,8 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
         completion_in_s=None if start is None else start + found.estimated_time,
         ahead=found.ahead,
         may_grow=found.may_grow,
+        estimated_by=found.method if waits else None,
+        rollouts=found.rollouts,
         why=found.why,
     )
 
@@ -83,7 +93,15 @@ def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting
             return found
         from farm.app.forecasts.what_if import dispatch_in  # noqa: PLC0415 - the simulator
 
-        at = dispatch_in(client.image(), job_id)
+        at, count = dispatch_in(client.image(), job_id)
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
         return found
-    return msgspec.structs.replace(found, may_grow=False, dispatch_in_time=at)
+    played = msgspec.structs.replace(
+        found, method="rollouts", dispatch_in_time=at, rollouts=count, lately=None, no_rollouts=""
+    )
+    return msgspec.structs.replace(played, differs=why_they_differ(played), may_grow=False)
+
+
+def method_in_words(method: Method, rollouts: int) -> str:
+    """Return how an estimate was made."""
+    return many(rollouts, "rollout") if method == "rollouts" else "the formula"

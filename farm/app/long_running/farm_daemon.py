@@ -16,6 +16,7 @@ from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
 from farm.app.runs.metrics import service_options, targets_of
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested, UndrainRequested
+from farm.live.log_recovery import ahead_of, set_aside
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
@@ -116,6 +117,7 @@ class FarmKeeper:
         folder: where state, logs and data go.
         metrics: where the farm's processes serve metrics.
         fresh: forget what an earlier farm left.
+        accept_loss: go on without what its event log has and the server has lost.
     """
 
     def __init__(
@@ -126,13 +128,16 @@ class FarmKeeper:
         metrics: MetricsPlace,
         *,
         fresh: bool,
+        accept_loss: bool = False,
     ) -> None:
         self._scenario = scenario
         self._resolved = folder / "scenario.yaml"
         self._redis = redis
         self._folder = folder
+        self._log = folder / "log"
         self._metrics = metrics
         self._fresh = fresh
+        self._accept_loss = accept_loss
         #: 1: drain, then end; 2: end
         self._asked = 0
         #: builders that were not draining when we began to end
@@ -169,6 +174,8 @@ class FarmKeeper:
             self._await_lease(client)
             if self._fresh:
                 client.forget_everything()
+            elif self._accept_loss and (ahead := ahead_of(self._log, client.commits())):
+                set_aside(self._log, ahead)
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)
@@ -212,8 +219,7 @@ class FarmKeeper:
         return Supervisor(services, self._folder, environment)
 
     def _scheduler(self) -> tuple[str, ...]:
-        log = str(self._folder / "log")
-        return ("farm", "scheduler", str(self._resolved), "--log", log)
+        return ("farm", "scheduler", str(self._resolved), "--log", str(self._log))
 
     def _standby(self) -> Service:
         """Return the second scheduler, which takes over when the first one dies or stalls."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from farm.app.runs.estimates import Estimating
 from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
+from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
@@ -33,6 +35,7 @@ def serve(
     fresh: bool,
     log_folder: Path | None,
     metrics: MetricsPlace,
+    accept_loss: bool = False,
 ) -> None:
     """Schedule until SIGTERM or SIGINT; stand by first while another scheduler is in charge.
 
@@ -44,6 +47,7 @@ def serve(
         fresh: forget the farm that is in Redis, and start from nothing.
         log_folder: where the farm's event log goes, a run directory; None: none is kept.
         metrics: where metrics are served.
+        accept_loss: go on without what the log has and the server has lost.
 
     Raises InputError, ServerError without a usable server, RunError if it fails.
     """
@@ -65,10 +69,12 @@ def serve(
         farm.metering.adopt(world)
         log.info("in charge of %s at %s", scenario.name, redacted(redis))
 
-    def folder(anew: bool) -> Path:
+    def make_log_folder(anew: bool) -> None:
         path = log_folder or Path()
         RunDirectory.reopen(path, scenario=scenario.to_yaml(), started=now(), anew=anew)
-        return path
+
+    def make_scheduler() -> Scheduler:
+        return Estimating(scenario, live=True).scheduler()
 
     lines = None if log_folder is None else EventLogLines()
     stays = Stays(
@@ -76,7 +82,10 @@ def serve(
         rules=scenario.scheduling.model_dump_json(),
         fresh=fresh,
         log=None if lines is None else lines.take,
-        log_folder=folder,
+        log_folder=log_folder or Path(),
+        make_log_folder=make_log_folder,
+        make_scheduler=None if log_folder is None else make_scheduler,
+        accept_loss=accept_loss,
         on_charge=on_charge,
     )
     options = farm.options(

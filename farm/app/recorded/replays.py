@@ -14,10 +14,12 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
+from farm.live.store.log_drain import position_in
 from farm.results.audit.auditor import Auditor
+from farm.results.audit.counts import missing
 from farm.results.log.reader import Entry
 from farm.results.log.replay import Comparison, replay
-from farm.results.run_directory import Run, load_run
+from farm.results.run_directory import EVENTS, Run, load_run
 from farm.sim.simulation import no_garbage_collection
 
 
@@ -53,10 +55,18 @@ def audit_run(path: Path) -> Audit:
                 wrong = f"a new scheduler decides otherwise at {difference}"
         if not wrong:
             auditor.close(expect_all_ended=run.meta.state == "finished")
+            wrong = missing(run, auditor) or cut_short(path)
     except InvariantError as error:
         wrong = str(error)
     jobs = len(auditor.jobs)
     return Audit(events=auditor.events, jobs=jobs, wrong=wrong, not_replayed=not_replayed)
+
+
+def cut_short(folder: Path) -> str:
+    """Return what the log of a long-running farm lacks of what was written; empty: nothing."""
+    size = position_in(folder).size
+    found = (folder / EVENTS).stat().st_size
+    return f"{EVENTS} has {found:,} bytes, {size:,} were written" if found < size else ""
 
 
 def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:

@@ -101,12 +101,13 @@ class RunRecorder:
         records: RunRecords | None = None,
         state: RunState = "finished",
         warnings: Sequence[str] = (),
+        remarks: Sequence[str] = (),
         until: float = math.inf,
     ) -> Result:
         """Close the files and return what the run came to.
 
         ``records``: of a run that had no observers. ``until``: when it ended, if its phases end
-        later; an interrupted run ended with its last event.
+        later; an interrupted run ended with its last event. ``remarks``: on a live run.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()
@@ -115,7 +116,7 @@ class RunRecorder:
         until = 0.0 if state == "interrupted" else min(until, info.until)
         info = msgspec.structs.replace(info, until=until)
         if self._world == "live":
-            self._remarks += too_fast(records, self._scenario.live.speed)
+            self._remarks += [*too_fast(records, self._scenario.live.speed), *remarks]
         measured = Measured(records, info, wall_time, warnings, self._remarks)
         log = None if self._lines is None else [*self._pieces, self._lines.take()]
         kept = RecordedRun(self._scenario, measured, records, log, state, self._started)

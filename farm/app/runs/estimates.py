@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,7 +31,14 @@ from farm.forecasts.runtime.training import Learner, learn_from
 from farm.results.estimate_scores import Score, score
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
+from farm.upstream.launchpad import LAUNCHPAD
 from provisioner.from_scenario import algorithms_of
+
+if TYPE_CHECKING:
+    from farm.app.forecasts.rollout_service import RolloutService
+
+#: real seconds between looks at whether the last estimates are there
+PAUSE = 0.002
 
 
 class Estimating:
@@ -42,7 +51,10 @@ class Estimating:
 
     def __init__(self, scenario: Scenario, own: OwnParts = NONE, *, live: bool) -> None:
         words = scenario.estimates
-        rules = words.rules if words.rules is not None else ("launchpad",) if live else ()
+        # another process, which makes a live farm's rollouts, does not have the caller's parts
+        apart = live and not (own.functions or own.estimator or own.algorithms)
+        usually = () if not live else ("rollout",) if apart else (LAUNCHPAD.name,)
+        rules = words.rules if words.rules is not None else usually
         usual = scenario.scheduling.runtime_estimates
         names = words.run_times or (usual,)
         self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
@@ -54,13 +66,33 @@ class Estimating:
         sizing = algorithms_of(scenario, own.algorithms) if "rollout" in rules else {}
         self._learners: list[Learner] = []
         self._forecasters: list[Forecaster] = []
+        #: of a live farm, whose scheduler must not wait for rollouts
+        self.services: list[RolloutService] = []
         self._scenario, self._functions = scenario, own.functions
         for name in names:
             other = None if name == usual else self._other(name, words.learn_from)
             for rule in rules:
+                made = self._apart(name, other, rules) if rule == "rollout" and apart else None
                 self._forecasters.append(
-                    _forecaster(scenario, rule, name, other, self.estimator, sizing)
+                    made or _forecaster(scenario, rule, name, other, self.estimator, sizing)
                 )
+
+    def _apart(
+        self, name: str, other: RuntimeDistribution | None, rules: Sequence[str]
+    ) -> Forecaster:
+        """Return rollouts by another process, with the formula where they are too dear."""
+        from farm.app.forecasts.affordable_rollouts import AffordableRollouts  # noqa: PLC0415 - live
+        from farm.app.forecasts.rollout_service import RolloutService  # noqa: PLC0415 - live
+
+        run_times = other or self.estimator
+        assert isinstance(run_times, RuntimeDistribution)  # noqa: S101 - as for all live farms
+        service = RolloutService(self._scenario, run_times, name)
+        self.services.append(service)
+        formula = None
+        if LAUNCHPAD.name not in rules:
+            refresh = self._scenario.estimates.refresh
+            formula = FormulaForecaster(LAUNCHPAD, name, other, refresh=refresh)
+        return AffordableRollouts(service, formula)
 
     def _other(self, name: str, source: str | None) -> RuntimeDistribution:
         try:
@@ -99,6 +131,7 @@ class Estimating:
             every=self._every,
             learners=self._learners,
             add_event=add_event,
+            pause=lambda: time.sleep(PAUSE),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -57,8 +58,14 @@ class LiveFarm:
         self.estimating = Estimating(scenario, own, live=True)
         self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
+        services = self.estimating.services
         self.control = ControlPlane(
-            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended
+            self.scheduler,
+            self.pools,
+            scenario,
+            long_lived=long_lived,
+            keep_ended=keep_ended,
+            rollouts=services[0] if services else None,
         )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
@@ -94,7 +101,11 @@ class LiveFarm:
             self.metering.meet(world, hosts)
 
         metrics = self.metering.metrics
-        with self.metering:
+        with self.metering, contextlib.ExitStack() as stack:
+            for service in self.estimating.services:
+                stack.callback(service.close)
+                if options.stays is None:  # one that stands by does not need it yet
+                    service.start()
             if self.metering.url is not None:
                 log.info("metrics at %s", self.metering.url)
             return run_live(
@@ -114,6 +125,8 @@ class LiveFarm:
 
     def _around(self, world: LiveWorld) -> World:
         """Let submissions be followed by estimates when there is time."""
+        for service in self.estimating.services:
+            service.meet(self.scheduler, world.clock.now, world.wake)
         estimated = self.estimating.around(world, self.scheduler, world.add_event)
         if isinstance(estimated, EstimatingWorld):
             world.background.add(estimated.step)

@@ -12,6 +12,7 @@ from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.live_farm import LiveFarm
 from farm.app.runs.own_parts import NONE, OwnParts
+from farm.app.runs.promises import too_fast_to_plan
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
@@ -90,6 +91,7 @@ def live_run(
         ended.engine,
         state="interrupted" if ended.interrupted else "finished",
         warnings=complaints(farm.scheduler, algorithms.values()),
+        remarks=too_fast_to_plan(scenario, algorithms),
         until=load_ends_at,
     )
 

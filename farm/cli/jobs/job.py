@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from farm.app.jobs.job_descriptions import description_of, tried
+from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
 from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
@@ -17,6 +17,15 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, warn
 from farm.terminal.tables import story
 from farm.units import format_roughly
+
+#: what is told in one line, with ``estimated_by``
+OF_THE_METHOD = (
+    "rollouts",
+    "past_run_times",
+    "run_time_drawn_from",
+    "estimates_lately",
+    "why_no_rollouts",
+)
 
 
 def job(
@@ -47,7 +56,11 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
     """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
     for name, value in history.items():
-        if name == "tries":
+        if name in OF_THE_METHOD:
+            continue
+        if name == "estimated_by" and value is not None:
+            lines.append((_words(name), method_in_full(history)))
+        elif name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":
             lines += [(f"attribute {key}", text) for key, text in value.items()]

@@ -56,6 +56,7 @@ def retry(
         again = next_tries(client, found, once=filtered)
         client.check_room(len(again))
         client.submit(again)
+        client.check_accepted()
     if as_json:
         print_json({"submitted": [job.id for job in again]})
     elif filtered and not quiet:

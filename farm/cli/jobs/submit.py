@@ -139,7 +139,9 @@ def submit(
                 submission.paced(found, pace or 1.0)
             else:
                 _at_once(submission, list(found), pace, silent=quiet or as_json)
-                estimate = None if quiet or pace else submission.estimate()
+            submission.check_accepted()
+            if not (as_they_come or quiet or pace):
+                estimate = submission.estimate()
     except FarmError as error:
         raise type(error)(f"{error}{_before(submission)}") from None
     except KeyboardInterrupt:

@@ -32,6 +32,7 @@ def scheduler(
     hosts: Annotated[int, typer.Option(min=0)] = 0,
     keep_ended: Annotated[int, typer.Option(min=1)] = KEEP_ENDED,
     fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss")] = False,
     log: Path | None = None,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -47,6 +48,7 @@ def scheduler(
         hosts: Number of builder hosts to start here; 0: they are started elsewhere.
         keep_ended: Number of ended jobs to keep.
         fresh: Discard the farm's state in Redis.
+        accept_loss: Go on without what the event log has and the server has lost.
         log: Directory for the farm's event log, in the form of a run.
     """
     log_to_stderr()
@@ -60,5 +62,6 @@ def scheduler(
         keep_ended=keep_ended,
         fresh=fresh,
         log_folder=log,
+        accept_loss=accept_loss,
         metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
     )

@@ -10,6 +10,7 @@ import typer
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.runs.metrics import metrics_place, own_options
+from farm.app.runs.promises import too_fast_to_plan
 from farm.cli.runs.run_summary import suggest, this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
@@ -27,7 +28,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import log_to_stderr, print_json
+from farm.terminal.output import log_to_stderr, print_json, warn
 
 
 def up(
@@ -39,6 +40,7 @@ def up(
     ] = None,
     folder: Dir = DEFAULT_DIR,
     fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    accept_loss: Annotated[bool, typer.Option("--accept-loss")] = False,
     foreground: Annotated[bool, typer.Option("--foreground")] = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
@@ -52,6 +54,7 @@ def up(
 
     Args:
         fresh: Discard the state of an earlier farm.
+        accept_loss: Go on without what the event log has and the server has lost.
         foreground: Stay in this terminal; Ctrl-C drains, twice stops.
     """
     overrides = [*(sets or ()), *speed_set(speed)]
@@ -59,15 +62,18 @@ def up(
     check_services(wanted)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
+    for remark in too_fast_to_plan(wanted):
+        warn(remark)
     if foreground:
         log_to_stderr()
         with locked(folder):
-            FarmKeeper(wanted, redis, folder, metrics, fresh=fresh).run()
+            FarmKeeper(wanted, redis, folder, metrics, fresh=fresh, accept_loss=accept_loss).run()
         return
     with locked(folder):
         pass  # so that errors of the folder are reported now
     options = [f"--set={override}" for override in overrides]
     options += ["--fresh"] if fresh else []
+    options += ["--accept-loss"] if accept_loss else []
     place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
     if as_json:
         document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}

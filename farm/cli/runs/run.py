@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.runs.live_run import live_run
+from farm.app.runs.promises import too_fast_to_plan
 from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
 from farm.live.wire.pool_report import FarmStatus
@@ -29,7 +30,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import progress
+from farm.terminal.output import progress, warn
 from farm.units import format_roughly
 
 
@@ -60,6 +61,8 @@ def run(
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
+    for remark in too_fast_to_plan(wanted):
+        warn(remark)
     with progress("starting", silent=quiet or as_json or log) as update:
         result = live_run(
             wanted,

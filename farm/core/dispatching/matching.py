@@ -168,6 +168,16 @@ class Matching:
             self._connect(found, group)
         return found
 
+    def forget_unused(self) -> None:
+        """Remove the lanes in which no job waits and that no builder has ever served.
+
+        Call it between two events; no decision depends on them.
+        """
+        self.lanes[:] = [lane for lane in self.lanes if lane.groups or lane.waiting]
+        for lanes in self.by_weight:
+            for platform in [p for p, lane in lanes.items() if not (lane.groups or lane.waiting)]:
+                del lanes[platform]
+
     def waiting(self) -> int:
         """Count the waiting jobs (jobs that share an execution once)."""
         return sum(lane.waiting for lane in self.lanes)

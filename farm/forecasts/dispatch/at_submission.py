@@ -28,6 +28,9 @@ AddEvent = Callable[[Callable[[float], Event]], None]
 """Inserts an event into a world; the event is made from the farm time of its insertion."""
 
 
+Steps = Iterator[bool]
+"""Work in small steps; each yields whether the next one has to wait for another process."""
+
 #: estimates made in one step: less than a millisecond
 FORECASTS_PER_STEP = 50
 
@@ -38,6 +41,8 @@ class Forecast(msgspec.Struct, frozen=True):
     dispatch_at: float | None
     mean_at: float | None = None
     quantiles_at: tuple[float, ...] = ()
+    #: the method, where it is not the forecaster's ``rules``
+    rules: str = ""
 
 
 class Forecaster(Protocol):
@@ -51,11 +56,13 @@ class Forecaster(Protocol):
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event, before the scheduler handles it."""
 
-    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
-        """Return the steps that prepare ``forecast`` for the farm's present state."""
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
+        """Return the steps that prepare ``forecast`` for these jobs and the present state."""
 
-    def forecast(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:
-        """Return an estimate for each of these waiting jobs, in order, after ``prepare``."""
+    def forecast(
+        self, scheduler: Scheduler, jobs: Sequence[JobState], at: float
+    ) -> Sequence[Forecast | None]:
+        """Return an estimate for each of these jobs, in order, after ``prepare``; None: none."""
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -75,6 +82,7 @@ class EstimatingWorld:
     ``add_event`` inserts events later (in a live world). Then forecasters that can work in steps do
     so, and ``step`` is to be called whenever there is time. Jobs submitted in the meantime are
     estimated together afterwards; one that no longer waits by then is estimated like a new job.
+    ``pause`` is called while another process is waited for, after the world's end.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class EstimatingWorld:
         every: int = 1,
         learners: Sequence[Learner] = (),
         add_event: AddEvent | None = None,
+        pause: Callable[[], None] = lambda: None,
     ) -> None:
         self.execute = world.execute
         self._next = world.next_event
@@ -96,12 +105,13 @@ class EstimatingWorld:
         self._every = every
         self._learners = learners
         self._add_event = add_event
+        self._pause = pause
         self._submitted: JobsSubmitted | None = None
         self._count = 0
         self._events: deque[EstimateMade] = deque()
         #: the requests for forecasts in steps, and the current one
         self._asked: list[_Request] = []
-        self._work: Iterator[None] | None = None
+        self._work: Steps | None = None
         #: farm time of the last event
         self._at = 0.0
 
@@ -124,8 +134,9 @@ class EstimatingWorld:
 
     def _remaining(self) -> Event | None:
         """Return the next estimate after the world's end; None after the last."""
-        while not self._events and self._advance():
-            pass
+        while not self._events and self._is_unfinished:
+            if not self._advance():
+                self._pause()
         return _stamped(self._events.popleft(), self._at) if self._events else None
 
     def _estimate(self, event: JobsSubmitted) -> None:
@@ -161,11 +172,13 @@ class EstimatingWorld:
                     chosen.append(state)
         return chosen
 
-    def _immediately(self, forecaster: Forecaster, asked: _Request) -> dict[JobState, Forecast]:
+    def _immediately(
+        self, forecaster: Forecaster, asked: _Request
+    ) -> dict[JobState, Forecast | None]:
         """Return a forecaster's estimates for the current request."""
         if not asked.jobs:
             return {}
-        for _ in forecaster.prepare(self._scheduler, asked.at):
+        for _ in forecaster.prepare(self._scheduler, asked.jobs, asked.at):
             pass
         return dict(
             zip(asked.jobs, forecaster.forecast(self._scheduler, asked.jobs, asked.at), strict=True)
@@ -174,42 +187,48 @@ class EstimatingWorld:
     # --- in steps ---------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Do one step of the requested work; return whether more remains."""
+        """Do one step of the requested work; return whether more can be done now."""
         more = self._advance()
         while self._events and self._add_event is not None:
             made = self._events.popleft()
             self._add_event(partial(_stamped, made))
         return more
 
+    @property
+    def _is_unfinished(self) -> bool:
+        return self._work is not None or bool(self._asked)
+
     def _advance(self) -> bool:
         if self._work is None and self._asked:
             self._begin()
-        if self._work is not None and next(self._work, self) is self:
+        if self._work is None:
+            return False
+        waits = next(self._work, None)
+        if waits is None:
             self._work = None
-        return self._work is not None or bool(self._asked)
+        return not waits and self._is_unfinished
 
     def _begin(self) -> None:
         """Start on all requests so far, from the farm's present state."""
         batch, self._asked = self._asked, []
-        steps = [forecaster.prepare(self._scheduler, self._at) for forecaster in self._in_steps]
+        jobs = [state for asked in batch for state in asked.jobs]
+        steps = [one.prepare(self._scheduler, jobs, self._at) for one in self._in_steps]
         self._work = self._steps(steps, batch, self._at)
 
-    def _steps(
-        self, steps: list[Iterator[None]], batch: list[_Request], at: float
-    ) -> Iterator[None]:
+    def _steps(self, steps: list[Steps], batch: list[_Request], at: float) -> Steps:
         for forecaster, work in zip(self._in_steps, steps, strict=True):
             yield from work
             for asked in batch:
                 yield from self._forecasting(forecaster, asked, at)
 
-    def _forecasting(self, forecaster: Forecaster, asked: _Request, at: float) -> Iterator[None]:
+    def _forecasting(self, forecaster: Forecaster, asked: _Request, at: float) -> Steps:
         for begin in range(0, len(asked.jobs), FORECASTS_PER_STEP):
             some = asked.jobs[begin : begin + FORECASTS_PER_STEP]
             forecasts = zip(some, forecaster.forecast(self._scheduler, some, at), strict=True)
             self._events.extend(
-                _made(forecaster, state, asked, found) for state, found in forecasts
+                _made(forecaster, state, asked, found) for state, found in forecasts if found
             )
-            yield
+            yield False
 
 
 def executing(state: JobState) -> JobState:
@@ -225,7 +244,7 @@ def _made(
     return EstimateMade(
         asked.at,
         state.job.id,
-        forecaster.rules,
+        found.rules or forecaster.rules,
         found.dispatch_at,
         forecaster.run_times,
         0 if forecast is None else asked.depth,

@@ -23,6 +23,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.core.events import Event, JobStarted
+from farm.core.scheduler import Scheduler
+from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.runtime.quantiles import survival
 
 Floats = NDArray[np.float64]
@@ -113,9 +117,22 @@ class Calibration:
         self._platform_of[job] = its
         return _careful(waits, found) if found else ()
 
-    def waits_for(self, job: str) -> bool:
-        """Return whether a forecast was made for this job, and it was not dispatched since."""
-        return job in self._platform_of
+    def calibrated(self, state: JobState, at: float, forecast: Forecast) -> Forecast:
+        """Remember a forecast for a waiting job; return it with calibrated quantiles."""
+        if not forecast.quantiles_at:
+            return forecast
+        job = executing(state).job
+        waits = self.told(
+            job.id, str(job.platform), at, [one - at for one in forecast.quantiles_at]
+        )
+        return msgspec.structs.replace(forecast, quantiles_at=tuple(wait + at for wait in waits))
+
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn from the farm's next event."""
+        if type(event) is JobStarted and event.job in self._platform_of:
+            state = scheduler.jobs.get(event.job)
+            dispatched_at = None if state is None else state.dispatched_at
+            self.dispatched(event.job, event.at if dispatched_at is None else dispatched_at)
 
     def dispatched(self, job: str, at: float) -> None:
         """Learn the truth about a job's forecasts."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.upstream.launchpad import Rules
@@ -51,7 +51,7 @@ class FormulaForecaster:
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn nothing: the formula counts what is there."""
 
-    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - as all forecasters
         """Sweep the queue in its present state, if it is due, in the steps of the iterator."""
         matching = scheduler.dispatcher.matching
         if matching.waiting() > self._swept_at_most and at < self.swept_at + self._refresh:
@@ -62,9 +62,9 @@ class FormulaForecaster:
         lanes = matching.with_jobs()
         return self._sweeping(QueueSweep(lanes, builders, at, self._rules, run_times, since=since))
 
-    def _sweeping(self, sweep: QueueSweep) -> Iterator[None]:
+    def _sweeping(self, sweep: QueueSweep) -> Steps:
         while sweep.step():
-            yield
+            yield False
         self._sweep = sweep
 
     def _run_times_of(self, scheduler: Scheduler) -> RunTimes:

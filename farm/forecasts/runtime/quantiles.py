@@ -326,6 +326,11 @@ class RuntimeDistribution(RuntimeEstimator):
         time, factors = history.spread(estimate)
         return Spread(time, factors, history) if is_time(time) else None
 
+    def known_of(self, kind: str) -> int:
+        """Return how many run times of a kind are remembered."""
+        history = self._kinds.get(kind)
+        return 0 if history is None else len(history.work)
+
     def forget_times(self) -> None:
         """Count all that was learned so far as before the farm's beginning."""
         for history in (self._all, *self._kinds.values()):

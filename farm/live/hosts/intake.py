@@ -27,8 +27,10 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
+from farm.live.hosts.named_platforms import ONE_TOO_MANY, NamedPlatforms
 from farm.live.hosts.requested_builders import BuilderRequests
 from farm.live.hosts.roster import HostState, Roster, UnknownHosts
+from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
@@ -39,8 +41,6 @@ log = logging.getLogger(__name__)
 
 OtherReport = wire.PlannerReport | wire.Ask
 
-#: maximum number of platforms, each of which has a queue
-MAX_PLATFORMS = 1000
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
 #: slots of a builder that was not requested, if its pool's builders have fewer
@@ -81,13 +81,18 @@ class Intake:
         self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
-        self._platforms: dict[Platform, Platform] = {}
+        self.platforms = NamedPlatforms(requests.pools.values())
         self._requests = requests
         self._roster = roster
         self._unknown_hosts = UnknownHosts(roster.patience.grace)
         self._send = send
         self._refusals = refusals or Refusals()
         self._at_real = 0.0
+
+    def go_on(self, saved: SavedFarm) -> None:
+        """Know the jobs of an earlier scheduler."""
+        self.jobs_accepted = saved.counts.serial
+        self.platforms.go_on(record.job for record in saved.jobs.values())
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
@@ -136,11 +141,11 @@ class Intake:
         hostless = [builder for builder in builders if builder not in self._roster.host_of]
         self.events.extend(BuilderLost(at, builder, reason, excused=True) for builder in hostless)
 
-    def give_up(self, builder: str, at: float, reason: str) -> None:
+    def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""
         host = self._roster.host_of.get(builder)
         if host is not None and host.own:
-            self.lose(host, at, reason)
+            self.lose(host, at, reason, excused=excused)
             return
         if builder not in self._requests.booting or (host is not None and builder in host.joined):
             return  # too late: it has joined, or was not requested
@@ -342,9 +347,7 @@ class Intake:
     def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
         if self.closed:
             return
-        jobs = self._sound(entry, report.jobs, at)
-        if self.known is not None and jobs:
-            jobs = self._new(jobs, self.known([job.id for job in jobs]))
+        jobs = self._new(entry, self._sound(entry, report.jobs, at))
         if not jobs:
             return
         self.jobs_accepted += len(jobs)
@@ -352,33 +355,33 @@ class Intake:
         self.worst_delay = max(self.worst_delay, at - first)
         self.events.append(JobsSubmitted(at, jobs))
 
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> tuple[Job, ...]:
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> list[Job]:
         """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
-            flaw, platform = flaw_of(job), job.platform
-            if flaw is None and platform not in self._platforms:
-                if len(self._platforms) < MAX_PLATFORMS:
-                    self._platforms[platform] = platform
-                else:
-                    flaw = f"job {job.id}: jobs ask for {MAX_PLATFORMS} platforms already"
-            if flaw is None:
-                _share_parts(job, self._platforms[platform])
+            if (flaw := flaw_of(job)) is None:
                 wire.limit_arrival(job, at)
                 sound.append(job)
             else:
                 self._refuse(entry, "out-of-bounds", flaw, job)
-        return jobs if len(sound) == len(jobs) else tuple(sound)
+        return sound
 
-    def _new(self, jobs: Sequence[Job], known: Container[str]) -> tuple[Job, ...]:
-        """Leave out jobs that were submitted before, even an instant before."""
+    def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        """Leave out jobs that were submitted before, and refuse those of a platform too many."""
         if not self.events:
             self._just_now.clear()
+        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
         new: list[Job] = []
         for job in jobs:
-            if job.id not in known and job.id not in self._just_now:
+            if job.id in known or job.id in self._just_now:
+                continue
+            if (platform := self.platforms.take(job)) is None:
+                self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
+                continue
+            if self.known is not None:
                 self._just_now.add(job.id)
-                new.append(job)
+            _share_parts(job, platform)
+            new.append(job)
         return tuple(new)
 
 

@@ -114,10 +114,11 @@ class Roster:
     def go_on(self, saved: SavedFarm, now: float) -> None:
         """Restore the hosts and their commands as an earlier scheduler had them.
 
-        What was on its way when that one died is found missing by heartbeats, and sent again.
+        What was on its way is missing in heartbeats; the end of a container its provisioner tells.
         """
         for life in saved.lives.values():
-            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=now)
+            later = now + 2 * self.patience.silence * life.own
+            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=later)
             for play in list(host.plays.values()):
                 self.assign(host, play, now)
         self.changed.clear()
@@ -262,7 +263,7 @@ class Roster:
     def restart_timeouts(self, now: float) -> None:
         """Restart all time-outs: no host could send or receive anything, or none was heard."""
         for host in self.hosts.values():
-            host.heard_at = now
+            host.heard_at = max(host.heard_at, now)
             host.sent_at = dict.fromkeys(host.sent_at, now)
             for dispatch in host.dispatches.values():
                 dispatch.sent_at = dispatch.cancel_sent_at = now

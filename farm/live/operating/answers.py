@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
 from farm.core.dispatching.decisions import Decision
+from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.dispatch.lately import Lately
 from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
 from farm.live.wire.messages import Ask
 
 ProgressOf = Callable[[JobState], Progress | None]
+
+Method = Literal["formula", "rollouts"]
+RULES: dict[Method, str] = {"formula": "launchpad", "rollouts": "rollout"}
+"""The methods, as recorded estimates call them."""
+
+Source = Literal["kind", "all kinds", "estimate"]
+"""What a job's run time is drawn from: past ones of its kind, or of all; or it is not drawn."""
+
+#: real seconds for which rollouts are waited for: a submitter waits for the answer
+PATIENCE = 2.0
+#: differences between two methods' answers that need no word, as a share of the greater one
+ALIKE = 0.1
 
 #: questions that wait for an answer; with a million waiting jobs one takes about two seconds
 MAX_QUESTIONS = 100
@@ -41,10 +57,22 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     #: requested builders of pools whose builders may run it
     booting: int = 0
     #: whether a provisioner may ask for more of them, or others take the place of those with
-    #: ``uses``; the estimate counts those that are there
+    #: ``uses``, which the estimate does not count
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
+    #: by which method, and how good that was lately; of rollouts: how many, how many past run times
+    #: of its kind there are, and what its run time is drawn from
+    method: Method = "formula"
+    lately: Lately | None = None
+    rollouts: int = 0
+    past_run_times: int = 0
+    drawn_from: Source | None = None
+    #: why there are no rollouts, where they were wanted
+    no_rollouts: str = ""
+    #: the formula's answer too, and why it is another one
+    formula_in_time: float | None = None
+    differs: str = ""
     #: while it runs: for how long, which part is done by its builder's last report (0 to 1), and
     #: the expected rest
     elapsed_time: float | None = None
@@ -66,6 +94,27 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
 
 
+class Asked(Protocol):
+    """Jobs that rollouts were asked about; ``done`` when all is there that will be."""
+
+    forecasts: dict[str, Forecast]
+    rollouts: int
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to wait for."""
+
+
+class Rollouts(Protocol):
+    """What can roll out the farm's present state."""
+
+    def ask(self, jobs: Sequence[str], patience: float) -> Asked | None:
+        """Ask about waiting jobs; None: that is too dear now. ``patience``: real seconds."""
+
+    def basis(self, job: Job) -> tuple[int, Source]:
+        """Return how many run times of a job's kind are known, and what its own is drawn from."""
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """Sent in the place of an answer; an answer, read as one, has refused nothing."""
 
@@ -79,7 +128,8 @@ class Questions:
     """Questions about jobs, answered one after the other in small steps.
 
     ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
-    what a running attempt reported last.
+    what a running attempt reported last; ``rollouts``: None: the formula answers alone;
+    ``lately``: how good a method, given its rules, was.
     """
 
     def __init__(
@@ -89,14 +139,18 @@ class Questions:
         clock: Callable[[], float],
         reply: Callable[[Ask, Answer], None],
         progress: ProgressOf = lambda _: None,
+        rollouts: Rollouts | None = None,
+        lately: Callable[[str], Lately | None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
         self._pools = pools
         self._clock = clock
         self._reply = reply
         self._progress = progress
+        self._rollouts = rollouts
+        self._lately = lately
         self._waiting: deque[Ask] = deque()
-        self._work: Generator[None, None, Answer] | None = None
+        self._work: Generator[bool, None, Answer] | None = None
 
     def ask(self, question: Ask) -> bool:
         """Let a question wait for its turn; False: too many wait already."""
@@ -106,21 +160,24 @@ class Questions:
         return False
 
     def step(self) -> bool:
-        """Work for a millisecond or two; return whether there is more to do."""
+        """Work for a millisecond or two; return whether more can be done now."""
         if not self._waiting:
             return False
         question = self._waiting[0]
         if self._work is None:
             self._work = self._answering(question, self._clock())
         try:
-            next(self._work)
+            return not next(self._work)
         except StopIteration as done:
             self._work = None
             self._reply(self._waiting.popleft(), done.value)
         return bool(self._waiting)
 
-    def _answering(self, question: Ask, at: float) -> Generator[None, None, Answer]:
-        """Return what is known now, after steps between which the scheduler may do other work."""
+    def _answering(self, question: Ask, at: float) -> Generator[bool, None, Answer]:
+        """Return what is known now, after steps between which the scheduler may do other work.
+
+        A step yields whether the next one has to wait for another process.
+        """
         scheduler = self._scheduler
         state = scheduler.jobs.get(question.job) if question.about == "job" else None
         decision = scheduler.dispatcher.decisions.get(question.job)
@@ -130,10 +187,12 @@ class Questions:
         executing = state.leader or state
         more: dict[str, object] = {}
         if executing.slot is None:
-            more["ahead"], more["dispatch_in_time"] = yield from _place(executing, scheduler, at)
+            more["ahead"], by_formula = yield from _place(executing, scheduler, at)
+            more["dispatch_in_time"] = more["formula_in_time"] = by_formula
             queue = executing.lane.queue
             if isinstance(queue, FairShareQueue):
                 more["turns"] = queue.turns(executing)
+            more |= yield from self._rolled(state.job, at)
         elif executing.started_at is not None:
             builder, elapsed = executing.slot.builder.builder, at - executing.started_at
             reported = self._progress(executing)
@@ -143,8 +202,36 @@ class Questions:
                 rest = estimator.remaining(executing.job, builder, elapsed, reported)
                 more["remaining_time"] = rest
         found = msgspec.structs.replace(found, **more)
-        found = msgspec.structs.replace(found, why=_why(found, has_pool=has_pool))
+        found = msgspec.structs.replace(
+            found,
+            why=_why(found, has_pool=has_pool),
+            differs=why_they_differ(found),
+            may_grow=found.may_grow and found.method == "formula",
+            lately=None if found.ahead is None else self._lately(RULES[found.method]),
+        )
         return Answer(at=at, job=found, decision=decision)
+
+    def _rolled(self, job: Job, at: float) -> Generator[bool, None, dict[str, object]]:
+        """Return the rollouts' answer on a waiting job; empty: there is none."""
+        if self._rollouts is None:
+            return {}
+        asked = self._rollouts.ask([job.id], PATIENCE)
+        if asked is None:
+            return {"no_rollouts": "rollouts are too dear for this farm now"}
+        while not asked.done:
+            yield True
+        forecast = asked.forecasts.get(job.id)
+        if forecast is None:
+            return {"no_rollouts": "rollouts took too long"}
+        start = forecast.dispatch_at
+        known, drawn_from = self._rollouts.basis(job)
+        return {
+            "method": "rollouts",
+            "dispatch_in_time": None if start is None else max(0.0, start - at),
+            "rollouts": asked.rollouts,
+            "past_run_times": known,
+            "drawn_from": drawn_from,
+        }
 
 
 def _known_at_once(
@@ -172,7 +259,7 @@ def _known_at_once(
 
 def _place(
     state: JobState, scheduler: Scheduler, at: float
-) -> Generator[None, None, tuple[int | None, float | None]]:
+) -> Generator[bool, None, tuple[int | None, float | None]]:
     """Return how many jobs of its platform are ahead of a job, and when it is dispatched."""
     lane, mates = state.lane, list[int]()
 
@@ -183,10 +270,28 @@ def _place(
     lanes, builders = scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values()
     sweep = QueueSweep(lanes, builders, at, look=look)
     while sweep.step():
-        yield
+        yield False
     if state.serial not in sweep.places:
         return None, None
     return mates.index(state.serial), sweep.estimate_of(state)
+
+
+def why_they_differ(job: Waiting) -> str:
+    """Return in a line why the formula's answer is not that of the rollouts; empty if it is."""
+    rolled, formula = job.dispatch_in_time, job.formula_in_time
+    if job.method != "rollouts" or rolled is None or formula is None or job.ahead is None:
+        return ""
+    if abs(formula - rolled) <= ALIKE * max(formula, rolled):
+        return ""
+    if job.turns:
+        return "the formula keeps the present order, in the rollouts turns change as jobs end"
+    if formula < rolled:
+        return "the formula takes jobs to run as estimated, the rollouts as such jobs really ran"
+    if job.may_grow:
+        return "the formula counts the builders that are there, in the rollouts others come"
+    if job.ahead < job.accepting:
+        return "the formula lets the few jobs ahead run as if they did not start side by side"
+    return "the formula adds up waits that pass side by side, and takes jobs to run as estimated"
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:

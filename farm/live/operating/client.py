@@ -14,12 +14,13 @@ from typing import Literal, Self
 
 import redis
 
-from farm.core.errors import ServerError
+from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.operating.answers import Answer, Refusal
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.farm_image import FarmImage, ImageName
+from farm.live.operating.sending import Sender
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,
@@ -28,16 +29,17 @@ from farm.live.redis.connection import (
     redacted,
     server_time,
 )
-from farm.live.redis.keys import Cursor, Keys, written_at
+from farm.live.redis.fence import charge_at
+from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
-from farm.live.store.job_reader import JobReader
+from farm.live.store.published import PIECE
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
-from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
+from farm.live.wire.messages import UNSTAMPED, Ask, Play
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
-from farm.live.wire.reporter import EnvelopeMaker
+from farm.units import many
 
 #: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
@@ -49,8 +51,6 @@ SUBMITTED_AT_ONCE = 200
 CATCH_UP_INTERVAL = 0.05
 #: real seconds per call that waits for the server
 LONGEST_BLOCK = SOCKET_TIMEOUT / 2
-#: time-out for the server to write submissions to its disk, real seconds
-SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 
 
 class NoFarmError(ServerError):
@@ -61,7 +61,7 @@ class FullError(ServerError):
     """A farm that accepts no more jobs at the moment."""
 
 
-class FarmClient(JobReader):
+class FarmClient(Sender):
     """One connection to one farm; use it in a ``with`` block.
 
     Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
@@ -74,8 +74,9 @@ class FarmClient(JobReader):
         name: str = "farm-operator",
         client: Connection | None = None,
     ) -> None:
-        super().__init__(client or connect(url, name), Keys(prefix), url)
-        self._sender = EnvelopeMaker(name)
+        super().__init__(client or connect(url, name), Keys(prefix), url, name)
+        #: where the jobs stand that were submitted
+        self._submitted: list[str] = []
 
     def __enter__(self) -> Self:
         check_server(self._client, self.url)
@@ -121,6 +122,10 @@ class FarmClient(JobReader):
     def leader(self) -> Holder | None:
         """Return the scheduler in charge; None if none is known to be alive."""
         return holder_of(self._client.get(self.keys.lease))
+
+    def commits(self) -> int:
+        """Return how many commits of the farm's schedulers the server has."""
+        return charge_at(self._client, self.keys.fence).commits
 
     def is_provisioned(self) -> bool:
         """Return whether a provisioner's service is running; see ``is_led``."""
@@ -193,46 +198,32 @@ class FarmClient(JobReader):
         while chunk:
             following = tuple(islice(rest, SUBMITTED_AT_ONCE))
             # the file is written in order: the last entry implies all before it
-            self.send(JobsSubmitted(UNSTAMPED, chunk), sync=sync and not following)
+            report = JobsSubmitted(UNSTAMPED, chunk)
+            self._submitted += self.send(report, sync=sync and not following)
             count += len(chunk)
             chunk = following
         return count
 
-    def send(self, *reports: Report, sync: bool = False) -> None:
-        """Put reports of one kind into their stream; returns when they are there.
+    def check_accepted(self, timeout: float = ANSWER_TIMEOUT) -> None:
+        """Raise InputError if the scheduler has refused any job that was submitted here.
 
-        ``sync``: when they are on the disk.
+        Where no scheduler is running, or it takes longer to read them, nothing is known of that.
         """
-        if not reports:
+        if not self._submitted or not self.is_attended():
             return
-        key = self.keys.stream(stream_of(reports[0]))
-        try:
-            envelopes = list(self._sender.envelopes(*reports))
-        except MessageError as error:
-            raise ServerError(f"cannot be sent: {error}") from None
-        for data in envelopes[:-1]:
-            self._client.xadd(key, {"m": data})
-        # over one connection: the server waits for the writes of the calling connection
-        pipe = self._client.pipeline(transaction=False)
-        pipe.xadd(key, {"m": envelopes[-1]})
-        if sync:
-            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
-        synced = pipe.execute()[-1]
-        if sync and not synced[0]:
-            raise ServerError(
-                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
-                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
+        last, deadline = place_of(self._submitted[-1]), time.monotonic() + timeout
+        while place_of(self._cursor().get("submissions", "0-0")) < last:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(CATCH_UP_INTERVAL)
+        ours = set(self._submitted)
+        letters = kept(self._client, self.keys)
+        refused = [one for one in letters if one.stream == "submissions" and one.entry in ours]
+        if refused:
+            raise InputError(
+                f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
+                f"{refused[-1].why} (farm dead-letters shows each)"
             )
-
-    def check_sync(self) -> None:
-        """Check that the server supports waiting for its disk; raises ServerError."""
-        try:
-            self._client.execute_command("WAITAOF", 1, 0, 1)
-        except redis.ResponseError as error:
-            raise ServerError(
-                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
-                "--sync needs Redis 7.2 or Valkey, with appendonly on"
-            ) from None
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
@@ -258,14 +249,22 @@ class FarmClient(JobReader):
             time.sleep(CATCH_UP_INTERVAL)
 
     def _submissions_taken_until(self) -> float:
+        return written_at(self._cursor().get("submissions", "0-0"))
+
+    def _cursor(self) -> Cursor:
         value = self._client.hget(self.keys.meta, "cursor")
-        cursor = {} if value is None else self._decoded(value, Cursor)
-        return written_at(cursor.get("submissions", "0-0"))
+        return {} if value is None else self._decoded(value, Cursor)
 
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""
         self.status()
-        return self._decoded(self._answer_to("farm", "", timeout), FarmImage)
+        name = self._decoded(self._answer_to("farm", "", timeout), ImageName).image
+        key, text = self.keys.image(name), bytearray()
+        while piece := self._client.getrange(key, len(text), len(text) + PIECE - 1):
+            text += piece
+        if not text:
+            raise ServerError("the farm's image is gone already: ask again")
+        return self._decoded(bytes(text), FarmImage)
 
     def _answer_to(
         self, about: Literal["decision", "job", "farm"], job: str, timeout: float

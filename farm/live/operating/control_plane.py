@@ -20,10 +20,11 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.runtime.interface import Progress
 from farm.live.hosts.roster import Roster
-from farm.live.operating.answers import BUSY, Questions
-from farm.live.operating.farm_image import FarmImage, as_chosen
+from farm.live.operating.answers import BUSY, Questions, Rollouts
+from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
 from farm.live.operating.provisioning import Provisioning
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
@@ -46,8 +47,8 @@ REST_INTERVAL = 2.0
 LOST_SHOWN = 100
 LOST_TIME = 600.0
 MINUTE = 60.0
-#: copies of the whole farm sent per turn
-MAX_IMAGES = 5
+#: answers per turn, refusals among them; who asks beyond that gets none
+MAX_ANSWERS = 300
 SAVING_INTERVAL = 2.0
 
 
@@ -61,6 +62,7 @@ class ControlPlane:
         long_lived: operators submit jobs: an id can be used only once, and a limited number of
             ended jobs is kept.
         keep_ended: that number.
+        rollouts: answer when a job will start; None: the formula does.
     """
 
     def __init__(
@@ -71,15 +73,18 @@ class ControlPlane:
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
+        rollouts: Rollouts | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
         self._provisioning = Provisioning(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
+        self._rollouts = rollouts
+        self._lately = RecentErrors(self._waits)
         self._scenario = scenario
-        self._image = msgspec.Raw(b"")
-        self._image_until = 0.0
+        #: the name of the last image of the whole farm, and until when it is good enough (real)
+        self._image, self._image_until = "", 0.0
         self._next_saving = 0.0
         self._next_report = 0.0
         #: before this (real) no report is made, as one costs much
@@ -103,6 +108,7 @@ class ControlPlane:
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
         self._is_news = self._is_unsaved = True
+        self._lately.observe(event, commands)
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
@@ -154,15 +160,15 @@ class ControlPlane:
         return min(due, max(needed, self._not_before))
 
     def _answer(self, asked: Sequence[wire.Ask], world: LiveWorld) -> None:
-        """Send images of the whole farm; answer other questions in steps."""
-        for_farm = [question.reply_to for question in asked if question.about == "farm"]
-        if for_farm:
-            image = self._whole_farm(world)
-            world.notices.reply(image, *for_farm[:MAX_IMAGES])
-        refused = for_farm[MAX_IMAGES:]
-        for question in asked:
-            if question.about != "farm" and not self._ask(question, world):
-                refused.append(question.reply_to)
+        """Name the image of the whole farm; answer other questions in steps."""
+        asked = asked[:MAX_ANSWERS]
+        if for_farm := [question.reply_to for question in asked if question.about == "farm"]:
+            world.notices.reply(ImageName(self._whole_farm(world)), *for_farm)
+        refused = [
+            question.reply_to
+            for question in asked
+            if question.about != "farm" and not self._ask(question, world)
+        ]
         if refused:
             world.notices.reply(BUSY, *refused)
 
@@ -174,12 +180,18 @@ class ControlPlane:
                 world.clock.now,
                 lambda asked, found: world.notices.reply(found, asked.reply_to),
                 lambda state: _reported(state, world.roster),
+                self._rollouts,
+                self._lately.of,
             )
             world.background.add(self._questions.step)
         return self._questions.ask(question)
 
-    def _whole_farm(self, world: LiveWorld) -> msgspec.Raw:
-        """Return the farm's encoded image; a costly one is reused for a while."""
+    def _waits(self, job: str) -> bool:
+        state = self._scheduler.jobs.get(job)
+        return state is not None and state.slot is None
+
+    def _whole_farm(self, world: LiveWorld) -> str:
+        """Return under which name the farm's image is kept; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
             choices = self._scheduler.rules.choices
@@ -192,9 +204,10 @@ class ControlPlane:
                 progress=self._progress(world.roster),
                 lost=self._lost_lately(began),
             )
-            self._image = msgspec.Raw(msgspec.json.encode(image))
-            ended = time.monotonic()
-            self._image_until = ended + SHARE * (ended - began)
+            text = msgspec.json.encode(image)
+            good_for = SHARE * (time.monotonic() - began)
+            self._image = world.notices.keep_image(text, good_for, before=self._image)
+            self._image_until = time.monotonic() + good_for
         return self._image
 
     def _progress(self, roster: Roster) -> dict[str, Progress]:

@@ -33,6 +33,12 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[LostBuilder, ...] = ()
 
 
+class ImageName(msgspec.Struct, frozen=True):
+    """Answers who asks for an image: where it is kept."""
+
+    image: str
+
+
 def as_chosen(scenario: Scenario, choices: Choices) -> dict[str, Any]:
     """Return a scenario as plain values, with what operators have chosen since."""
     plain = scenario.model_dump(mode="json", exclude_none=True)

@@ -44,7 +44,8 @@ class Provisioning:
             self._plans[report.pool] = report
             world.add_event(partial(self._planned, report))
         elif isinstance(report, wire.GiveUpBuilder):
-            world.intake.give_up(report.builder, world.clock.now(), report.reason)
+            at, builder, reason = world.clock.now(), report.builder, report.reason
+            world.intake.give_up(builder, at, reason, excused=report.left)
 
     def next_plan_at(self, after: float) -> float:
         """Return the farm time of the next plan of any pool; infinity if none is planned."""

@@ -103,7 +103,7 @@ class Fence:
         fill: Callable[[Connection], object],
         watch: Callable[[Connection], object] = lambda _: None,
     ) -> None:
-        """Write what the server has lost, with the epoch and the count of commits.
+        """Write what the server has lost, with the epoch, as one more commit.
 
         ``watch`` may watch more keys, look at them, and raise.
 
@@ -112,11 +112,12 @@ class Fence:
 
         def fill_all(pipe: Connection) -> None:
             fill(pipe)
-            set_charge(pipe, self._key, Charge(self.epoch, self.commits, self._holder))
+            set_charge(pipe, self._key, Charge(self.epoch, self.commits + 1, self._holder))
 
         self.restore_part(fill_all, watch)
         self._watched.forget()
-        self._in_doubt = self.lost_writes = False
+        self._made()
+        self.lost_writes = False
 
     def restore_part(
         self,

@@ -12,8 +12,8 @@ meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> la
                                 of the scheduler's machine); of a long-running farm also
                                 ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
                                 are of)
-log                    stream   event log lines of the latest commits (field ``l``), until they are
-                                on disk (a farm that stays up)
+log                    stream   event log lines of the latest commits (field ``l``; ``n``: the
+                                commit's number), until they are on disk (a farm that stays up)
 reports                stream   reports of builder hosts: themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
 submissions            stream   submitted jobs
@@ -50,6 +50,7 @@ dead-letters           list     DeadLetter (JSON), for the last 1,000 messages t
                                 the newest first
 refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
+image:<name>           string   an image of the whole farm (JSON), named in answers; it expires
 …:draft                various  what is to replace a key, until it is whole; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
@@ -80,7 +81,7 @@ Cursor = dict[Stream, str]
 """The last entry read of each stream; missing streams: none yet."""
 
 
-_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "celery:", "provisioner:")
+_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "image:", "celery:", "provisioner:")
 """Beginnings of keys (after the prefix) of which there may be many; ``jobs:`` is for its draft."""
 
 
@@ -139,6 +140,10 @@ class Keys:
         """Return the list that the answer to a question is pushed on."""
         return f"{self.prefix}reply:{token}"
 
+    def image(self, name: str) -> str:
+        """Return the string that an image of the whole farm is kept in."""
+        return f"{self.prefix}image:{name}"
+
     def host_list(self, host: str) -> str:
         """Return the list that Celery's transport keeps for a host's queue."""
         return self.celery + queue_name(host)
@@ -153,6 +158,18 @@ def patterns() -> tuple[str, ...]:
 def written_at(entry: str) -> float:
     """Return when a stream's entry was written, Unix seconds by the server's clock."""
     return int(entry.partition("-")[0]) / 1000
+
+
+def place_of(entry: str) -> tuple[int, int]:
+    """Return what a stream's entries are ordered by."""
+    time, _, serial = entry.partition("-")
+    return int(time), int(serial or 0)
+
+
+def after(entry: str) -> str:
+    """Return the smallest id of a stream's entry that is greater."""
+    time, serial = place_of(entry)
+    return f"{time}-{serial + 1}"
 
 
 def queue_name(host: str) -> str:

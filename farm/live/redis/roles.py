@@ -18,8 +18,8 @@ from farm.live.redis.keys import Keys, literal, patterns
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
 READING = (
-    "+get", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen", "+lrange",
-    "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
+    "+get", "+getrange", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
+    "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
 )  # fmt: skip
 
 #: stands for a host's name in the keys of a user that may play any host
@@ -41,7 +41,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
 SHOWN = (
     "meta", "platforms", "pending:*", "jobs", "running", "builders", "results", "ended",
     "submitted", "tries:*", "pools", "requested", "hosts", "status", "learned", "lease",
-    "provisioner", "provisioner:lease", "dead-letters", "refused", "submissions",
+    "provisioner", "provisioner:lease", "dead-letters", "refused", "submissions", "image:*",
 )  # fmt: skip
 _READER = Role(
     about="looks: farm status, jobs, job, builders, pools, explain, snapshot",

@@ -18,6 +18,8 @@ class Batch:
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
+        #: platforms that no job waits for any more, and no builder serves
+        self.gone_platforms: list[str] = []
         self.jobs: dict[str, JobRecord] = {}
         #: serials by job id: the order of their submission
         self.submitted: dict[str, float] = {}
@@ -35,8 +37,8 @@ class Batch:
         self.ended: dict[str, EndJob] = {}
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
-        #: lines of the event log
-        self.log = b""
+        #: lines of the event log, by the numbers of the commits that they are of
+        self.log: dict[int, bytes] = {}
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = {}
         #: hosts that perhaps are not there: their messages expire

@@ -7,10 +7,9 @@ import msgspec
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
+from farm.live.store.lost_writes import MAX_LOG
 from farm.live.wire.dead_letters import set_aside
 
-#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
-MAX_LOG = 20_000
 #: real seconds that a message waits for an unknown host
 UNKNOWN_HOSTS_TIME = 5
 
@@ -21,8 +20,8 @@ def write_batch(pipe: Connection, keys: Keys, batch: Batch) -> None:
     """Add the commands that write a batch to a transaction."""
     _write_jobs(pipe, keys, batch)
     _write_builders(pipe, keys, batch)
-    if batch.log:
-        pipe.xadd(keys.log, {"l": batch.log}, maxlen=MAX_LOG, approximate=True)
+    for commit, lines in batch.log.items():
+        pipe.xadd(keys.log, {"n": commit, "l": lines}, maxlen=MAX_LOG, approximate=True)
     for host, messages in batch.messages.items():
         pipe.lpush(keys.host_list(host), *messages)
     for host in batch.unknown_hosts:
@@ -33,6 +32,8 @@ def write_batch(pipe: Connection, keys: Keys, batch: Batch) -> None:
 def _write_jobs(pipe: Connection, keys: Keys, batch: Batch) -> None:
     for platform, members in batch.not_waiting.items():
         pipe.zrem(keys.pending(platform), *members)
+    if batch.gone_platforms:
+        pipe.srem(keys.platforms, *batch.gone_platforms)
     for platform, places in batch.waiting.items():
         pipe.sadd(keys.platforms, platform)
         pipe.zadd(keys.pending(platform), places)

@@ -1,9 +1,9 @@
 """The event log of a farm that stays up: from the stream that commits fill into a file on disk.
 
-Each commit appends its lines to a Redis stream, and wakes a thread that moves them on into
-``events.jsonl``, and trims the stream once the disk has them. The file ``position`` says up to
-which entry that is; what the log holds beyond it is cut off at the next start. So each line is in
-the log exactly once, whatever is killed, and lines that were never committed are not in it.
+Each commit appends its lines to a Redis stream, with its number, and wakes a thread that moves them
+on into ``events.jsonl``, and trims the stream once the disk has them. The file ``position`` says up
+to which commit that is; what the log holds beyond it is cut off at the next start. So each line is
+in the log exactly once, whatever is killed, and lines that were never committed are not in it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -20,7 +21,7 @@ import msgspec
 import redis
 
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import LAST_ENTRY, Keys
+from farm.live.redis.keys import Keys, after
 from farm.whole_files import draft_of
 
 log = logging.getLogger("farm.scheduler")
@@ -35,10 +36,26 @@ WAIT = 0.5
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Up to which entry of the stream the disk has the log, and the bytes of the file then."""
+    """Up to which of the farm's commits the disk has the log, and the bytes of the file then."""
 
-    entry: str = "0-0"
+    commits: int = 0
     size: int = 0
+
+
+def position_in(folder: Path) -> Position:
+    """Return where the log of this folder stands; raises OSError, msgspec.DecodeError."""
+    try:
+        return msgspec.json.decode((folder / POSITION).read_bytes(), type=Position)
+    except FileNotFoundError:
+        return Position()  # a fresh farm
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the log of this folder; raises BlockingIOError if another process does, OSError."""
+    with (folder / LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
 
 
 class LogDrain:
@@ -78,11 +95,16 @@ class LogDrain:
         self._thread.join(5.0)
         self._client.close()
 
+    @property
+    def commits(self) -> int:
+        """Up to which of the farm's commits the disk has the log."""
+        return self._position.commits
+
     def _run(self) -> None:
-        while (lock := self._take_lock()) is None:
-            if self._stop.wait(WAIT):
-                return
-        with lock:
+        with contextlib.ExitStack() as stack:
+            while not self._take_lock(stack):
+                if self._stop.wait(WAIT):
+                    return
             last = False
             while not last:
                 last = self._stop.is_set()
@@ -93,19 +115,15 @@ class LogDrain:
             if self._file is not None:
                 self._file.close()
 
-    def _take_lock(self) -> BinaryIO | None:
-        """Return the folder's lock; None if another process has it, or the disk is in trouble."""
-        with contextlib.ExitStack() as stack:
-            try:
-                lock = stack.enter_context((self._folder / LOCK).open("wb"))
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                self._say_unwritable(error)
-                return None
-            stack.pop_all()
-            return lock
+    def _take_lock(self, stack: contextlib.ExitStack) -> bool:
+        try:
+            stack.enter_context(locked(self._folder))
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._say_unwritable(error)
+            return False
+        return True
 
     def _try_to_move(self) -> bool:
         try:
@@ -121,10 +139,7 @@ class LogDrain:
         """Open the log and cut off what was written after its position."""
         log_file = self._folder / EVENTS
         try:
-            text = (self._folder / POSITION).read_bytes()
-            self._position = msgspec.json.decode(text, type=Position)
-        except FileNotFoundError:
-            pass  # a fresh farm
+            self._position = position_in(self._folder)
         except msgspec.DecodeError as error:
             if log_file.exists():
                 log.warning("%s: %s; the log is kept in %s", POSITION, error, OLDER)
@@ -135,28 +150,30 @@ class LogDrain:
 
     def _move(self) -> None:
         file = self._file = self._file or self._open()
-        entry = self._position.entry
-        if entry == LAST_ENTRY:  # nothing can come after it: the stream begins anew
-            entry = "0-0"
+        entry = "0-0"  # what is on disk is removed there
         while found := self._client.xread({self._key: entry}, count=AT_ONCE):
-            entries = found[0][1]
-            entry = entries[-1][0].decode()
-            file.write(b"".join(fields.get(b"l", b"") for _, fields in entries))
-            self._sync(file, Position(entry, file.tell()))
+            commits = self._position.commits
+            for name, fields in found[0][1]:
+                entry, number = name.decode(), int(fields.get(b"n", commits + 1))
+                # a server that had lost commits may have got their lines twice
+                if number > commits:
+                    file.write(fields.get(b"l", b""))
+                    commits = number
+            self._sync(file, entry, Position(commits, file.tell()))
             file = self._file = self._file or self._open()
 
-    def _sync(self, file: BinaryIO, position: Position) -> None:
+    def _sync(self, file: BinaryIO, entry: str, position: Position) -> None:
         file.flush()
         os.fsync(file.fileno())
         self._keep(position)
         if position.size > MAX_BYTES:
-            # killed in between, the next one finds no log, and the position's entry still holds
+            # killed in between, the next one finds no log, and the position's commits still hold
             (self._folder / EVENTS).replace(self._folder / OLDER)
-            self._keep(Position(position.entry))
+            self._keep(Position(position.commits))
             file.close()
             self._file = None
         # what came up to here is on disk
-        self._client.xtrim(self._key, minid=position.entry, approximate=False)
+        self._client.xtrim(self._key, minid=after(entry), approximate=False)
 
     def _keep(self, position: Position) -> None:
         with draft_of(self._folder / POSITION) as draft, draft.open("wb") as file:

@@ -7,7 +7,7 @@ commit is missing then, and only a successor would miss what is gone: so its key
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -15,27 +15,52 @@ from farm.core.commands import EndJob
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Keys
+from farm.live.store.batch import Batch
+from farm.units import many
 
 #: jobs whose stories are kept for that; who ended earlier is on the disk of any server that saves
 REMEMBERED = 20_000
+#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
+MAX_LOG = 20_000
 #: ids that one line of the log names
 NAMED = 20
 
 
-class RecentEnds:
-    """The stories of the jobs that ended last: only the server has them for longer."""
+class Recent:
+    """What the last commits wrote and only the server has for longer; the fence counts commits.
 
-    def __init__(self) -> None:
-        self._ends: deque[tuple[int, EndJob]] = deque(maxlen=REMEMBERED)
+    That is the stories of the jobs that ended last, and the event log's lines until the disk has
+    them. ``ends``: of the jobs that ended up to a commit.
+    """
 
-    def add(self, commit: int, ends: Iterable[EndJob]) -> None:
-        """Remember the ends that a commit wrote; commits are counted by the fence."""
-        self._ends.extend((commit, end) for end in ends)
+    def __init__(self, ends: Collection[EndJob] = (), commit: int = 0) -> None:
+        some = ((commit, end) for end in ends)
+        self._ends: deque[tuple[int, EndJob]] = deque(some, maxlen=max(REMEMBERED, len(ends)))
+        self._lines: deque[tuple[int, bytes]] = deque(maxlen=MAX_LOG)
+
+    def add(self, commit: int, batch: Batch, on_disk: int) -> None:
+        """Remember what a commit wrote; ``on_disk``: up to which commit the log is there."""
+        self._ends.extend((commit, end) for end in batch.ended.values())
+        if lines := batch.log.get(commit):
+            self._lines.append((commit, lines))
+        while self._lines and self._lines[0][0] <= on_disk:
+            self._lines.popleft()
+
+    def lines(self) -> dict[int, bytes]:
+        """Return lines of the event log that may not be on disk, by their commits."""
+        return dict(self._lines)
 
     def lost(self, error: LostWritesError, commits: int) -> list[EndJob]:
         """Return those that the server has lost, given the farm's number of commits."""
         kept = 0 if error.commits is None else commits - error.commits
         return [end for commit, end in self._ends if commit > kept]
+
+
+def named(jobs: Sequence[str]) -> str:
+    """Return how many jobs these are, and the names of some."""
+    names = ", ".join(jobs[:NAMED])
+    more = f" and {len(jobs) - NAMED:,} more" if len(jobs) > NAMED else ""
+    return many(len(jobs), "job") + (f" ({names}{more})" if jobs else "")
 
 
 def message_of(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) -> str:
@@ -44,10 +69,8 @@ def message_of(error: LostWritesError, *, live: int, again: list[EndJob], ended:
     ``live``: jobs that have not ended; ``again``: ended ones whose stories are written once more;
     ``ended``: how many have ended in all.
     """
-    names = ", ".join(end.job.id for end in again[:NAMED])
-    more = f" and {len(again) - NAMED:,} more" if len(again) > NAMED else ""
-    what = f"{error}: {live:,} live jobs are written anew, and the stories of {len(again):,} ended"
-    what += f" ({names}{more})" if again else ""
+    ends = named([end.job.id for end in again])
+    what = f"{error}: {live:,} live jobs are written anew, and the stories of {ends} that had ended"
     gone = ended - len(again)
     if error.commits is None and gone > 0:
         what += f"; those of {gone:,} jobs that ended earlier are gone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -16,6 +17,10 @@ from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
 REPLY_TIME = 60
+#: … and within which an image is read that another has replaced
+READ_TIME = 10
+#: bytes of an image that are written, or read, together
+PIECE = 1 << 20
 #: ended jobs that are deleted per step: a bounded pause
 FORGET_AT_ONCE = 1000
 
@@ -60,6 +65,24 @@ class Notices:
                 pipe.expire(key, REPLY_TIME)
 
         self._write(fill)
+
+    def keep_image(self, text: bytes, good_for: float, *, before: str) -> str:
+        """Keep an image of the farm in the place of the one before; return its name.
+
+        It is named for ``good_for`` real seconds; the one before can be read a little longer.
+        """
+        name = uuid.uuid4().hex
+        key, life = self._keys.image(name), int(good_for) + REPLY_TIME
+
+        def fill(pipe: Connection) -> None:
+            pipe.append(key, piece)
+            pipe.expire(key, life)
+
+        for first in range(0, len(text), PIECE):  # no command keeps the server busy for long
+            piece = text[first : first + PIECE]
+            self._write(fill)
+        self._write(lambda pipe: pipe.expire(self._keys.image(before), READ_TIME))
+        return name
 
     def keep_learned(self, learned: Learned) -> None:
         """Save what the scheduler knows of the past, for the farm's next scheduler."""

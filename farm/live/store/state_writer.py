@@ -25,6 +25,9 @@ from farm.live.store.batch import Batch
 from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Try
 
+#: platforms beyond which those are forgotten that were asked for once
+MANY_PLATFORMS = 1000
+
 
 class StateWriter:
     """Collects the jobs and builders changed by a batch of events, and writes their new state."""
@@ -39,6 +42,8 @@ class StateWriter:
         self._new: set[str] = set()
         self._serial = 0
         self._on_builder: set[str] = set()
+        #: lanes at which unused ones are looked for
+        self._many = MANY_PLATFORMS
 
     @property
     def running(self) -> int:
@@ -137,6 +142,18 @@ class StateWriter:
         self._jobs.clear()
         self._builders.clear()
         self._new.clear()
+        if len(self._scheduler.dispatcher.matching.lanes) > self._many:
+            self._forget_platforms(batch)
+
+    def _forget_platforms(self, batch: Batch) -> None:
+        """Forget platforms that no builder serves, with their last jobs."""
+        matching = self._scheduler.dispatcher.matching
+        matching.forget_unused()
+        self._many = max(MANY_PLATFORMS, 2 * len(matching.lanes))
+        used = {lane.name for lane in matching.lanes}
+        for platform in [one for one, places in self._places.items() if str(one) not in used]:
+            del self._places[platform]
+            batch.gone_platforms.append(str(platform))
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._scheduler.jobs.get(job_id)

@@ -27,6 +27,7 @@ from farm.live.redis.keys import (
     UNREADABLE,
     Cursor,
     Keys,
+    after,
     literal,
     written_at,
 )
@@ -66,6 +67,8 @@ class Store:
         self._clock = MachineClock()
         #: called when lines of the event log may have been committed
         self.on_log: Callable[[], object] = lambda: None
+        #: returns up to which commit the disk has it
+        self.log_on_disk: Callable[[], int] = lambda: 0
 
     # --- writing: the scheduler only --------------------------------------------------------
 
@@ -104,8 +107,6 @@ class Store:
         keys = self._keys
         if not {keys.results, keys.ended, keys.submitted} & set(spoilt.keys):
             spoilt.commits = 0  # no story is lost
-        if keys.log not in spoilt.keys:
-            batch.log = b""
         if keys.dead_letters not in spoilt.keys:
             batch.dead_letters = []
         batch.refused = {}
@@ -152,6 +153,7 @@ class Store:
             self.notices.publish_again(pipe)
 
         self.fence.restore(fill, drafts.watch)
+        self.on_log()
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys = self._keys
@@ -163,7 +165,7 @@ class Store:
         meta = {"cursor": self._json(cursor), "at": repr(at), "clock": self._clock.now()}
         pipe.hset(keys.meta, mapping=meta)
         for name, entry in cursor.items():
-            pipe.xtrim(keys.stream(name), minid=_after(entry), approximate=False)
+            pipe.xtrim(keys.stream(name), minid=after(entry), approximate=False)
 
     def set_aside(self, letter: DeadLetter) -> None:
         """Keep a message that could not be handled, and nothing of what it led to."""
@@ -182,7 +184,8 @@ class Store:
         letters = [letter_of(self._client, *one) for one in self._unreadable]
 
         def fill(pipe: Connection) -> None:
-            pipe.unlink(self._keys.running, *map(self._keys.pending, self._platforms()))
+            pending = map(self._keys.pending, self._platforms())
+            pipe.unlink(self._keys.running, self._keys.platforms, *pending)
             pipe.hset(self._keys.meta, "rules", rules)
             for key, name, _ in self._unreadable:
                 pipe.hdel(key, name)
@@ -205,6 +208,15 @@ class Store:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
         self._fields = set(meta)
+
+    def begin_again(self, speed: float) -> Cursor:
+        """Begin a farm that is known from elsewhere; return how far its streams were read."""
+        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self._fields = set(self._meta)
+        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
+            read = self._client.hget(self._keys.meta, "cursor") or b"{}"
+            return msgspec.json.decode(read, type=Cursor)
+        return {}
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence."""
@@ -255,7 +267,7 @@ class Store:
         meta = {name.decode(errors="replace"): value for name, value in pairs}
         if "cursor" not in meta or "counts" not in meta:
             return None
-        self._check_whole(meta)
+        _check_whole(self._client, keys, meta)
         try:
             at, speed = _number(meta["at"]), _number(meta["speed"])
             cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
@@ -281,22 +293,6 @@ class Store:
             requested=self._hash(keys.requested, Play),
             learned=self.learned(),
         )
-
-    def _check_whole(self, meta: Mapping[str, bytes]) -> None:
-        """Raise ServerError for a farm of another version, or one of which something is missing."""
-        if missing := {"version", "speed", "at"} - set(meta):
-            jobs = self._client.hlen(self._keys.jobs)
-            raise ServerError(
-                f"what is left of the farm in Redis is incomplete: {self._keys.meta} has no "
-                f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
-                f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
-            )
-        version = meta["version"][:20].decode(errors="replace")
-        if version != str(VERSION):
-            raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-            )
 
     def learned(self) -> Learned:
         """Return what an earlier scheduler knew of the past, if that can be read."""
@@ -338,17 +334,28 @@ class Store:
         return dict(zip(names, carry_out(pipe), strict=True))
 
 
+def _check_whole(client: Connection, keys: Keys, meta: Mapping[str, bytes]) -> None:
+    """Raise ServerError for a farm of another version, or one of which something is missing."""
+    if missing := {"version", "speed", "at"} - set(meta):
+        jobs = client.hlen(keys.jobs)
+        raise ServerError(
+            f"what is left of the farm in Redis is incomplete: {keys.meta} has no "
+            f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
+            f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
+        )
+    version = meta["version"][:20].decode(errors="replace")
+    if version != str(VERSION):
+        raise ServerError(
+            f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
+            "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+        )
+
+
 def _number(text: bytes) -> float:
     """Return a number that a farm's time, or its speed, can be; raises ValueError."""
     if not 0 <= (value := float(text)) < inf:
         raise ValueError(f"{value:g}")
     return value
-
-
-def _after(entry: str) -> str:
-    """Return the smallest stream id that is greater."""
-    time, _, serial = entry.partition("-")
-    return f"{time}-{int(serial or 0) + 1}"
 
 
 def _unlink(names: list[bytes], pipe: Connection) -> None:

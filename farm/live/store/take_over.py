@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import ServerError
+from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
@@ -26,8 +27,13 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     #: gives the event log's lines since it was asked last; None: none is kept
     log: Callable[[], bytes] | None = None
-    #: makes the folder of the log, by whether the farm begins anew
-    log_folder: Callable[[bool], Path] = lambda _: Path()
+    #: where the log is, made by whether the farm begins anew
+    log_folder: Path = Path()
+    make_log_folder: Callable[[bool], object] = lambda _: None
+    #: returns a fresh scheduler, which the log leads to the farm's state if the server has lost it
+    make_scheduler: Callable[[], Scheduler] | None = None
+    #: go on without what the log has and the server has lost
+    accept_loss: bool = False
     #: called with whether this scheduler is in charge (False: it stands by)
     on_charge: Callable[[bool], object] = lambda _: None
 

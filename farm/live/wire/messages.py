@@ -165,6 +165,8 @@ class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
 
     builder: str
     reason: str
+    #: its machine was stopped in order
+    left: bool = False
 
 
 class Ask(_Report, frozen=True, tag="ask"):

@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.commands import Command
 from farm.core.events import Event
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Job, Outcome, Platform
 
 Place = Literal["waiting", "placed", "nowhere"]
 
@@ -31,11 +31,17 @@ class AuditedJob(msgspec.Struct):
     job: Job
     submitted_at: float
     place: Place = "waiting"
-    ended: bool = False
+    #: how it ended
+    outcome: Outcome | None = None
     attempts: int = 0
     builder: str = ""
     slot: int = 0
     history: list[tuple[float, Event | Command]] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended."""
+        return self.outcome is not None
 
     @property
     def hangs(self) -> bool:

@@ -205,7 +205,7 @@ class Auditor:
         job = self._known(name, command)
         if job.ended:
             self._fail("ended twice", name)
-        job.ended = True
+        job.outcome = command.outcome
         if job.place == "waiting":
             job.place = "nowhere"
             self.waiting -= 1

@@ -18,6 +18,8 @@ from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, L
 
 PIECE = 1 << 20
 """Bytes of a log, and up to the end of a line, that are decoded together."""
+BEGINNING = b'{"at_s":'
+"""Of every line, so of a last one that was cut off."""
 
 
 class Entry(msgspec.Struct):
@@ -138,7 +140,7 @@ def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[object]:
         lines = _all_usual(piece)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         lines = []
-    if len(lines) == piece.count(b"\n"):
+    if len(lines) == piece.count(b"\n") and piece.endswith(b"\n"):
         return lines
     return _one_by_one(piece, reader, before)
 
@@ -148,7 +150,7 @@ def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[objec
         try:
             line = reader.decode(raw, number)
         except InputError:
-            if raw.endswith(b"\n"):
+            if raw.endswith(b"\n") or not raw.startswith(BEGINNING[: len(raw)]):
                 raise
             reader.mark_cut()
             return

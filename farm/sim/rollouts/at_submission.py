@@ -7,23 +7,23 @@ farm begins anew, and tells no interval until it knows enough.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from farm.core.events import ArrivalsEnded, Event, JobsSubmitted, JobStarted
+from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.forecasts.dispatch.at_submission import Forecast, Steps
 from farm.forecasts.dispatch.calibration import LEVELS, Calibration
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts.later_arrivals import ArrivalMemory
 from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.wait_quantiles import Rollouts
 
 #: of an estimate's whole simulations: less than a second
 MOST_EVENTS = 60_000
@@ -69,13 +69,10 @@ class RolloutForecaster:
             self._memory.take(event.at, event.jobs)
         elif type(event) is ArrivalsEnded:
             self._memory = ArrivalMemory()
-        elif type(event) is JobStarted and self._calibration.waits_for(event.job):
-            state = scheduler.jobs.get(event.job)
-            dispatched_at = None if state is None else state.dispatched_at
-            at = event.at if dispatched_at is None else dispatched_at
-            self._calibration.dispatched(event.job, at)
+        else:
+            self._calibration.take(event, scheduler)
 
-    def prepare(self, scheduler: Scheduler, at: float) -> Iterator[None]:  # noqa: ARG002 - interface
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - interface
         """Do nothing: each submission has its own rollouts."""
         return iter(())
 
@@ -101,20 +98,27 @@ class RolloutForecaster:
             processes=1,
             events=MOST_EVENTS,
         )
-        waits = np.array([found.wait_quantile(level) for level in LEVELS]).T.tolist()
-        means = (found.mean_wait + at).tolist()
+        made = forecasts_of(found)
+        if certain or not self._learns:
+            return made
         self._calibration.keep(scheduler.jobs.__contains__)
-        made = zip(jobs, waits, means, strict=True)
-        return [self._forecast(state, at, its, mean_at, certain) for state, its, mean_at in made]
+        pairs = zip(jobs, made, strict=True)
+        return [self._calibration.calibrated(state, at, one) for state, one in pairs]
 
-    def _forecast(
-        self, state: JobState, at: float, waits: list[float], mean_at: float, certain: bool
-    ) -> Forecast:
-        median = waits[len(waits) // 2]
-        if not math.isfinite(median):
-            return Forecast(None)
-        if self._learns and not certain and math.isfinite(waits[-1]):
-            its = executing(state).job
-            waits = list(self._calibration.told(its.id, str(its.platform), at, waits))
-        known = tuple(wait + at for wait in waits) if all(map(math.isfinite, waits)) else ()
-        return Forecast(median + at, mean_at if math.isfinite(mean_at) else None, known)
+
+def forecasts_of(found: Rollouts) -> list[Forecast]:
+    """Return the estimates of the jobs of interest, in order."""
+    levels = [found.wait_quantile(level) + found.at for level in LEVELS]
+    means = found.mean_wait + found.at
+    return [
+        _forecast_of(float(means[column]), [float(level[column]) for level in levels])
+        for column in range(len(found.jobs))
+    ]
+
+
+def _forecast_of(mean_at: float, quantiles_at: list[float]) -> Forecast:
+    median = quantiles_at[4]
+    if not np.isfinite(median):
+        return Forecast(None)
+    known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
+    return Forecast(median, mean_at if np.isfinite(mean_at) else None, known)

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
@@ -29,9 +30,11 @@ from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state.working_state import JobStatus
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.sim.fast.kernel import native
+from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import RecentArrivals, matter
-from farm.sim.rollouts.queue_only import roll, slots_to_come
+from farm.sim.rollouts.queue_only import FreeSlot, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
 from farm.sim.world import Arrivals, SimulatedWorld
@@ -89,7 +92,7 @@ def rollouts(
 ) -> Rollouts:
     """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
-        Each rollout ends when the last job of interest is dispatched. The same seed gives the same
+    Each rollout ends when the last job of interest is dispatched. The same seed gives the same
     numbers whatever the number of processes, each of which makes the fork: rules are functions, and
     do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
     once one process has simulated that many, there are no more than ``LEAST`` rollouts.
@@ -97,8 +100,8 @@ def rollouts(
     """
     common = _Common(make(), count, seed, jobs)
     at = common.base.at
-    if fast and common.is_simple:
-        return Rollouts(at, common.wanted, common.roll_queues())
+    if fast and common.is_simple and (found := common.roll_queues()) is not None:
+        return Rollouts(at, common.wanted, found)
     work = count * (len(common.waiting) + len(common.attempts))
     processes = processes or min(os.cpu_count() or 1, max(1, work // ENOUGH_FOR_ONE))
     if processes > 1:
@@ -185,8 +188,8 @@ class _Common:
     def is_simple(self) -> bool:
         """Return whether nothing can happen but dispatches to slots that become free."""
         fork, rules = self.fork, self.fork.rules
-        plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
-        plain = plain and not rules.ends_together and self._later is None
+        plain = not rules.by_speed and rules.heavy_light is None and not rules.ends_together
+        plain = plain and self._later is None
         failing = fork.truthful and (rules.fail_fast or rules.max_resets is not None)
         return plain and not (fork.load or failing or self._builders_change)
 
@@ -219,15 +222,34 @@ class _Common:
         ends = builder.lifetime is not None or builder.uses is not None
         return ends or (timed and not builder.takes_jobs)
 
-    def roll_queues(self) -> Floats:
-        """Return the dispatch instants of the jobs of interest: a row per rollout."""
+    def roll_queues(self) -> Floats | None:
+        """Return the dispatch instants of the jobs of interest: a row per rollout.
+
+        None: the trees of fair share are not of the kind that is covered.
+        """
         slots = slots_to_come(self.base, self.attempts, self.specs)
         leaders = map(self.leader_of.__getitem__, self.wanted)
         columns = np.array([self._columns.get(name, -1) for name in leaders], np.int64)
-        found = roll(self.waiting, slots, self._ends, self._times, columns)
+        found: Floats | None
+        if self.fork.rules.path is None:
+            found = roll(self.waiting, slots, self._ends, self._times, columns)
+        elif not native.is_there():
+            return None  # the scheduler itself is as fast as the loop in Python
+        else:
+            found = self._roll_trees(slots, columns)
+            if found is None:
+                return None
         # the others were dispatched at the instant of the opening
         found[:, columns < 0] = self.base.at
         return found
+
+    def _roll_trees(self, slots: list[FreeSlot], columns: NDArray[np.int64]) -> Floats | None:
+        fork, drawn = self.fork, (self._ends, self._times)
+        frozen = _Frozen(fork.run_times)
+        scheduler = restored(self.base, fork.rules, frozen, pools=self.specs)
+        return fair_share.roll(
+            scheduler, self.waiting, self.attempts, slots, self.specs, *drawn, columns
+        )
 
     # --- the whole simulation ---------------------------------------------------------------
 

@@ -86,11 +86,11 @@ def test_waits_that_go_on_count() -> None:
 def test_a_job_that_is_gone_is_forgotten() -> None:
     """A cancelled job is no long wait."""
     calibration = Calibration()
-    calibration.told("a", "x", 0.0, NARROW)
-    assert calibration.waits_for("a")
-    calibration.keep({"b"}.__contains__)
-    assert not calibration.waits_for("a")
-    calibration.dispatched("a", 50.0)
+    for number in range(50):
+        calibration.told(str(number), "x", number * 130.0, NARROW)
+        calibration.keep({"b"}.__contains__)
+        calibration.dispatched(str(number), number * 130.0 + 100)
+    assert calibration.told("a", "x", 7000.0, NARROW) == ()
 
 
 @settings(max_examples=25)

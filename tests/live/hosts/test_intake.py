@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from farm.core.events import JobsSubmitted
-from farm.core.model import Job
+from farm.core.model import Job, Platform
+from farm.live.hosts.named_platforms import MAX_PLATFORMS
 from farm.live.wire.messages import UNSTAMPED
 from tests.fixtures.door import Door
 
@@ -45,3 +46,25 @@ def test_no_job_arrives_after_it_was_received(door: Door):
     (event,) = door.events(JobsSubmitted)
     assert {job.id: job.arrived_at for job in event.jobs} == intended | {"ahead": 10.0}
     assert door.intake.worst_delay == 8.0
+
+
+def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
+    """Anyone may submit, so a thousand names must not close the farm; each goes with its jobs."""
+
+    def accepted(*platforms: str) -> list[Job]:
+        door.intake.events.clear()
+        for first in range(0, len(platforms), 500):
+            jobs = tuple(
+                Job(id=f"{door.at}-{n}", service_time=1.0, platform=Platform.parse(f"{name}/any"))
+                for n, name in enumerate(platforms[first : first + 500])
+            )
+            door.hear("operator", JobsSubmitted(UNSTAMPED, jobs), stream="submissions")
+        return [job for event in door.events(JobsSubmitted) for job in event.jobs]
+
+    invented = accepted(*(f"p{number}" for number in range(MAX_PLATFORMS)))
+    assert len(invented) == MAX_PLATFORMS
+    assert len(accepted("amd64", "arm64", "p7", "one-more")) == 3
+    (letter,), _ = door.refusals.take()
+    assert "one-more" in letter.text
+    door.intake.platforms.ended(invented[0])
+    assert len(accepted("one-more", "another")) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from farm.core import events
 from farm.core.commands import RequestBuilder, StartJob
-from farm.core.events import BuilderRetired
+from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
@@ -159,6 +159,21 @@ def test_a_successor_knows_rooms_and_leaving_hosts(door):
     assert (a.room, a.pool, a.leaving, list(a.plays)) == (1, "linux", True, ["linux-1"])
     assert (old.room, old.pool, old.leaving) == (0, "", False)
     assert following.host_for("linux") is old
+
+
+def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
+    """Its jobs use up no retries; and a successor hears of that before the silence counts."""
+    door.want("linux")
+    door.hear("a", HostUp(own=True))
+    door.hear("a", BuilderJoined(UNSTAMPED, Builder(id="own", pool="linux", index=-1)))
+    batch = Batch()
+    write_hosts(door.roster, batch)
+    following = Roster(Patience(silence=5.0))
+    following.go_on(_saved(batch.lives), 100.0)
+    following.restart_timeouts(101.0)
+    assert (following.silent(114.0), len(following.silent(116.0))) == ([], 1)
+    door.intake.give_up("own", 9.0, "its container ended", excused=True)
+    assert [lost.excused for lost in door.events(BuilderLost)] == [True]
 
 
 def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):

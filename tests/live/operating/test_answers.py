@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
+from farm.app.jobs.job_descriptions import description_of, method_in_full
 from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.core import events
+from farm.core.commands import StartJob
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
-from farm.live.operating.answers import Questions, Waiting
+from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.dispatch.lately import Lately, RecentErrors
+from farm.live.operating.answers import Answer, Questions, Waiting
 from farm.live.wire.messages import Ask
 
 AMD64 = Platform("amd64", True)
@@ -43,14 +48,19 @@ class Told:
         )
         self.scheduler.handle(events.JobsSubmitted(1.0, jobs))
 
-    def of(self, job: str) -> Waiting:
+    def of(self, job: str, *, rollouts: Any = None, lately: Any = lambda _: None) -> Waiting:
         answers = []
         clerk = Questions(
-            self.scheduler, POOLS, lambda: 2.0, lambda asked, found: answers.append((asked, found))
+            self.scheduler,
+            POOLS,
+            lambda: 2.0,
+            lambda asked, found: answers.append((asked, found)),
+            rollouts=rollouts,
+            lately=lately,
         )
         question = Ask("job", job, "token")
         clerk.ask(question)
-        while clerk.step():
+        while clerk.step() or not answers:
             pass
         ((asked, answer),) = answers
         assert asked is question
@@ -148,3 +158,93 @@ def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
     assert answers["j150"].job.ahead == 149
     assert answers["j199"].job.ahead == 197
     assert answers["unknown"].job is None
+
+
+class Rolled:
+    """Rollouts that answer at the third look, or are too dear."""
+
+    def __init__(self, start_at: float | None, *, dear: bool = False) -> None:
+        self.start_at, self.dear, self.looks = start_at, dear, 0
+        self.forecasts: dict[str, Forecast] = {}
+        self.rollouts = 0
+
+    def ask(self, jobs, patience) -> Rolled | None:
+        """Remember who was asked about."""
+        assert patience > 0
+        self.jobs = jobs
+        return None if self.dear else self
+
+    @property
+    def done(self) -> bool:
+        """Whether they have answered."""
+        self.looks += 1
+        if self.looks == 3:
+            self.forecasts, self.rollouts = {self.jobs[0]: Forecast(self.start_at)}, 50
+        return self.looks == 3
+
+    def basis(self, job: Job) -> tuple[int, str]:
+        """Return that three run times are known."""
+        assert job.id == self.jobs[0]
+        return 3, "all kinds"
+
+
+def test_how_an_estimate_was_made(told: Told):
+    """By which method, from what, and how good it was; why the formula says something else."""
+    told.join("linux-1")
+    told.submit("a", "b", "c")
+    was = {"rollout": Lately(50, 0.68, 0.96), "launchpad": Lately(1, 0.0, 1.0)}
+    by_formula = told.of("c", lately=was.get)
+    assert (by_formula.method, by_formula.lately) == ("formula", was["launchpad"])
+    formula = by_formula.dispatch_in_time
+    assert formula == 17.0
+    rolled = told.of("c", rollouts=Rolled(2.0 + 9.0), lately=was.get)
+    assert (rolled.method, rolled.dispatch_in_time) == ("rollouts", 9.0)
+    assert (rolled.rollouts, rolled.past_run_times, rolled.drawn_from) == (50, 3, "all kinds")
+    assert (rolled.lately, rolled.formula_in_time) == (was["rollout"], formula)
+    assert rolled.differs.startswith("the formula adds up waits that pass side by side")
+    assert told.of("c", rollouts=Rolled(2.0 + 16.5)).differs == ""
+    assert "as such jobs really ran" in told.of("c", rollouts=Rolled(99.0)).differs
+    dear = told.of("c", rollouts=Rolled(None, dear=True))
+    assert (dear.method, dear.dispatch_in_time) == ("formula", formula)
+    assert dear.no_rollouts == "rollouts are too dear for this farm now"
+
+
+def test_how_good_estimates_were_lately(told: Told):
+    """Of the last fifty jobs that were told before they started; by method."""
+    recent = RecentErrors(lambda job: job != "gone")
+    made = [
+        events.EstimateMade(0.0, f"j{n}", "rollout", at, waiting=1)
+        for n, at in enumerate([10.0, 40.0, 700.0, 5000.0])
+    ]
+    made += [
+        events.EstimateMade(0.0, "gone", "rollout", 99.0, waiting=1),
+        events.EstimateMade(0.0, "at-once", "rollout", 0.0),
+        events.EstimateMade(0.0, "j0", "launchpad", 90.0, waiting=1),
+    ]
+    for one in made:
+        recent.observe(one, ())
+    assert recent.of("rollout") is None
+    told.join("linux-1")
+    for name in ("j0", "j1", "j2", "j3", "gone", "at-once"):
+        job = Job(id=name, service_time=1.0, platform=AMD64)
+        recent.observe(events.AlarmRang(90.0), [StartJob(job, 1, "linux-1", 0)])
+    assert recent.of("rollout") == Lately(4, 0.25, 0.5)
+    assert recent.of("launchpad") == Lately(1, 1.0, 1.0)
+    said = "of the last 50 jobs 68 % started within 1 minute of what they were told, 96 % within 10"
+    assert str(Lately(50, 0.68, 0.96)) == said
+    now = Waiting(
+        status="waiting", attempts=0, submitted_at=1.0, estimated_time=9.0, ahead=3,
+        method="rollouts", rollouts=50, past_run_times=23, drawn_from="kind",
+        formula_in_time=60.0, dispatch_in_time=30.0, differs="because",
+        lately=Lately(50, 0.68, 0.96),
+    )  # fmt: skip
+    job = JobRecord(Job(id="a", service_time=1.0), 1, (0, 0.0, 1), 0.0, 9.0)
+    history = description_of(job, [], Answer(at=2.0, job=now))
+    assert method_in_full(history) == f"50 rollouts from 23 past run times of its kind; {said}"
+    assert {
+        name: history[name] for name in ("rollouts", "estimates_lately", "why_they_differ")
+    } == {
+        "rollouts": 50,
+        "estimates_lately": {"jobs": 50, "within_1_min": 0.68, "within_10_min": 0.96},
+        "why_they_differ": "because",
+    }

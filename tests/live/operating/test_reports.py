@@ -14,10 +14,12 @@ import pytest
 from farm.app.api import load_scenario
 from farm.app.jobs.submission import play
 from farm.assembly import make_rules
-from farm.core.errors import ServerError
+from farm.core.errors import InputError, ServerError
 from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
-from farm.core.model import Builder
+from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
+from farm.live.hosts import named_platforms
+from farm.live.operating import client as client_module
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
@@ -158,6 +160,30 @@ def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead
         operator.send = refuse  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="too many questions wait"):
             operator.ask("job", "a")
+
+
+@pytest.mark.live
+def test_a_submitter_learns_what_the_farm_refused(
+    server: Server, keys: Keys, lead: Lead, monkeypatch
+):
+    """Before it says that a job was submitted; another's refusal is none of its own."""
+    monkeypatch.setattr(named_platforms, "MAX_PLATFORMS", 1)
+    leader = lead()
+    leader.control().tick(leader.world)
+    monkeypatch.setattr(
+        client_module,
+        "time",
+        SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: leader.turn()),
+    )
+    with FarmClient(server.url, keys.prefix) as one, FarmClient(server.url, keys.prefix) as other:
+        for number, platform in enumerate(("odd", "amd64", "even")):
+            submitter = other if platform == "amd64" else one
+            job = Job(id=f"j{number}", service_time=1.0, platform=Platform(platform, True))
+            submitter.submit([job])
+        other.check_accepted()
+        with pytest.raises(InputError, match=r"refused 1 job .* job j2: live jobs ask for"):
+            one.check_accepted()
+        assert list(one.known(["j0", "j1", "j2"])) == ["j0", "j1"]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.hosts.successor_state import SuccessorState
 from farm.live.redis.keys import Keys
+from farm.live.store import state_writer
 from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
 from farm.live.wire.messages import UNSTAMPED
@@ -27,6 +28,11 @@ POOLS = [
      "losses": {"rate": "200/h"}},
     {"name": "arm", "platform": {"processor": "arm64"}, "builders": 1, "inter_job_time": "2s"},
 ]  # fmt: skip
+
+
+def job(name: str, processor: str) -> Job:
+    """Return a job for a processor."""
+    return Job(id=name, service_time=30.0, platform=Platform(processor, True))
 
 
 class History:
@@ -132,6 +138,24 @@ def test_redis_holds_the_order_of_the_last_sorting():
     reorderer.sort = lambda *told: (keep(*told), seen.append(len(reorderer.rekeyed)))
     history.play(100)
     assert sum(count > 0 for count in seen) > 5
+
+
+def test_a_platform_that_no_builder_serves_is_forgotten_with_its_last_job(monkeypatch):
+    """By the scheduler and by Redis; the queues of the others stay as they are."""
+    monkeypatch.setattr(state_writer, "MANY_PLATFORMS", 5)
+    history = History(0)
+    farm = history.farm
+    kept = [job(f"kept-{n}", "p1") for n in range(3)] + [job(f"own-{n}", "amd64") for n in range(9)]
+    farm.submit(*kept, *(job(f"other-{n}", f"p{n}") for n in range(4)))
+    for n in range(30):
+        farm.submit(job(f"invented-{n}", f"p{n}"))
+        farm.operator.send(events.CancelRequested(UNSTAMPED, (f"invented-{n}",), ""))
+        farm.advance(1.0)
+        history.compare()
+    used = {"amd64/virtual", *(f"p{n}/virtual" for n in range(4))}
+    assert used <= history.store.depths().keys()
+    assert len(history.store.depths()) < 16
+    assert len(farm.scheduler.dispatcher.matching.lanes) < 16
 
 
 def test_a_successor_finds_each_builder_as_it_was():

@@ -107,7 +107,7 @@ def test_a_long_queue_is_swept_periodically() -> None:
     def watch(event, _) -> None:
         waiting = [state for state in scheduler.jobs.values() if state.slot is None]
         if waiting:
-            for _ in forecaster.prepare(scheduler, event.at):
+            for _ in forecaster.prepare(scheduler, waiting[-1:], event.at):
                 pass
             (given,) = forecaster.forecast(scheduler, waiting[-1:], event.at)
             assert given.dispatch_at is not None

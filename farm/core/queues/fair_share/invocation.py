@@ -67,7 +67,7 @@ class Execution(msgspec.Struct, eq=False):
         return state if state.leader is None else state.leader
 
 
-def _weight(priority: int) -> tuple[int, float]:
+def weight(priority: int) -> tuple[int, float]:
     """Return b^priority as (n, x): 2^n · x, with x near 1, so that no priority overflows."""
     hundreds, rest = divmod(priority, 100)
     return hundreds, float(_BASE**rest * _PER_HUNDRED**hundreds)
@@ -80,7 +80,7 @@ def score(executing: int, priority: int) -> tuple[int, float]:
     ``priority`` is any int32; smaller is more urgent. Equal priorities with equal counts are
     exactly equal. The smaller score goes first.
     """
-    hundreds, factor = _weight(priority)
+    hundreds, factor = weight(priority)
     mantissa, exponent = math.frexp((executing + 1) * factor)
     return hundreds + exponent, mantissa
 

@@ -75,6 +75,10 @@ class TreeListing:
         """Yield the paths of all nodes, parents before children; the root's is empty."""
         return (node.path for node in self._tree.root.subtree())
 
+    def nodes(self) -> Iterator[Invocation]:
+        """Yield the nodes themselves, parents before children: to be read, not to be changed."""
+        return self._tree.root.subtree()
+
     def queue(self, path: tuple[str, ...] = ()) -> list[JobState]:
         """List the jobs queued directly in a node, in dispatch order."""
         node = self._tree.find(path)

@@ -54,6 +54,8 @@ class FairShareQueue:
         self._tree = InvocationTree(SwappingFreeSlots if upstream else FreeSlots, offsets)
         self.weigh, self.offsets = self._tree.weigh, self._tree.offsets
         self._stickiness = Stickiness(stickiness, first_level_only=upstream)
+        #: whether slots may stay where they were
+        self.sticky = bool(self._stickiness.limits)
         self._slots = SlotBook(self._tree, len(self._stickiness.limits))
         self._executions = Executions(self._tree)
         #: dispatches of waiting jobs by the number of levels at which the slot did not switch

@@ -1,6 +1,6 @@
 """Builds the compiled kernel: ``python -m farm.sim.fast.kernel.build``, or ``make kernel``.
 
-Numba compiles ``play``, ``play_each`` and the loop of rollouts, for any processor of this kind of
+Numba compiles ``play``, ``play_each`` and the loops of rollouts, for any processor of this kind of
 machine. Of its module only the functions themselves are kept, without the wrappers that Python
 would call, each behind an entry with a plain signature; a C compiler links them. What results
 needs neither Numba nor this version of Python.
@@ -61,11 +61,12 @@ def _emitted() -> bytes:
 
     compiled.jit = jit  # before the kernel is imported
     from farm.sim.fast.kernel import loop  # noqa: PLC0415
-    from farm.sim.rollouts import loops  # noqa: PLC0415
+    from farm.sim.rollouts import fair_loops, loops  # noqa: PLC0415
 
     # play is also in the module of play_each, which calls it
     modules = []
-    for function, others in ((loop.play_each, [loop.play]), (jit(loops.empty), [])):
+    entries: Any = ((loop.play_each, [loop.play]), (jit(loops.empty), []), (fair_loops.share, []))
+    for function, others in entries:
         for one in (*others, function):
             one.compile(_signature(one.py_func))
         modules.append(_module(function, others))

@@ -26,6 +26,7 @@ SOURCES = (
     "core/simultaneity.py",
     "emulation/agenda.py",
     "sim/provisioning.py",
+    "sim/rollouts/fair_loops.py",
     "sim/rollouts/loops.py",
     "upstream/taskcluster.py",
 )
@@ -54,8 +55,8 @@ def bound(name: str, *arguments: Any) -> Callable[[], int]:
     call, takes = _function(name)
     words, types = [], []
     for array in _flat(arguments):
-        data = array.__array_interface__["data"][0]
-        words += [0, 0, array.size, array.itemsize, data, *array.shape, *array.strides]
+        # not by __array_interface__, which describes every field
+        words += [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
         types.append(
             f"{array.dtype.str}/{array.ndim}{'' if array.flags.c_contiguous else ' in pieces'}"
         )

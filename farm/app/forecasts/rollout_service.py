@@ -1,0 +1,339 @@
+"""Rollouts of a live farm, by a process of their own, where they are affordable.
+
+The scheduler's thread only takes a snapshot and sends it; another thread waits for the reply. While
+one request is worked on the next ones gather, and are then one: a queue's jobs cost little more
+together than one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import Choices, SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
+from farm.live.operating.answers import Source
+from farm.live.operating.farm_image import as_chosen
+from farm.scenario import Scenario
+
+log = logging.getLogger("farm.scheduler")
+
+#: waiting and running jobs up to which rollouts are affordable: where queues only get empty, whose
+#: snapshot takes the scheduler's thread some milliseconds; and where all else may happen, which is
+#: simulated as a whole
+MOST_IN_QUEUES, MOST_AT_ALL = 1000, 150
+#: rollouts of a whole farm
+WHOLE_ROLLOUTS = 20
+#: real seconds after which a reply is not waited for: the process may just have been started
+PATIENCE = 5.0
+#: after a request the process rests as long as that took, but no longer than this (real seconds)
+LONGEST_REST = 2.0
+#: what was learned is sent anew after this many times the time that dumping it took, and seconds
+SHARE, LEARNING_INTERVAL = 20.0, 0.5
+CLOSE_TIMEOUT = 2.0
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A farm, and the jobs that are asked about; what is None is as in the last request."""
+
+    snapshot: FarmSnapshot
+    jobs: tuple[str, ...]
+    rollouts: int
+    #: the resolved scenario, and the name of the runtime estimator
+    scenario: dict[str, Any] | None = None
+    run_times: str = ""
+    #: the dump of the runtime estimator
+    statistics: dict[str, Any] | None = None
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The forecasts of a request's jobs, in order."""
+
+    forecasts: tuple[Forecast, ...] = ()
+    #: of how many rollouts
+    rollouts: int = 0
+    #: real seconds that it took
+    took: float = 0.0
+    #: why there are none
+    trouble: str = ""
+
+
+class Program(Protocol):
+    """What answers requests: lines in, lines out."""
+
+    def start(self) -> None:
+        """Start it; raises OSError if that is impossible."""
+
+    def reply(self, line: bytes) -> bytes:
+        """Return the reply to a request; raises OSError if there is none."""
+
+    def close(self) -> None:
+        """End it; it may be called from another thread."""
+
+
+class Process:
+    """The process that rolls out."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None: it does not run."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it; raises OSError if that is impossible."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "farm.app.forecasts.rollout_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def reply(self, line: bytes) -> bytes:
+        """Return the reply to a request; raises OSError if there is none."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise BrokenPipeError
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        found = process.stdout.readline()
+        if not found:
+            raise BrokenPipeError(f"it ended with exit code {process.wait()}")
+        return found
+
+    def close(self) -> None:
+        """End it: it has nothing to lose."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+class Ticket:
+    """Jobs that are asked about; ``done`` when ``forecasts`` has what there will be."""
+
+    def __init__(
+        self, jobs: Sequence[str], poll: Callable[[], None], patience: float = PATIENCE
+    ) -> None:
+        self.jobs = jobs
+        self.forecasts: dict[str, Forecast] = {}
+        #: of how many rollouts
+        self.rollouts = 0
+        #: when they were made, farm time
+        self.at = 0.0
+        self.answered = False
+        self._poll = poll
+        self._until = time.monotonic() + patience
+
+    @property
+    def done(self) -> bool:
+        """Whether it was answered, or is not waited for any longer."""
+        if not self.answered:
+            self._poll()
+        return self.answered or time.monotonic() >= self._until
+
+
+class RolloutService:
+    """Answers how jobs will go by rollouts; used from the scheduler's thread.
+
+    Args:
+        scenario: the farm.
+        distribution: what jobs' run times are drawn from.
+        run_times: the name of its estimator.
+        program: answers requests.
+    """
+
+    _scheduler: Scheduler
+    _clock: Callable[[], float]
+    _wake: Callable[[], None]
+    _plain: bool
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        distribution: RuntimeDistribution,
+        run_times: str,
+        program: Program | None = None,
+    ) -> None:
+        self.run_times = run_times
+        self._scenario = scenario
+        self._distribution = distribution
+        self._count = scenario.estimates.rollouts
+        self._program = program or Process()
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        #: set while the process takes no request
+        self._busy = threading.Event()
+        self._sent: list[Ticket] = []
+        self._pending: list[Ticket] = []
+        #: what the process was told
+        self._told: Choices | None = None
+        #: what was learned, still to be sent; and when that is to be dumped again (real)
+        self._learned: dict[str, object] | None = None
+        self._learn_at = 0.0
+        #: why there are no rollouts any more
+        self._trouble = ""
+
+    def meet(
+        self, scheduler: Scheduler, clock: Callable[[], float], wake: Callable[[], None]
+    ) -> None:
+        """Begin: ``clock`` is farm time, ``wake`` ends the scheduler's wait from another thread."""
+        self._scheduler, self._clock, self._wake = scheduler, clock, wake
+        self._plain = only_queues(scheduler.rules, list(scheduler.keeper.specs.values()))
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, if it was not: it takes a second or so to come up."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._converse, name="farm-rollouts", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the process."""
+        self._trouble = "closed"
+        self._closed.set()
+        self._requests.put(None)
+        self._program.close()
+        if self._thread is not None:
+            self._thread.join(CLOSE_TIMEOUT)
+            self._program.close()  # it was about to start
+
+    @property
+    def too_dear(self) -> bool:
+        """Whether rollouts take longer now than they are worth."""
+        jobs, most = len(self._scheduler.jobs), MOST_IN_QUEUES if self._plain else MOST_AT_ALL
+        return bool(self._trouble) or jobs > most
+
+    def ask(self, jobs: Sequence[str], patience: float = PATIENCE) -> Ticket | None:
+        """Ask about waiting jobs, in the farm's present state; None: rollouts are too dear.
+
+        ``patience``: real seconds after which the reply is not waited for.
+        """
+        if self.too_dear:
+            return None
+        ticket = Ticket(jobs, self._poll, patience)
+        self._pending.append(ticket)
+        self._poll()
+        return ticket
+
+    def basis(self, job: Job) -> tuple[int, Source]:
+        """Return how many run times of a job's kind are known, and what its own is drawn from."""
+        known, spread = self._distribution.known_of(sort_of(job)), self._distribution.spread(job)
+        if spread is None:
+            return known, "estimate"
+        return known, "kind" if known >= ENOUGH else "all kinds"
+
+    # --- one request after the other ------------------------------------------------------------
+
+    def _poll(self) -> None:
+        with suppress(queue.Empty):
+            self._take(self._replies.get_nowait())
+            self._learn()  # at another turn than a snapshot, each takes its milliseconds
+            return
+        if self._pending and not self._sent and not self._busy.is_set():
+            self._send()
+
+    def _send(self) -> None:
+        tickets, self._pending = self._pending, []
+        jobs = {job: None for ticket in tickets for job in ticket.jobs if self._waits(job)}
+        if not jobs or self.too_dear:
+            for ticket in tickets:
+                ticket.answered = True
+            return
+        scenario, choices = None, self._scheduler.rules.choices
+        if choices != self._told:
+            scenario, self._told = as_chosen(self._scenario, choices), choices
+            self._learned = self._distribution.dump()
+        snapshot = snapshot_of(self._scheduler, self._clock())
+        request = Request(
+            # sizes are the scenario's then
+            snapshot=msgspec.structs.replace(
+                snapshot, choices=msgspec.structs.replace(choices, pools={})
+            ),
+            jobs=tuple(jobs),
+            rollouts=self._count if self._plain else min(self._count, WHOLE_ROLLOUTS),
+            scenario=scenario,
+            run_times="" if scenario is None else self.run_times,
+            statistics=self._learned,
+        )
+        self._learned = None
+        for ticket in tickets:
+            ticket.at, ticket.jobs = snapshot.at, tuple(jobs)
+        self._sent = tickets
+        self._busy.set()
+        self._requests.put(msgspec.json.encode(request))
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._converse, name="farm-rollouts", daemon=True
+            )
+            self._thread.start()
+
+    def _waits(self, job: str) -> bool:
+        state = self._scheduler.jobs.get(job)
+        return state is not None and executing(state).slot is None
+
+    def _learn(self) -> None:
+        began = time.monotonic()
+        if began >= self._learn_at:
+            self._learned = self._distribution.dump()
+            took = time.monotonic() - began
+            self._learn_at = began + max(LEARNING_INTERVAL, SHARE * took)
+
+    def _take(self, reply: Reply) -> None:
+        if reply.trouble:
+            self._trouble = reply.trouble
+            if not self._closed.is_set():
+                log.warning("estimates by the formula from now on: %s", reply.trouble)
+        for ticket in self._sent:
+            ticket.forecasts = dict(zip(ticket.jobs, reply.forecasts, strict=False))
+            ticket.rollouts = reply.rollouts
+            ticket.answered = True
+        self._sent = []
+
+    def _converse(self) -> None:
+        """Pass requests to the process and replies back (in the other thread)."""
+        decoder = msgspec.json.Decoder(Reply)
+        with suppress(OSError):  # the first request says so
+            self._program.start()
+        while (request := self._requests.get()) is not None:
+            try:
+                reply = decoder.decode(self._program.reply(request))
+            except (OSError, msgspec.MsgspecError) as error:
+                reply = Reply(trouble=f"the process that makes rollouts: {error}")
+            self._replies.put(reply)
+            self._wake()
+            self._closed.wait(min(LONGEST_REST, reply.took))
+            self._busy.clear()
+            self._wake()
+
+
+def only_queues(rules: SchedulingRules, pools: Sequence[PoolSpec]) -> bool:
+    """Return whether a farm is plain queues on fixed pools, which the fast method plays."""
+    plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
+    return (plain and not rules.ends_together) and not any(
+        pool.provisioned
+        or pool.law is not None
+        or pool.uses is not None
+        or pool.lifetime is not None
+        or pool.lost_at
+        for pool in pools
+    )

@@ -1,0 +1,66 @@
+"""How good the dispatch estimates of a farm were lately, from what jobs were told and what came."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from farm.core.commands import Command, EndJob, StartJob
+from farm.core.events import EstimateMade, Event
+
+#: jobs that count, by method
+REMEMBERED = 50
+MINUTE = 60.0
+
+
+class Lately(msgspec.Struct, frozen=True):
+    """The last jobs that were told when they would start: shares that did, within some minutes."""
+
+    jobs: int
+    within_1_min: float
+    within_10_min: float
+
+    def __str__(self) -> str:
+        """Return it in a sentence."""
+        some = "the last job" if self.jobs == 1 else f"the last {self.jobs} jobs"
+        one, ten = (f"{100 * share:.0f} %" for share in (self.within_1_min, self.within_10_min))
+        return f"of {some} {one} started within 1 minute of what they were told, {ten} within 10"
+
+
+class RecentErrors:
+    """Observes estimates and dispatches; an estimate that comes after its job's dispatch is none.
+
+    ``waits``: says whether a job waits.
+    """
+
+    def __init__(self, waits: Callable[[str], bool]) -> None:
+        self._waits = waits
+        #: by job: the method, and when it is to start, of each estimate
+        self._told: dict[str, list[tuple[str, float]]] = {}
+        self._errors: dict[str, deque[float]] = {}
+
+    def observe(self, event: Event, commands: Sequence[Command]) -> None:
+        """Note what was told, and how it went."""
+        if type(event) is EstimateMade:
+            if event.waiting and event.dispatch_at is not None and self._waits(event.job):
+                self._told.setdefault(event.job, []).append((event.rules, event.dispatch_at))
+            return
+        for command in commands:
+            if type(command) is StartJob:
+                for rules, told_at in self._told.pop(command.job.id, ()):
+                    errors = self._errors.setdefault(rules, deque(maxlen=REMEMBERED))
+                    errors.append(abs(event.at - told_at))
+            elif type(command) is EndJob:
+                self._told.pop(command.job.id, None)
+
+    def of(self, rules: str) -> Lately | None:
+        """Return how good a method was; None: no job that it told anything has started."""
+        errors = self._errors.get(rules)
+        if not errors:
+            return None
+        within = [
+            sum(error <= most for error in errors) / len(errors) for most in (MINUTE, 10 * MINUTE)
+        ]
+        return Lately(len(errors), *within)

@@ -1,0 +1,185 @@
+"""A farm whose server has less than its event log: restored from that.
+
+A server whose data were removed, or are those of an earlier time, knows nothing of what it has
+lost. But commits are counted, and the log says how many of them it has on disk. Its events lead a
+fresh scheduler to the state that the farm had then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+
+from farm.core.commands import EndJob, RequestBuilder
+from farm.core.errors import InputError, ServerError
+from farm.core.events import JobsSubmitted
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import builder_record, job_record, trees_of
+from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.redis.keys import Cursor
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
+from farm.live.store.lost_writes import named
+from farm.live.store.saved import Counts, Learned, SavedFarm
+from farm.live.store.store import Store
+from farm.live.store.take_over import Stays
+from farm.results.log.reader import Entry, read_log
+from farm.results.log.replay import Comparison
+
+log = logging.getLogger("farm.scheduler")
+
+#: ended jobs that are restored: as many as a farm keeps by default
+MAX_ENDED = 100_000
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """A farm as its event log has it, up to a commit, and the jobs that had ended."""
+
+    farm: SavedFarm
+    ends: list[EndJob]
+    commits: int
+
+
+def ahead_of(folder: Path, commits: int) -> int:
+    """Return how many commits the log of this folder has beyond a server's."""
+    try:
+        return max(0, position_in(folder).commits - commits)
+    except (OSError, msgspec.DecodeError):
+        return 0
+
+
+def set_aside(folder: Path, ahead: int) -> None:
+    """Keep a log under another name, so that the next one begins anew."""
+    number = 1
+    while (name := folder.with_name(f"{folder.name}.lost-{number}")).exists():
+        number += 1
+    folder.rename(name)
+    log.error(
+        "%s commits of this farm that the Redis server has lost are lost: the event log that has "
+        "them is kept as %s", f"{ahead:,}", name,
+    )  # fmt: skip
+
+
+def recovered(store: Store, call: ServerCalls, speed: float, stays: Stays) -> Recovery | None:
+    """Return the farm as its event log has it; None: the server has all of that, or is to have.
+
+    Raises ServerError if the server has lost what cannot be restored.
+    """
+    if stays.make_scheduler is None or stays.fresh:
+        return None
+    folder, commits = stays.log_folder, store.fence.commits
+    if not (ahead := ahead_of(folder, commits)):
+        return None
+    if stays.accept_loss:
+        set_aside(folder, ahead)
+        return None
+    cursor = call(lambda: store.begin_again(speed))
+    known = lambda names: call(lambda: store.known(names))  # noqa: E731
+    return recover(folder, ahead, stays.make_scheduler, speed, cursor, known)
+
+
+def recover(
+    folder: Path,
+    ahead: int,
+    make: Callable[[], Scheduler],
+    speed: float,
+    cursor: Cursor,
+    known: Callable[[list[str]], Collection[str]],
+) -> Recovery:
+    """Return the farm of this log; ``make`` returns a fresh scheduler of it.
+
+    ``ahead``: how many commits the server has lost; ``cursor``: how far its streams were read;
+    ``known``: which of these jobs it still has. Raises ServerError if the log cannot lead there.
+    """
+    replay = _Replay(make())
+    try:
+        with locked(folder):
+            position = position_in(folder)
+            replay.play(folder, position)
+    except (OSError, InputError) as error:
+        still = known(list(replay.live))
+        lost = [name for name in replay.live if name not in still]
+        raise ServerError(
+            f"the event log in {folder} has {ahead:,} commits of this farm that the Redis server "
+            f"has lost, and the farm cannot be restored from it ({error}): give the server its "
+            "data back, or go on with what it has (--accept-loss; the log is kept under another "
+            f"name), without {named(lost)}"
+        ) from None
+    log.error(
+        "the event log in %s has %s commits of this farm that the Redis server has lost: it is "
+        "restored from there", folder, f"{ahead:,}",
+    )  # fmt: skip
+    return Recovery(replay.saved(speed, cursor), list(replay.ends), position.commits)
+
+
+class _Replay:
+    """Leads a fresh scheduler through a log."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._at = 0.0
+        self._outcomes: Counter[str] = Counter()
+        self.ends: deque[EndJob] = deque(maxlen=MAX_ENDED)
+        #: the jobs that have not ended
+        self.live: dict[str, None] = {}
+
+    def play(self, folder: Path, position: Position) -> None:
+        """Handle all events; raises InputError for a log that leads elsewhere, OSError."""
+        path, trouble = folder / EVENTS, ""
+        if (size := path.stat().st_size) < position.size:
+            trouble = f"it has {size:,} bytes of {position.size:,}"
+        if (folder / OLDER).exists():
+            trouble = "it has lost its beginning"
+        with path.open("ab") as file:
+            file.truncate(min(size, position.size))
+        comparison = Comparison()
+        for entry in read_log(path):
+            self._note(entry)
+            if not trouble and comparison.of(entry, self._scheduler.handle(entry.event)):
+                trouble = f"by line {entry.line} the scenario was another one"
+        if trouble:
+            raise InputError(trouble)
+
+    def _note(self, entry: Entry) -> None:
+        event, self._at = entry.event, entry.event.at
+        if isinstance(event, JobsSubmitted) and not entry.ignored:
+            self.live.update((job.id, None) for job in event.jobs)
+        for command in entry.commands:
+            if isinstance(command, EndJob):
+                self.live.pop(command.job.id, None)
+                self.ends.append(command)
+                self._outcomes[command.outcome] += 1
+
+    def saved(self, speed: float, cursor: Cursor) -> SavedFarm:
+        """Return the farm as an earlier scheduler would have saved it; no host is there."""
+        scheduler, pools = self._scheduler, self._scheduler.pools.values()
+        requests = BuilderRequests(list(scheduler.keeper.specs.values()), speed)
+        for request in (one for pool in pools for one in pool.requested.values()):
+            requests.request(RequestBuilder(request.builder))
+        dump = getattr(scheduler.estimator, "dump", None)
+        return SavedFarm(
+            at=self._at,
+            speed=speed,
+            cursor=cursor,
+            age=0.0,
+            rules="",
+            counts=Counts(
+                made=scheduler.keeper.made,
+                made_by_pool={pool.name: pool.made for pool in pools},
+                serial=scheduler.book.serial,
+                ended=dict(self._outcomes),
+                choices=scheduler.rules.choices,
+                unsorted=scheduler.reorderer.unsorted,
+                held=dict(scheduler.dispatcher.held),
+            ),
+            jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
+            builders={name: builder_record(state) for name, state in scheduler.builders.items()},
+            lives={},
+            wanted={play.builder.id: play for play in requests.wanted},
+            requested={},
+            learned=Learned(statistics=None if dump is None else dump(), trees=trees_of(scheduler)),
+        )

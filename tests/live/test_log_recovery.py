@@ -1,0 +1,168 @@
+"""A server that has lost a farm, or a part of it: restored from the event log, or asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from farm.app.recorded.replays import audit_run
+from farm.core.errors import ServerError
+from farm.core.events import BuilderJoined, FarmOpened, JobFinished, JobsSubmitted, JobStarted
+from farm.core.model import Job
+from farm.core.pools.spec import PoolSpec
+from farm.core.rules import SchedulingRules
+from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime import make_estimator
+from farm.live.hosts.host_processes import HostProcesses
+from farm.live.log_recovery import ahead_of, recover
+from farm.live.redis.keys import Keys
+from farm.live.store.log_drain import EVENTS, OLDER, POSITION, LogDrain, Position, position_in
+from farm.results.log.writer import EventLogLines
+from tests.fixtures.processes import until
+from tests.worlds.stepwise import Clock, Leader
+from tests.worlds.up import AMD64, Service, jobs_of
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def service(hostless: Service) -> Iterator[Service]:
+    """A long-running farm with a builder host, of which some jobs have ended, and some run."""
+    with HostProcesses(hostless.settings, 1, hostless.folder / "hosts"):
+        hostless.start(joined=3)
+        quick = jobs_of(10, 0.1)
+        slow = [Job(id=f"slow-{n}", service_time=1.5, platform=AMD64) for n in range(12)]
+        hostless.submit([*quick, *slow])
+        hostless.until_ended(10)
+        yield hostless
+
+
+def until_logged(service: Service) -> None:
+    """Wait until the log has all that was committed, then kill the scheduler."""
+    service.until(lambda: not service.client.xlen(service.keys.log), "the log")
+    service.kill()
+
+
+def copy_of(service: Service) -> dict[bytes, bytes]:
+    """Return all data of the farm, but the lease."""
+    found = {
+        name: service.client.dump(name) for name in service.client.keys(f"{service.keys.prefix}*")
+    }
+    return {name: data for name, data in found.items() if data and b"lease" not in name}
+
+
+def empty(service: Service) -> None:
+    """Remove all data of the farm."""
+    service.client.delete(*service.client.keys(f"{service.keys.prefix}*"))
+
+
+def log_of(service: Service) -> str:
+    """Return what the scheduler said."""
+    return (service.folder / "log").read_text()
+
+
+def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
+    """Its jobs, builders and requests, up to the commit that its position names."""
+    pools = [PoolSpec(name="linux", processors=("amd64",), builders=2)]
+
+    def make() -> Scheduler:
+        return Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
+
+    lines, scheduler = EventLogLines(), make()
+    jobs = tuple(jobs_of(3, 5.0))
+    text = b""
+    for event in (
+        FarmOpened(0.0),
+        JobsSubmitted(1.0, jobs),
+        BuilderJoined(2.0, pools[0].builder(1, 1)),
+        JobStarted(2.0, "j000", 1, "linux-1"),
+        JobFinished(7.0, "j000", 1, "linux-1", "succeeded"),
+    ):
+        lines(event, scheduler.handle(event))
+        text += lines.take()
+    (tmp_path / EVENTS).write_bytes(text + b"never committed")
+    (tmp_path / POSITION).write_bytes(msgspec.json.encode(Position(40, len(text))))
+    assert (ahead_of(tmp_path, 40), ahead_of(tmp_path, 15)) == (0, 25)
+    found = recover(tmp_path, 25, make, 1.0, {}, set)
+    assert (found.commits, [end.job.id for end in found.ends]) == (40, ["j000"])
+    assert {name: job.builder for name, job in found.farm.jobs.items()} == {
+        "j001": "linux-1",
+        "j002": None,
+    }
+    assert (list(found.farm.builders), list(found.farm.wanted)) == (["linux-1"], ["linux-2"])
+    assert (found.farm.at, found.farm.counts.serial, found.farm.counts.ended) == (
+        7.0,
+        3,
+        {"succeeded": 1},
+    )
+    (tmp_path / OLDER).touch()
+    with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
+        recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", ["nothing", "an older state"])
+def test_a_farm_whose_data_are_gone_is_restored_from_its_log(service: Service, left: str):
+    """With all ids: ended jobs stay ended, waiting ones run, running ones are begun again."""
+    older = copy_of(service) if left == "an older state" else {}
+    service.submit([Job(id="late", service_time=0.1, platform=AMD64)])
+    service.until_ended(14)
+    until_logged(service)
+    empty(service)
+    for name, data in older.items():
+        service.client.restore(name, 0, data)
+    service.start()
+    service.until_ended(23)
+    results = [service.store.result(name) for name in service.client.hkeys(service.keys.results)]
+    assert {end.outcome for end in results} == {"succeeded"}
+    assert sum(end.attempts == 1 for end in results) >= 14
+    assert "it is restored from there" in log_of(service)
+    assert service.end() == 0
+    found = audit_run(service.folder / "events")
+    assert (found.jobs, found.wrong, found.not_replayed) == (23, "", "")
+
+
+@pytest.mark.slow
+def test_a_log_that_cannot_be_replayed_needs_a_word(hostless: Service):
+    """The start is refused and names what would be lost; accepted, the log is kept."""
+    service = hostless
+    service.start()
+    service.until(lambda: "in charge of" in log_of(service), "taking over")
+    service.submit(jobs_of(12, 1.0))
+    service.until(lambda: service.client.hlen(service.keys.jobs) == 12, "the jobs")
+    until_logged(service)
+    empty(service)
+    service.scenario(pool="slots: 1, builders: 1")
+    service.start()
+    assert service.process is not None
+    assert service.process.wait(60) == 2
+    said = log_of(service)
+    assert "the scenario was another one" in said
+    assert "without 12 jobs (j000, " in said
+    service.start("--accept-loss")
+    service.until(lambda: "in charge of" in log_of(service)[len(said) :], "taking over")
+    assert service.end() == 0
+    assert "kept as" in log_of(service)
+    assert b"j007" in (service.folder / "events.lost-1" / EVENTS).read_bytes()
+    assert service.client.hlen(service.keys.jobs) == 0
+
+
+def test_lines_of_lost_commits_are_added_again(server, client, keys: Keys, tmp_path: Path):
+    """A server that lost its last commits leaves no hole in the log, and none is there twice."""
+    leader = Leader(client, keys, Clock())
+    for number in range(6):
+        leader.world._log = lambda number=number: f"line {number}\n".encode()
+        if number == 3:  # all is lost, but two commits are on disk
+            with LogDrain(server.url, keys, tmp_path) as drain:
+                until(lambda: not client.xlen(keys.log), "the log")
+            leader.world._store.log_on_disk = lambda: drain.commits
+        if number == 5:  # and all since
+            client.delete(*client.keys(f"{keys.prefix}*"))
+        leader.world.commit()
+    with LogDrain(server.url, keys, tmp_path):
+        until(lambda: not client.xlen(keys.log), "the log")
+    assert (tmp_path / EVENTS).read_text() == "".join(f"line {number}\n" for number in range(6))
+    assert position_in(tmp_path).commits == leader.world._store.fence.commits
