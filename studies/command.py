@@ -18,7 +18,7 @@ from farm.scenario.calibration import read_calibration
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import counted_progress, note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
-from studies import autoscalers, calibration
+from studies import autoscalers, calibration, forecasts
 from studies.thesis.job_sets import MAX_SETS
 from studies.thesis.study import TITLE, Part, tables, thesis
 
@@ -32,6 +32,7 @@ class Study(StrEnum):
     THESIS = "thesis"
     AUTOSCALERS = "autoscalers"
     CALIBRATION = "calibration"
+    FORECASTS = "forecasts"
 
 
 #: the options that only some studies have
@@ -39,6 +40,7 @@ OPTIONS = {
     Study.THESIS: ("--runs", "--part", "--live", "--trace"),
     Study.AUTOSCALERS: ("--trace",),
     Study.CALIBRATION: ("--runs", "--table", "--scenario"),
+    Study.FORECASTS: ("--trace",),
 }
 
 
@@ -63,6 +65,9 @@ def study(
     Calibration: a scenario's burning jobs, run live and simulated under the table of farm
     calibrate and under other laws: how far is each from this machine?
 
+    Forecasts: how true estimates by rollouts are at submission, on six loads, with what past
+    errors and arrivals teach and without. It takes some quarter of an hour of processor time.
+
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With the compiled loop a thousand sets take
     about fifteen seconds on two cores; --live takes about five minutes more.
@@ -75,7 +80,7 @@ def study(
         part: Thesis: only this part; repeatable.
         live: Thesis: also run a part of section 5.1 on a live farm.
         trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
-            for the week of the autoscalers.
+            for the week of the autoscalers, or for the forecasts' provisioned pool.
         table: Calibration: the file that farm calibrate -o saved.
         scenario: Calibration: a scenario whose jobs burn. Default: the example burning.
     """
@@ -91,6 +96,9 @@ def study(
         _calibration(
             out, table, scenario or Path("burning"), runs or 1, as_json=as_json, quiet=quiet
         )
+        return
+    if which is Study.FORECASTS:
+        _forecasts(out, trace, as_json=as_json, quiet=quiet)
         return
     if find_spec("matplotlib") is None:
         raise InputError(
@@ -141,6 +149,19 @@ def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -
     note(Listing(columns, map(autoscalers.row_of, found), title=autoscalers.TITLE))
     if not quiet:
         note(f"wait against cost, and the table: {out}", err=True)
+
+
+def _forecasts(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
+    with progress("playing", silent=quiet or as_json) as update:
+        found = forecasts.compare(trace, lambda load: update(description=f"playing {load}"))
+    write_page(out, forecasts.document(found))
+    if as_json:
+        print_json({"which": "forecasts", "outcomes": found})
+        return
+    columns = (*texts(*forecasts.HEAD[:3]), *numbers(*forecasts.HEAD[3:]))
+    note(Listing(columns, forecasts.rows(found), title=forecasts.TITLE))
+    if not quiet:
+        note(f"the same on a page: {out}", err=True)
 
 
 def _calibration(

@@ -31,6 +31,8 @@ Numbers = NDArray[Any]
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 P90 = LEVELS.index(0.9)
+#: tolerance: a certain estimate is met exactly except for rounding
+ROUNDING = 1e-6
 QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
 ERRORS = (
@@ -39,6 +41,7 @@ ERRORS = (
     "median_absolute_error_time",
     "relative_error",
 )
+MINUTE = 60.0
 
 
 def _errors(estimated: Numbers, true: Numbers) -> dict[str, float | None]:
@@ -52,20 +55,39 @@ def _errors(estimated: Numbers, true: Numbers) -> dict[str, float | None]:
     return dict(zip(ERRORS, (*of_all, relative), strict=True))
 
 
-class Bin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """How right some estimates were; times in seconds, None where there was nothing to measure."""
+
+    bias_time: float | None
+    mean_absolute_error_time: float | None
+    median_absolute_error_time: float | None
+    #: sum of absolute errors ÷ sum of true waits
+    relative_error: float | None
+    # shares of the jobs whose error was at most 1 minute and 10 minutes
+    within_minute: float | None
+    within_ten_minutes: float | None
+    #: estimates with quantiles; and shares of their jobs that were dispatched between the 0.1- and
+    #: the 0.9-quantile (aim: 0.8), and by each of the two
+    intervals: int
+    within_p10_p90: float | None
+    within_p10: float | None
+    within_p90: float | None
+
+
+class Bin(Accuracy, frozen=True, kw_only=True):
     """The estimates of jobs in one bin: from ``low`` up, below ``high``."""
 
     low: float
     #: None: unbounded
     high: float | None
     count: int
-    bias_time: float | None
-    mean_absolute_error_time: float | None
-    median_absolute_error_time: float | None
-    #: sum of absolute errors ÷ sum of true waits
-    relative_error: float | None
-    #: share of the jobs that were dispatched by the estimate's 0.9-quantile
-    within_p90: float | None
+
+
+class PlatformScore(Accuracy, frozen=True, kw_only=True):
+    """The estimates of one platform's jobs."""
+
+    platform: str
+    scored: int
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -76,8 +98,8 @@ class Level(msgspec.Struct, frozen=True):
     observed: float
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
-    """The accuracy of one estimator; times in seconds, None where there was nothing to measure."""
+class Score(Accuracy, frozen=True, kw_only=True):
+    """The accuracy of one estimator."""
 
     rules: str
     run_times: str
@@ -89,12 +111,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     undispatched: int
     #: the rest: jobs that had an estimate and waited
     scored: int
-    bias_time: float | None
-    mean_absolute_error_time: float | None
-    median_absolute_error_time: float | None
     root_mean_square_error_time: float | None
-    relative_error: float | None
-    within_p90: float | None
+    by_platform: tuple[PlatformScore, ...]
     by_queue_length: tuple[Bin, ...]
     by_horizon: tuple[Bin, ...]
     calibration: tuple[Level, ...]
@@ -114,6 +132,7 @@ class _Guesses(NamedTuple):
     waiting: Numbers
     #: a column for each of ``LEVELS``; NaN: none were given
     quantiles: Numbers
+    platforms: Numbers
 
     def where(self, inside: NDArray[np.bool_]) -> _Guesses:
         return _Guesses(*(column[inside] for column in self))
@@ -123,34 +142,57 @@ class _Guesses(NamedTuple):
         told = self.where(~np.isnan(self.quantiles[:, 0]))
         if not len(told.true):
             return []
-        # tolerance: a certain estimate is met exactly except for rounding
-        shares: list[float] = (told.true[:, None] <= told.quantiles + 1e-6).mean(axis=0).tolist()
+        shares: list[float] = _by(told.true[:, None], told.quantiles).mean(axis=0).tolist()
         return shares
+
+    def accuracy(self) -> dict[str, Any]:
+        """Return the fields of ``Accuracy``."""
+        told = self.where(~np.isnan(self.quantiles[:, 0]))
+        low, high = (_by(told.true, told.quantiles[:, place]) for place in (0, P90))
+        # met exactly at the lower end is within
+        from_low = told.true >= told.quantiles[:, 0] - ROUNDING
+        errors = np.abs(self.estimated - self.true)
+        return {
+            **_errors(self.estimated, self.true),
+            "within_minute": _share(errors <= MINUTE),
+            "within_ten_minutes": _share(errors <= 10 * MINUTE),
+            "intervals": len(told.true),
+            "within_p10_p90": _share(from_low & high),
+            "within_p10": _share(low),
+            "within_p90": _share(high),
+        }
+
+
+def _by(true: Numbers, quantiles: Numbers) -> Numbers:
+    return true <= quantiles + ROUNDING
+
+
+def _share(held: Numbers) -> float | None:
+    return float(held.mean()) if len(held) else None
 
 
 def score(entries: Iterable[Entry]) -> list[Score]:
     """Return a score for each estimator (rules, run times), in order of appearance."""
     estimates: defaultdict[tuple[str, str], list[EstimateMade]] = defaultdict(list)
-    dispatched: dict[str, float] = {}
+    dispatched: dict[str, tuple[float, Job]] = {}
     for entry in entries:
         event = entry.event
         if type(event) is EstimateMade:
             estimates[event.rules, event.run_times].append(event)
         for command in entry.commands:
             if type(command) is StartJob:
-                dispatched.setdefault(command.job.id, event.at)
+                dispatched.setdefault(command.job.id, (event.at, command.job))
             elif type(command) is EndJob and command.dispatched_at is not None:
                 # a job that was served by another's execution
-                dispatched.setdefault(command.job.id, command.dispatched_at)
+                dispatched.setdefault(command.job.id, (command.dispatched_at, command.job))
     return [_score(made, dispatched) for made in estimates.values()]
 
 
-def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, float]) -> Score:
+def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, Job]]) -> Score:
     later = [one for one in made if one.waiting or one.dispatch_at != one.at]
     estimated = [one for one in later if one.dispatch_at is not None]
     scored = [one for one in estimated if one.job in dispatched]
     guesses = _guesses(scored, dispatched)
-    kept = guesses.kept()
     squares = np.square(guesses.estimated - guesses.true)
     return Score(
         rules=made[0].rules,
@@ -161,23 +203,28 @@ def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, float]) -> Sco
         undispatched=len(estimated) - len(scored),
         scored=len(scored),
         root_mean_square_error_time=math.sqrt(squares.mean()) if scored else None,
-        within_p90=kept[P90] if kept else None,
+        by_platform=tuple(
+            PlatformScore(platform=platform, scored=len(of_it.true), **of_it.accuracy())
+            for platform in np.unique(guesses.platforms).tolist()
+            for of_it in [guesses.where(guesses.platforms == platform)]
+        ),
         by_queue_length=_bins(guesses, guesses.waiting, QUEUE_LENGTHS),
         by_horizon=_bins(guesses, guesses.estimated, HORIZONS),
-        calibration=tuple(map(Level, LEVELS, kept)),
-        **_errors(guesses.estimated, guesses.true),
+        calibration=tuple(map(Level, LEVELS, guesses.kept())),
+        **guesses.accuracy(),
     )
 
 
-def _guesses(made: Sequence[EstimateMade], dispatched: Mapping[str, float]) -> _Guesses:
+def _guesses(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, Job]]) -> _Guesses:
     none = (math.nan,) * len(LEVELS)
     asked_at = np.array([one.at if one.asked_at is None else one.asked_at for one in made])
     quantiles_at = np.array([one.quantiles_at or none for one in made]).reshape(-1, len(LEVELS))
     return _Guesses(
         np.array([one.dispatch_at for one in made], float) - asked_at,
-        np.array([dispatched[one.job] for one in made]) - asked_at,
+        np.array([dispatched[one.job][0] for one in made]) - asked_at,
         np.array([one.waiting for one in made]),
         quantiles_at - asked_at[:, None],
+        np.array([str(dispatched[one.job][1].platform) for one in made]),
     )
 
 
@@ -191,14 +238,7 @@ def _bins(guesses: _Guesses, values: Numbers, lows: Sequence[float]) -> tuple[Bi
 
 
 def _bin(inside: _Guesses, low: float, high: float | None) -> Bin:
-    kept = inside.kept()
-    return Bin(
-        low=low,
-        high=high,
-        count=len(inside.true),
-        within_p90=kept[P90] if kept else None,
-        **_errors(inside.estimated, inside.true),
-    )
+    return Bin(low=low, high=high, count=len(inside.true), **inside.accuracy())
 
 
 class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.commands import StartJob
 from farm.core.events import EstimateMade, JobsSubmitted
-from farm.core.model import Job
+from farm.core.model import Job, Platform
 from farm.results.estimate_scores import score
 from farm.results.log.reader import Entry
 
@@ -92,3 +92,28 @@ def test_calibration_counts_kept_promises() -> None:
 def test_no_estimates_no_scores() -> None:
     """A run without estimates has nothing to score."""
     assert score([dispatched(1.0, "a")]) == []
+
+
+def test_two_sided_coverage_and_close_estimates_by_platform() -> None:
+    """Within 1 and 10 minutes, between P10 and P90, by either end; without intervals, none."""
+    deciles = tuple(100.0 * n for n in range(1, 10))
+    entries = [
+        told(0.0, "a", 500.0, 3, deciles),
+        told(0.0, "b", 500.0, 3, deciles),
+        told(0.0, "c", 500.0, 3, deciles),
+        told(0.0, "d", 1000.0, 3),
+        dispatched(50.0, "a"),
+        dispatched(450.0, "b"),
+        dispatched(1200.0, "c"),
+    ]
+    other = Job(id="d", service_time=1.0, platform=Platform("arm64"))
+    entries.append(Entry(JobsSubmitted(1001.0, ()), [StartJob(other, 1, "b", 0)], 1))
+    (found,) = score(entries)
+    assert (found.within_minute, found.within_ten_minutes) == (2 / 4, 3 / 4)
+    assert found.intervals == 3
+    assert found.within_p10_p90 == found.within_p10 == 1 / 3
+    assert found.within_p90 == 2 / 3
+    any_, arm = found.by_platform
+    assert (any_.platform, any_.scored, any_.within_p10_p90) == ("any/virtual", 3, 1 / 3)
+    assert (arm.platform, arm.intervals, arm.within_minute) == ("arm64/virtual", 0, 1.0)
+    assert arm.within_p10_p90 is None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from farm.app.forecasts.rollout_service import RolloutService, Ticket
+from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
+from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 
 
@@ -25,6 +29,11 @@ class AffordableRollouts:
         self._service = service
         self._formula = formula
         self._found: dict[str, Forecast] = {}
+        self._calibration = Calibration()
+
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn how right the rollouts were."""
+        self._calibration.take(event, scheduler)
 
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
         """Ask about those of the jobs that still wait; return the steps up to the replies."""
@@ -39,10 +48,26 @@ class AffordableRollouts:
         if ticket is not None:
             while not ticket.done:
                 yield True
-            self._found = ticket.forecasts
+            self._found = self._calibrated(ticket, scheduler, jobs)
         rest = [state for state in jobs if state.job.id not in self._found]
         if rest and self._formula is not None:
             yield from self._formula.prepare(scheduler, rest, at)
+
+    def _calibrated(
+        self, ticket: Ticket, scheduler: Scheduler, jobs: Sequence[JobState]
+    ) -> dict[str, Forecast]:
+        if ticket.rollouts == 1:  # the run times are known
+            return ticket.forecasts
+        self._calibration.keep(scheduler.jobs.__contains__)
+        found = {}
+        for state in jobs:
+            if (made := ticket.forecasts.get(state.job.id)) is not None:
+                if executing(state).slot is None:
+                    made = self._calibration.calibrated(state, ticket.at, made)
+                else:  # its start was heard of already, and will not be again
+                    made = msgspec.structs.replace(made, quantiles_at=())
+                found[state.job.id] = made
+        return found
 
     def forecast(
         self, scheduler: Scheduler, jobs: Sequence[JobState], at: float

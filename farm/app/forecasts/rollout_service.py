@@ -25,7 +25,7 @@ from farm.core.rules import Choices, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution
+from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
 from farm.live.operating.answers import Source
 from farm.live.operating.farm_image import as_chosen
 from farm.scenario import Scenario
@@ -237,7 +237,7 @@ class RolloutService:
 
     def basis(self, job: Job) -> tuple[int, Source]:
         """Return how many run times of a job's kind are known, and what its own is drawn from."""
-        known, spread = self._distribution.known_of(job.kind), self._distribution.spread(job)
+        known, spread = self._distribution.known_of(sort_of(job)), self._distribution.spread(job)
         if spread is None:
             return known, "estimate"
         return known, "kind" if known >= ENOUGH else "all kinds"

@@ -53,6 +53,9 @@ class Forecaster(Protocol):
     #: ``prepare`` may be spread over some time
     in_steps: bool
 
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn from the farm's next event, before the scheduler handles it."""
+
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
         """Return the steps that prepare ``forecast`` for these jobs and the present state."""
 
@@ -96,6 +99,7 @@ class EstimatingWorld:
         self.execute = world.execute
         self._next = world.next_event
         self._scheduler = scheduler
+        self._forecasters = forecasters
         self._immediate = [one for one in forecasters if add_event is None or not one.in_steps]
         self._in_steps = [one for one in forecasters if one not in self._immediate]
         self._every = every
@@ -122,6 +126,8 @@ class EstimatingWorld:
         self._at = event.at
         for learner in self._learners:
             learner.take(event)
+        for forecaster in self._forecasters:
+            forecaster.take(event, self._scheduler)
         if type(event) is JobsSubmitted:
             self._submitted = event
         return event

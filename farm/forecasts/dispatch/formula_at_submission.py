@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
@@ -46,6 +47,9 @@ class FormulaForecaster:
     def swept_at(self) -> float:
         """When the queue was last swept, farm time."""
         return -float("inf") if self._sweep is None else self._sweep.at
+
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn nothing: the formula counts what is there."""
 
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - as all forecasters
         """Sweep the queue in its present state, if it is due, in the steps of the iterator."""

@@ -219,6 +219,14 @@ class _History:
         return math.exp(a), b
 
 
+def sort_of(job: Job) -> str:
+    """Return which jobs have one history: those of a kind, and its heavy ones apart.
+
+    A job that is heavy is known to be, and is longer or shorter than the others of its kind.
+    """
+    return f"{job.kind}\x1fheavy" if job.heavy else job.kind
+
+
 class Spread(NamedTuple):
     """A time at speed 1 (s) and the observed factors around it, by the end of their attempts."""
 
@@ -287,9 +295,7 @@ class RuntimeDistribution(RuntimeEstimator):
         if estimate > 0:
             ratio = min(max(alone / estimate, SMALLEST), LARGEST)
             work = min(alone * speed_of(builder), LONGEST)
-            if job.kind not in self._kinds:
-                self._kinds[job.kind] = _History()
-            for history in (self._all, self._kinds[job.kind]):
+            for history in (self._all, self._kinds.setdefault(sort_of(job), _History())):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
@@ -311,7 +317,7 @@ class RuntimeDistribution(RuntimeEstimator):
 
         ``builder``: the estimate for this one counts, without one that of a waiting job.
         """
-        history = self._kinds.get(job.kind)
+        history = self._kinds.get(sort_of(job))
         if history is None or len(history.ratios) < ENOUGH:
             history = self._all
         if len(history.ratios) < ENOUGH:

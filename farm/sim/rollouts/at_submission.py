@@ -1,4 +1,9 @@
-"""Estimates by rollouts: at a submission the farm is forked and simulated forward."""
+"""Estimates by rollouts: at a submission the farm is forked and simulated forward.
+
+A forecaster learns from the events of its farm what arrives and how far its estimates were off, so
+that later ones have intervals that hold. It keeps that in memory: a scheduler that takes over a
+farm begins anew, and tells no interval until it knows enough.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -13,16 +19,22 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps
+from farm.forecasts.dispatch.calibration import LEVELS, Calibration
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.sim.rollouts.later_arrivals import ArrivalMemory
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 
-LEVELS = tuple(number / 10 for number in range(1, 10))
-"""The quantiles of an estimate."""
+#: of an estimate's whole simulations: less than a second
+MOST_EVENTS = 60_000
 
 
 class RolloutForecaster:
-    """Simulates ``count`` continuations of the farm for each submission."""
+    """Simulates ``count`` continuations of the farm for each submission.
+
+    ``learns`` False: neither arrivals nor past errors are learned from, and the spread is that of
+    the rollouts.
+    """
 
     rules = "rollout"
     in_steps = False
@@ -38,6 +50,7 @@ class RolloutForecaster:
         seed: int,
         count: int = 50,
         truthful: bool = False,
+        learns: bool = True,
     ) -> None:
         self.run_times = name
         self._pools, self._rules, self._seed = tuple(pools), rules, seed
@@ -45,6 +58,19 @@ class RolloutForecaster:
         self._algorithms = algorithms
         self._count = count
         self._truthful = truthful
+        self._learns = learns
+        self._memory, self._calibration = ArrivalMemory(), Calibration()
+
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn from the farm's next event what arrives, and which estimates were right."""
+        if not self._learns:
+            return
+        if type(event) is JobsSubmitted:
+            self._memory.take(event.at, event.jobs)
+        elif type(event) is ArrivalsEnded:
+            self._memory = ArrivalMemory()
+        else:
+            self._calibration.take(event, scheduler)
 
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - interface
         """Do nothing: each submission has its own rollouts."""
@@ -59,12 +85,25 @@ class RolloutForecaster:
             run_times=self._distribution,
             algorithms=self._algorithms,
             truthful=self._truthful,
+            recent=self._memory.recent(at),
         )
         names = [state.job.id for state in jobs]
         # a deterministic rollout is like any other
-        count = 1 if self._truthful else self._count
-        found = rollouts(lambda: fork, count=count, seed=self._seed, jobs=names, processes=1)
-        return forecasts_of(found)
+        certain = self._truthful and fork.later is None
+        found = rollouts(
+            lambda: fork,
+            count=1 if certain else self._count,
+            seed=self._seed,
+            jobs=names,
+            processes=1,
+            events=MOST_EVENTS,
+        )
+        made = forecasts_of(found)
+        if certain or not self._learns:
+            return made
+        self._calibration.keep(scheduler.jobs.__contains__)
+        pairs = zip(jobs, made, strict=True)
+        return [self._calibration.calibrated(state, at, one) for state, one in pairs]
 
 
 def forecasts_of(found: Rollouts) -> list[Forecast]:

@@ -22,6 +22,7 @@ from farm.forecasts.runtime.quantiles import (
     Spread,
     Survival,
     seen_from,
+    sort_of,
     survival,
 )
 
@@ -175,18 +176,18 @@ class ServiceTimes:
     def __init__(self, run_times: RunTimes, jobs: Sequence[Job], seed: int, count: int) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         self._estimates = np.empty(len(jobs))
-        # all jobs of a kind have the same factors; a certain one has the factor 1
+        # all jobs of a sort have the same factors; a certain one has the factor 1
         factors: dict[str | None, Floats] = {None: np.ones((count, 1))}
         kinds: list[str | None] = []
         for column, job in enumerate(jobs):
             found = run_times.learned.spread(job)
-            kinds.append(None if found is None else job.kind)
+            kinds.append(None if found is None else sort_of(job))
             if found is None:
                 self._estimates[column] = run_times.learned.estimate(job)
                 continue
             self._estimates[column] = found.time
-            if job.kind not in factors:
-                factors[job.kind] = run_times.factors_of(job.kind, found)
+            if sort_of(job) not in factors:
+                factors[sort_of(job)] = run_times.factors_of(sort_of(job), found)
         self._factors = np.concatenate(list(factors.values()), axis=1)
         sizes = np.array([of_kind.shape[1] for of_kind in factors.values()], np.int64)
         number = {kind: n for n, kind in enumerate(factors)}
@@ -206,6 +207,14 @@ class ServiceTimes:
         high = factors.take(self._begins + np.minimum(below + 1, self._steps))
         times: Floats = self._estimates * ((high - low) * (places - below) + low)
         return times
+
+    def drawn(self, number: int, place: int, u: float) -> float:
+        """Return that of the job at this place for a uniform number: another one of its kind."""
+        steps, factors = int(self._steps[place]), self._factors[number]
+        at = u * steps
+        low = factors[self._begins[place] + int(at)]
+        high = factors[self._begins[place] + min(int(at) + 1, steps)]
+        return float(self._estimates[place] * (low + (high - low) * (at - int(at))))
 
 
 def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:

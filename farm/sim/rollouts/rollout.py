@@ -7,9 +7,11 @@ from kind-level run times (they have no builder yet), running ones from those of
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from multiprocessing import get_context
 
 import msgspec
@@ -31,15 +33,20 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
+from farm.sim.rollouts.later_arrivals import RecentArrivals, matter
 from farm.sim.rollouts.queue_only import FreeSlot, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
 from farm.sim.world import Arrivals, SimulatedWorld
 
+#: rollouts that are made whatever they cost
+LEAST = 10
 #: jobs simulated in about a second by one process: from twice that on, several processes are used
 ENOUGH_FOR_ONE = 60_000
 #: events without a dispatch after which the remaining jobs are given up
 MAX_EVENTS_IN_VAIN = 20_000
+#: later submissions in a rollout: a job that is always overtaken is dispatched after them
+MOST_LATER = 3_000
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +65,19 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     rekey: bool = False
     #: by seed, a workload that continues after the snapshot; None: nothing more arrives
     load: Callable[[int], Arrivals] | None = None
+    #: without such a workload: what arrived lately, and arrives again where it can matter
+    recent: RecentArrivals | None = None
     #: the run times are the truth: outcomes are known too
     truthful: bool = False
+
+    @property
+    def later(self) -> RecentArrivals | None:
+        """What arrives during a rollout, drawn from what arrived lately; None: nothing of it."""
+        snapshot, recent = self.snapshot, self.recent
+        if recent is None or self.load is not None:
+            return None
+        jobs = [*(view.job for view in snapshot.waiting), *recent.jobs]
+        return recent if matter(self.rules, snapshot.choices, self.pools, jobs) else None
 
 
 def rollouts(
@@ -70,12 +88,14 @@ def rollouts(
     jobs: Sequence[str] | None = None,
     processes: int | None = None,
     fast: bool = True,
+    events: int | None = None,
 ) -> Rollouts:
     """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
     Each rollout ends when the last job of interest is dispatched. The same seed gives the same
     numbers whatever the number of processes, each of which makes the fork: rules are functions, and
-    do not pass from one to another. ``fast`` False always uses the whole simulation.
+    do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
+    once one process has simulated that many, there are no more than ``LEAST`` rollouts.
     Raises LookupError for a job that does not wait.
     """
     common = _Common(make(), count, seed, jobs)
@@ -87,8 +107,14 @@ def rollouts(
     if processes > 1:
         rows = _together(make, common, processes)
     else:
-        rows = [common.play(number) for number in range(count)]
-    return Rollouts(at, common.wanted, np.array(rows).reshape(count, -1))
+        rows = []
+        for number in range(count):
+            if events is not None and number >= LEAST and common.events >= events:
+                break
+            rows.append(common.play(number))
+            # a rollout is full of cycles, and a simulation around it collects none
+            gc.collect(0)
+    return Rollouts(at, common.wanted, np.array(rows).reshape(len(rows), -1))
 
 
 class _Common:
@@ -96,6 +122,8 @@ class _Common:
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
         self.fork, self.count, self.seed = fork, count, seed
+        #: simulated so far, by whole simulations
+        self.events = 0
         # drawn run times already include the effect of the user's builders
         self.specs = [
             msgspec.structs.replace(pool, behaviour="", claims=False) for pool in fork.pools
@@ -113,6 +141,9 @@ class _Common:
         self._columns = {job.id: column for column, job in enumerate(going)}
         run_times = RunTimes(fork.run_times, self._running(), self.base.at, seed, count)
         self._times = ServiceTimes(run_times, going, seed, count)
+        self._later = fork.later
+        if self._later is not None:
+            self._later_times = ServiceTimes(run_times, self._later.jobs, seed, count)
         self._ends = run_times.ends
         for column, view in enumerate(self.attempts):
             if view.status is JobStatus.CANCELLING:
@@ -158,6 +189,7 @@ class _Common:
         """Return whether nothing can happen but dispatches to slots that become free."""
         fork, rules = self.fork, self.fork.rules
         plain = not rules.by_speed and rules.heavy_light is None and not rules.ends_together
+        plain = plain and self._later is None
         failing = fork.truthful and (rules.fail_fast or rules.max_resets is not None)
         return plain and not (fork.load or failing or self._builders_change)
 
@@ -246,11 +278,15 @@ class _Common:
         provision(world, scheduler, self.specs, fork.algorithms)
         watch = _Watch(world, {self.leader_of[job] for job in self.wanted} & self._columns.keys())
         play(scheduler, watch, [watch.observe])
+        self.events += watch.events
         at_once = dict.fromkeys(self.leader_of.keys() - self._columns.keys(), base.at)
         found = at_once | watch.dispatched
         return [found.get(self.leader_of[name], np.inf) for name in self.wanted]
 
     def _arrivals(self, number: int) -> Arrivals:
+        if self._later is not None:
+            later = self._later.drawn(self._later_times, self.seed, number, self.base.at)
+            return islice(later, MOST_LATER)
         if self.fork.load is None:
             return iter(())
         load, at = self.fork.load((self.seed << 20) + number), self.base.at
@@ -265,6 +301,7 @@ class _Watch:
         self._left = wanted
         self.dispatched: dict[str, float] = {}
         self._events_in_vain = 0
+        self.events = 0
 
     def next_event(self) -> Event | None:
         """Return the next event while a job of interest waits and there are still dispatches.
@@ -282,6 +319,7 @@ class _Watch:
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Note first dispatches."""
+        self.events += 1
         for command in commands:
             if type(command) is StartJob:
                 self._events_in_vain = 0

@@ -1,0 +1,148 @@
+"""Jobs that arrive during a rollout: at the recent rates, and only where they can matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from farm.app.runs.estimates import Estimating
+from farm.assembly import make_rules, make_scheduler, pool_specs
+from farm.core.model import Job
+from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.runtime.oracle import Oracle
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.scenario import parse_scenario
+from farm.sim.rollouts.draws import RunTimes, ServiceTimes
+from farm.sim.rollouts.later_arrivals import ArrivalMemory
+from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.simulation import Simulation
+from farm.testing import small_scenario
+from farm.workload import batches, build_jobs
+
+
+def busy(scheduling, **estimates):
+    """Four slots, nearly always busy; teams that submit much and little."""
+    load = {
+        "count": 3000,
+        "poisson": {"rate": "0.34/s"},
+        "service_time": {"exponential": {"mean": "10s"}},
+        "attributes": {"team": {"big": 4, "small": 1}},
+    }
+    return parse_scenario(
+        small_scenario({"slots": 4}, load, scheduling=scheduling, estimates=estimates)
+    )
+
+
+def played(wanted, stop_at):
+    """Play a scenario; return the farm at an instant, and what arrived until then."""
+    estimating = Estimating(wanted, live=False)
+    scheduler = make_scheduler(wanted, estimator=estimating.estimator)
+    snapshots, memory = [], ArrivalMemory()
+
+    def watch(event, _) -> None:
+        if event.at >= stop_at and not snapshots:
+            snapshots.append(snapshot_of(scheduler, event.at))
+        if not snapshots and (jobs := getattr(event, "jobs", ())):
+            memory.take(event.at, jobs)
+
+    Simulation(wanted, scheduler=scheduler, around=estimating.around).play([watch])
+    return snapshots, memory
+
+
+def fork_of(wanted, snapshot, recent):
+    """Return the farm with known run times."""
+    return Fork(
+        snapshot=snapshot,
+        pools=tuple(pool_specs(wanted)),
+        rules=make_rules(wanted),
+        run_times=RuntimeDistribution(Oracle()),
+        truthful=True,
+        recent=recent,
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "off"),
+    [({"fair_share": ["team"]}, 0.05), ({"policy": "sjf"}, 0.35), ({"policy": "ljf"}, 0.35)],
+)
+def test_those_who_overtake_are_counted(scheduling, off) -> None:
+    """Waits as with the workload that really comes, whatever its seed.
+
+    A job that all others overtake waits the longer the busier the farm is, so that what an hour
+    says of the rate is not enough to tell when; without them it is told a third.
+    """
+    wanted = busy(scheduling)
+    (snapshot,), memory = played(wanted, stop_at=3000.0)
+    fork = fork_of(wanted, snapshot, memory.recent(snapshot.at))
+
+    def load(seed):
+        return batches(build_jobs(wanted.model_copy(update={"seed": seed})))
+
+    true = msgspec.structs.replace(fork, load=load)
+    waits = [
+        rollouts(lambda one=one: one, count=40, processes=1).mean_wait.mean()
+        for one in (fork, true)
+    ]
+    alone = rollouts(lambda: msgspec.structs.replace(fork, recent=None), count=1).mean_wait.mean()
+    assert waits[0] == pytest.approx(waits[1], rel=off)
+    assert alone < waits[1] * (1 - 2.5 * off if off < 0.1 else 0.5)
+
+
+def test_in_order_of_arrival_they_do_not_matter() -> None:
+    """First in, first out on a fixed pool: the fast method, and the same numbers, as without."""
+    wanted = busy({"policy": "fifo"})
+    (snapshot,), memory = played(wanted, stop_at=3000.0)
+    recent = memory.recent(3000.0)
+    assert recent is not None
+    with_them, without = fork_of(wanted, snapshot, recent), fork_of(wanted, snapshot, None)
+    assert with_them.later is None
+    found = [rollouts(lambda one=one: one, count=2).dispatch_at for one in (with_them, without)]
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_the_slow_method_is_bounded() -> None:
+    """Once this number of events was simulated there are no more rollouts than the least."""
+    wanted = busy({"policy": "ljf"})
+    (snapshot,), memory = played(wanted, stop_at=3000.0)
+    fork = fork_of(wanted, snapshot, memory.recent(3000.0))
+    assert fork.later is not None
+    found = rollouts(
+        lambda: fork, count=30, processes=1, events=1, jobs=[snapshot.waiting[0].job.id]
+    )
+    assert len(found.dispatch_at) == 10
+
+
+def test_what_came_lately_comes_again() -> None:
+    """The rate, teams and times of the last hour; the same for a seed, as own jobs."""
+    memory = ArrivalMemory()
+    assert memory.recent(10.0) is None
+    for number in range(400):
+        team = "small" if number % 5 == 0 else "big"
+        job = Job(
+            id=str(number), service_time=3.0 + number % 2, attributes={"team": team}, matrix="m"
+        )
+        memory.take(number * 10.0, (job,))
+    recent = memory.recent(4000.0)
+    assert recent is not None
+    assert len(recent.jobs) == 360
+    run_times = RuntimeDistribution(Oracle())
+    times = ServiceTimes(RunTimes(run_times, [], 4000.0, 1, 2), recent.jobs, 1, 2)
+
+    def hour(number):
+        drawn = []
+        for at, jobs in recent.drawn(times, 1, number, 4000.0):
+            if at > 7600:
+                return drawn
+            drawn.extend((at, job) for job in jobs)
+        return drawn
+
+    first = hour(0)
+    assert first == hour(0) != hour(1)
+    assert 300 < len(first) < 420
+    teams = Counter(job.attributes["team"] for _, job in first)
+    assert teams["small"] / len(first) == pytest.approx(0.2, abs=0.06)
+    assert {job.service_time for _, job in first} == {3.0, 4.0}
+    assert all(job.id not in {one.id for one in recent.jobs} for _, job in first)
+    assert "m" not in {job.matrix for _, job in first}
