@@ -18,7 +18,7 @@ class CycleMeter:
         self._began: float | None = None
 
     def read(self, entries: int, now: float) -> None:
-        """Note that so many reports came."""
+        """Note how many reports came."""
         if entries:
             self._began = now
         else:
