@@ -22,7 +22,8 @@ def up(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Up]:
     """A running farm, which is down after the test whatever happens."""
     farm = Up(tmp_path, getattr(request, "param", ""))
     with farm.running("--json") as told:
-        assert json.loads(told).items() >= {"prefix": "tested:", "dir": ".farm"}.items()
+        *_, document = told.splitlines()  # after remarks on standard error
+        assert json.loads(document).items() >= {"prefix": "tested:", "dir": ".farm"}.items()
         yield farm
 
 

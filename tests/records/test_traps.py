@@ -37,7 +37,7 @@ def gitlab(**changed: Any) -> dict[str, Any]:
     } | changed  # fmt: skip
 
 
-def hook(**changed: Any) -> dict[str, Any]:
+def webhook(**changed: Any) -> dict[str, Any]:
     """Return the same job as a webhook's body."""
     return {
         "object_kind": "build", "build_id": 1, "build_name": "unit", "build_status": "success",
@@ -175,12 +175,12 @@ TRAPS = {
     "times with the user's offset": Trap(
         "gitlab", [gitlab(started_at="2026-11-02T10:00:10.000+01:00")]),
     "a webhook's local times, and its pipeline": Trap("gitlab", [
-        hook(build_started_at="2026-11-02 17:00:10 +0800", retries_count=1)],
+        webhook(build_started_at="2026-11-02 17:00:10 +0800", retries_count=1)],
         (10.0, 50.0, "succeeded", 2), check=lambda one: one.matrix == "5"),
     "a webhook's better times": Trap("gitlab", [
-        hook(build_started_at="2026-11-02 09:00 UTC", build_started_at_iso=at("09:00:10"))]),
+        webhook(build_started_at="2026-11-02 09:00 UTC", build_started_at_iso=at("09:00:10"))]),
     "labels come with the pickup": Trap("gitlab", [
-        hook(), hook(build_status="pending", build_started_at=None, build_finished_at=None,
+        webhook(), webhook(build_status="pending", build_started_at=None, build_finished_at=None,
                      runner=None)], check=lambda one: one.platform == "linux"),
     "scheduled_at is before the job is due": Trap(
         "buildkite", [buildkite({"scheduled_at": at("07:00:00")})]),

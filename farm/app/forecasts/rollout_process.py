@@ -1,8 +1,9 @@
-"""``python -m farm.app.forecasts.rollout_process``: rolls out a farm's present state on request.
+"""``python -m farm.app.forecasts.rollout_process PARENT``: rolls out a farm's present state.
 
 A request is a line of JSON on standard input, its reply one on standard output. The scheduler's
 process starts it (``rollout_service.py``): a rollout takes longer than a report may wait. It ends
-with its standard input, so with the process that started it, and gives way to all others.
+with its standard input, so with the process that started it (and on Linux also if it is stopped
+itself), and gives way to all others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from farm.app.forecasts.rollout_service import Reply, Request
 from farm.assembly import estimator_named, estimator_of, make_rules, pool_specs
 from farm.core.errors import FarmError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.processes.child import kill_before_host
+from farm.processes.child import die_with, kill_before_host
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
 from farm.scenario.model import StandingFarm
@@ -76,6 +77,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         os.nice(NICENESS)
+    die_with(int(sys.argv[1]))
     kill_before_host()
     decoder, encoder, roller = msgspec.json.Decoder(Request), msgspec.json.Encoder(), Roller()
     answers = os.fdopen(os.dup(1), "wb")

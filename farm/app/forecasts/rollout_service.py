@@ -8,6 +8,7 @@ together than one of them.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import subprocess
 import sys
@@ -99,7 +100,7 @@ class Process:
     def start(self) -> None:
         """Start it; raises OSError if that is impossible."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "farm.app.forecasts.rollout_process"],
+            [sys.executable, "-m", "farm.app.forecasts.rollout_process", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

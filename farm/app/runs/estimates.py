@@ -63,7 +63,8 @@ class Estimating:
         seed_estimator(self.estimator, words.learn_from)
         self._every = words.every
         # rollouts size provisioned pools too
-        sizing = algorithms_of(scenario, own.algorithms) if "rollout" in rules else {}
+        alone = "rollout" in rules and not apart
+        sizing = algorithms_of(scenario, own.algorithms) if alone else {}
         self._learners: list[Learner] = []
         self._forecasters: list[Forecaster] = []
         #: of a live farm, whose scheduler must not wait for rollouts

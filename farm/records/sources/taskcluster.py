@@ -1,7 +1,7 @@
 """``taskcluster``: the queue's answers: task groups and statuses, and worker-manager's workers.
 
 A task is pending from its run's ``scheduled``: ``created`` is earlier where it depends on others.
-A run whose claim expired "ends" up to 20 minutes after its worker died, which nobody knows.
+A run whose claim expired "ends" up to 20 minutes after its worker died, which is not known then.
 The workers' pages say when each was requested.
 """
 

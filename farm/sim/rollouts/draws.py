@@ -104,10 +104,12 @@ class RunTimes:
             expected_at = one.since + learned.estimate(one.job, one.builder) * factor
             return expected_at if expected_at >= at else overdue
         unit = found.time / speed_of(one.builder)
+        if not unit < np.inf:  # on a builder that hardly works
+            return overdue
         totals = self._quantiles_of(found).longer_than(elapsed / unit, u)
         if totals is None:
             return overdue
-        with np.errstate(over="ignore"):  # on a builder that hardly works
+        with np.errstate(over="ignore"):  # nor on one that does little more
             rests = np.maximum(unit * totals - elapsed, 0.0)
         return at + np.where(rests < np.inf, rests, unit)
 
