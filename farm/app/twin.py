@@ -30,6 +30,8 @@ from farm.twin.calibration import (
     candidates_of,
     delayed,
     explains_no_more,
+    plans_rarely,
+    too_many_plans,
 )
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.pools import Load, Shape, pools_of
@@ -59,6 +61,10 @@ LOSSES, MOST_RETRIES = 16, 100
 """Draws of random losses with which a twin is checked, and retries of a job in it."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
+TELLING_WAIT, TELLING, LEAST_SPAN = 60.0, 200, 12 * 3600.0
+"""Where candidates plan rarely enough to remember, each plan of theirs takes a tenth of a
+millisecond: then only the first jobs are played, until this number of them has waited for longer
+than that (s), and no less than this time has passed (s)."""
 MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
 """Jobs played to find the candidates of all pools, if each counts in every play; without the
 compiled kernel."""
@@ -224,10 +230,13 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     half = middle if middle >= ENOUGH else len(load.waited)
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
     played = min(half, MOST_CALIBRATED, few)
+    if plans_rarely(shape):
+        played = min(played, max(2 * ENOUGH, _telling(load)))
     is_hopeless = any(one.kind == "several slots" for one in flags)
     if is_hopeless:  # no pool of slots explains it: the first one shows by how much
         most = played
-    fit, search, order = _calibrated(shape, load, played, most)
+    untried = too_many_plans(shape, float(load.arrived[played - 1] - load.arrived[0]))
+    fit, search, order = _calibrated(shape, load, played, most, untried)
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
@@ -236,6 +245,7 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
     evidence = [
         *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
+        *(f"{name} was not tried: it plans too often in so long a time" for name in untried),
         *search.evidence_of_first_plan(fit),
     ]
     return _Fitted(
@@ -288,11 +298,21 @@ def _middle(arrived: Floats) -> int:
     return place if min(place, len(arrived) - place) >= ENOUGH else len(arrived) // 2
 
 
-def _calibrated(shape: Shape, load: Load, half: int, most: int) -> tuple[Fit, Search, Flag | None]:
+def _telling(load: Load) -> int:
+    """Return how many first jobs say enough of a farm whose plans take long to play."""
+    long = np.flatnonzero(load.waited > TELLING_WAIT)
+    enough = int(long[TELLING - 1]) + 1 if len(long) >= TELLING else len(load.waited)
+    ends_at = load.arrived[0] + LEAST_SPAN
+    return max(enough, int(np.searchsorted(load.arrived, ends_at, side="right")))
+
+
+def _calibrated(
+    shape: Shape, load: Load, half: int, most: int, untried: Sequence[str] = ()
+) -> tuple[Fit, Search, Flag | None]:
     """Return the candidate that waits as this number of first jobs did, and the search for it.
 
-    ``most``: jobs played. The flag is there if jobs were started in an order that no candidate
-    explains.
+    ``most``: jobs played. ``untried``: algorithms that are no candidates. The flag is there if jobs
+    were started in an order that no candidate explains.
     """
     overtaken = overtaking(load, shape)
     in_order = overtaken < OVERTAKEN
@@ -300,7 +320,8 @@ def _calibrated(shape: Shape, load: Load, half: int, most: int) -> tuple[Fit, Se
     played = half if in_order else half + half // 2
     player = Player(shape, load)
     search = Search(lambda one: player.play(one, played), load.waited[:half], most // played)
-    candidates = list(islice(candidates_of(shape), max(1, search.most)))
+    tried = (one for one in candidates_of(shape) if one.algorithm not in untried)
+    candidates = list(islice(tried, max(1, search.most)))
     if in_order or shape.hosted:
         fit = search.best(candidates)[0]
         if shape.delays and explains_no_more(fit, load.waited[:half]):

@@ -42,6 +42,8 @@ SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
 how many, and how many are kept."""
 PERIODS = {"target-wait": 15.0, "keda": 30.0, "gitlab": 60.0}
 """Seconds between two plans (keda: polls) where they are so long that the first one matters."""
+MOST_PLANS = 8000
+"""Plans of such an algorithm in one play: about a second."""
 PHASES = 12
 """First plans in a period that are drawn."""
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
@@ -333,6 +335,17 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
                 free={"boot_time": boot},
                 first_plan=PERIODS["gitlab"],
             )
+
+
+def plans_rarely(shape: Shape) -> bool:
+    """Return whether algorithms may have sized a pool of which each plan takes long to play."""
+    return any(one.algorithm in PERIODS for one in candidates_of(shape))
+
+
+def too_many_plans(shape: Shape, span: float) -> list[str]:
+    """Return the algorithms that plan too often in this time (s) to be played in a search."""
+    tried = {one.algorithm for one in candidates_of(shape)}
+    return [name for name, time in PERIODS.items() if name in tried and span / time > MOST_PLANS]
 
 
 def delayed(shape: Shape) -> Candidate:
