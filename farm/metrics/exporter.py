@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
-from wsgiref.simple_server import WSGIServer
+from socketserver import ThreadingMixIn
+from typing import Any, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -29,6 +32,10 @@ log = logging.getLogger("farm.metrics")
 
 LOOPBACK = "127.0.0.1"
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: seconds for which a connection may say nothing
+SILENCE_ALLOWED = 10.0
+#: connections at the same time: a thread and a descriptor each, of the process that serves
+MOST_CONNECTIONS = 16
 
 
 def families(readings: Readings) -> Iterator[Metric]:
@@ -79,6 +86,57 @@ def registry_of(read: Callable[[], Readings], *, process: bool = True) -> Collec
     return registry
 
 
+class _Request(WSGIRequestHandler):
+    timeout = SILENCE_ALLOWED
+
+    def log_message(self, *_: object) -> None:
+        """Write nothing: a scrape is no news."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers a bounded number of requests at once: of more, the oldest is cut off."""
+
+    daemon_threads = True
+    request_queue_size = 8 * MOST_CONNECTIONS  # who waits to be accepted takes nothing of ours
+
+    def __init__(self, address: str, port: int) -> None:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        self.address_family = found[0][0]
+        self._open: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        super().__init__((address, port), _Request)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin to answer; called by the thread that accepts."""
+        with self._lock:
+            if len(self._open) >= MOST_CONNECTIONS:
+                self._cut_off(next(iter(self._open)))
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection; called by the thread that answered."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, _: Any, client_address: Any) -> None:
+        """Pass over a client that went away or was cut off."""
+        log.debug("a request from %s ended", client_address, exc_info=True)
+
+    def server_close(self) -> None:
+        """Let go of the port, and of who is still connected."""
+        super().server_close()
+        with self._lock:
+            for request in list(self._open):
+                self._cut_off(request)
+
+    def _cut_off(self, request: socket.socket) -> None:
+        del self._open[request]
+        with contextlib.suppress(OSError):  # it has ended by itself
+            request.shutdown(socket.SHUT_RDWR)
+
+
 class MetricsServer:
     """Serves ``/metrics`` from a thread, within its ``with`` block.
 
@@ -100,7 +158,7 @@ class MetricsServer:
         self._registry = registry_of(read)
         self.port = port
         self.address = address
-        self._running: tuple[WSGIServer, threading.Thread] | None = None
+        self._running: tuple[_Server, threading.Thread] | None = None
 
     @property
     def url(self) -> str:
@@ -113,13 +171,17 @@ class MetricsServer:
         A disk that is full is only logged.
         """
         try:
-            self._running = start_http_server(self.port, self.address, self._registry)
+            server = _Server(self.address, self.port)
         except (OSError, OverflowError) as error:
             raise InputError(
                 "--metrics-port (FARM_METRICS_PORT): cannot listen on "
                 f"{self.address}:{self.port}: {error}; allowed: a free port, 0 for any"
             ) from None
-        self.port = self._running[0].server_port
+        server.set_app(make_wsgi_app(self._registry))
+        thread = threading.Thread(target=server.serve_forever, name="farm-metrics", daemon=True)
+        thread.start()
+        self._running = server, thread
+        self.port = server.server_port
         if self._target is not None:
             self._write_target(self._target)
         return self

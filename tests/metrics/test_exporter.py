@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 import urllib.error
@@ -12,9 +13,11 @@ from prometheus_client import generate_latest
 
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
+from farm.metrics import exporter
 from farm.metrics.catalogue import FARM, HOST
-from farm.metrics.exporter import MetricsServer, registry_of
+from farm.metrics.exporter import MOST_CONNECTIONS, MetricsServer, registry_of
 from farm.metrics.service import HostMetrics, ProvisionerMetrics
+from tests.fixtures.processes import until
 
 
 def read(url: str) -> str:
@@ -100,6 +103,41 @@ def test_an_occupied_port_is_one_clear_message(busy):
         MetricsServer(busy.readings, server.port),
     ):
         pass
+
+
+def half_sent(port: int) -> socket.socket:
+    """Return a connection whose request will never be complete."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection.sendall(b"GET /metrics HTTP/1.1\r\nHo")
+    return connection
+
+
+def is_cut_off(connection: socket.socket) -> bool:
+    """Wait for the server's end of it; what it had not read yet makes that a reset."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_half_sent_requests_take_few_threads_and_keep_out_no_scrape(busy):
+    """Of more connections than may be open at once, the oldest is cut off."""
+    before = threading.active_count()
+    with MetricsServer(busy.readings, 0) as server:
+        held = [half_sent(server.port) for _ in range(4 * MOST_CONNECTIONS)]
+        assert "farm_queue_depth" in read(server.url)
+        assert all(is_cut_off(connection) for connection in held[: 3 * MOST_CONNECTIONS])
+        until(lambda: threading.active_count() <= before + 1 + MOST_CONNECTIONS, "threads to end")
+    assert all(is_cut_off(connection) for connection in held)  # a closed server leaves none open
+    for connection in held:
+        connection.close()
+
+
+def test_a_connection_that_says_nothing_is_closed(busy, monkeypatch):
+    """After a time, without any other connection's help."""
+    monkeypatch.setattr(exporter._Request, "timeout", 0.05)
+    with MetricsServer(busy.readings, 0) as server, half_sent(server.port) as connection:
+        assert is_cut_off(connection)
 
 
 def test_scraping_does_not_touch_the_schedulers_state(busy):
