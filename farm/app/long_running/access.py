@@ -8,23 +8,25 @@ from contextlib import closing
 from pathlib import Path
 
 from farm.core.errors import InputError, ServerError
-from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.redis.connection import check_server, connect, database_of, redacted
 from farm.live.redis.keys import Keys
-from farm.live.redis.roles import User, user_of
+from farm.live.redis.roles import ANY_HOST, User, user_of
 from farm.live.redis.trouble import RedisError
 
 
-def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str]) -> list[User]:
+def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str], url: str = "") -> list[User]:
     """Return the users of these roles, a builder for each host if some are named.
 
+    ``url``: of the server; its database is the only one that they can use (0 if it names none).
     Raises InputError for a role that there is not, or a name that cannot be one.
     """
     if any(character.isspace() or character == '"' for character in prefix):
         raise InputError(f"FARM_PREFIX: found {prefix!r}; allowed here: no spaces and quotes")
-    keys, users = Keys(prefix), list[User]()
+    keys, users, database = Keys(prefix), list[User](), database_of(url)
     for role in roles:
         of_hosts = hosts if role == "builder" else ()
-        users += [user_of(keys, role, host) for host in of_hosts] or [user_of(keys, role)]
+        names = of_hosts or (ANY_HOST,)
+        users += [user_of(keys, role, host, database) for host in names]
     return users
 
 

@@ -31,7 +31,8 @@ def acl(
 ) -> None:
     """Print or create the users of a farm's server, with their permissions.
 
-    The farm is that of FARM_PREFIX. The output is for redis-cli and contains no passwords.
+    The farm is that of FARM_PREFIX, in the database of --redis (else 0). The output is for
+    redis-cli and contains no passwords.
 
     Args:
         hosts: A builder's user for this host only (its FARM_HOST); repeatable. Default: one user
@@ -45,7 +46,7 @@ def acl(
     if apply and not redis:
         raise InputError("--redis: found none; --apply needs the server")
     wanted = roles or [name for name in ROLES if aclfile or name != "admin"]
-    users = access.users_of(from_environment().prefix, wanted, hosts or ())
+    users = access.users_of(from_environment().prefix, wanted, hosts or (), redis or "")
     kept = True
     if apply:
         kept = access.apply(users, passwords, redis or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any, TypeAlias
 
 import redis
@@ -52,6 +53,15 @@ def connect(url: str, name: str) -> Connection:
             f"Redis URL {redacted(url)!r} cannot be used: {error} "
             "(allowed: redis://[user:password@]host:port/db, rediss://…, unix://path)"
         ) from None
+
+
+def database_of(url: str) -> int:
+    """Return the number of the database that a URL names; raises ServerError, as ``connect``."""
+    if not url:
+        return 0
+    with closing(connect(url, "")) as client:  # it connects on first use only
+        number: int = client.connection_pool.connection_kwargs.get("db") or 0
+        return number
 
 
 class RefusedError(ServerError):

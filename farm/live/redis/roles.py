@@ -16,7 +16,7 @@ from farm.core.errors import InputError
 from farm.live.redis.keys import Keys, literal, patterns
 
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
-COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
+COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time", "-select")
 READING = (
     "+get", "+getrange", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
     "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
@@ -26,15 +26,21 @@ READING = (
 ANY_HOST = "*"
 
 
-class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """The permissions of one kind of process or person; keys are without the farm's prefix."""
+class Grant(msgspec.Struct, frozen=True):
+    """Commands, and the keys on which they may be used, without the farm's prefix."""
+
+    commands: tuple[str, ...]
+    keys: tuple[str, ...]
+    #: how they may be used: %R, %W; nothing: both
+    access: str = ""
+
+
+class Role(msgspec.Struct, frozen=True):
+    """The permissions of one kind of process or person."""
 
     about: str
-    commands: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    #: read and written
-    owns: tuple[str, ...] = ()
+    #: a command is allowed if one of these allows it, with all its keys
+    grants: tuple[Grant, ...]
 
 
 #: what people look at: neither Celery's keys, nor other programs' messages that are not of jobs
@@ -43,48 +49,52 @@ SHOWN = (
     "submitted", "tries:*", "pools", "requested", "hosts", "status", "learned", "lease",
     "provisioner", "provisioner:lease", "dead-letters", "refused", "submissions", "image:*",
 )  # fmt: skip
-_READER = Role(
-    about="looks: farm status, jobs, job, builders, pools, explain, snapshot",
-    commands=(*READING, "+xadd", "+blpop"),
-    reads=SHOWN,
-    writes=("questions",),
-    owns=("reply:*",),
-)
+LOOK = Grant((*READING, "+memory|usage"), SHOWN, "%R")
+#: an answer is taken off its list, on which only the scheduler may put something
+ASK = (Grant(("+xadd",), ("questions",), "%W"), Grant(("+blpop",), ("reply:*",)))
+HAND_IN = Grant(("+xadd",), ("submissions",), "%W")
 
 ROLES: dict[str, Role] = {
-    "reader": _READER,
-    "submitter": msgspec.structs.replace(
-        _READER,
-        about="a reader who hands jobs in: farm submit, load, retry",
-        commands=(*_READER.commands, "+memory|usage"),
-        writes=(*_READER.writes, "submissions"),
+    "reader": Role(
+        "looks: farm status, jobs, job, builders, pools, explain, snapshot", (LOOK, *ASK)
     ),
-    "operator": msgspec.structs.replace(
-        _READER,
-        about="a submitter who changes things: farm cancel, drain, undrain, dead-letters --clear",
-        commands=(*_READER.commands, "+memory|usage", "+del"),
-        writes=(*_READER.writes, "submissions", "requests"),
-        owns=(*_READER.owns, "dead-letters", "refused"),
+    "submitter": Role(
+        "a reader who hands jobs in: farm submit, load, retry",
+        (LOOK, *ASK, HAND_IN),
+    ),
+    "operator": Role(
+        "a submitter who changes things: farm cancel, drain, undrain, dead-letters --clear",
+        (
+            LOOK,
+            *ASK,
+            HAND_IN,
+            Grant(("+xadd",), ("requests",), "%W"),
+            Grant(("+del",), ("dead-letters", "refused")),
+        ),
     ),
     "builder": Role(
-        about="a builder host: reports, and takes commands from its own list",
-        commands=("+xadd", "+brpop", "+llen", "+unlink"),
-        writes=("reports",),
-        owns=("celery:host.{host}",),
+        "a builder host: reports, and takes commands from its own list",
+        (
+            Grant(("+xadd",), ("reports",), "%W"),
+            Grant(("+brpop", "+llen", "+unlink"), ("celery:host.{host}",)),
+        ),
     ),
     "provisioner": Role(
-        about="python -m provisioner",
-        commands=(*READING, "+xadd", "+set", "+setrange", "+pttl", "+del", "+hset"),
-        reads=SHOWN,
-        writes=("plans",),
-        owns=("provisioner", "provisioner:*"),
+        "python -m provisioner",
+        (
+            LOOK,
+            Grant(("+xadd",), ("plans",), "%W"),
+            Grant(
+                (*READING, "+set", "+setrange", "+pttl", "+del", "+hset", "+watch"),
+                ("provisioner", "provisioner:*"),
+            ),
+        ),
     ),
     "scheduler": Role(
-        about="farm scheduler, farm run: everything of this farm, and nothing else",
-        commands=("+@read", "+@write"),
-        owns=patterns(),
+        "farm scheduler, farm run: everything of this farm, and nothing else",
+        (Grant(("+@read", "+@write"), patterns()),),
     ),
-    "admin": Role(about="the server itself", commands=("+@all",), owns=("*",)),
+    "admin": Role("the server itself", (Grant(("+@all",), ("*",)),)),
 }
 
 
@@ -104,25 +114,33 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return ("reset", "on", f"#{hashed}", *self.rules)
 
 
-def user_of(keys: Keys, role: str, host: str = ANY_HOST) -> User:
+def user_of(keys: Keys, role: str, host: str = ANY_HOST, database: int = 0) -> User:
     """Return the user of a role on a farm; ``host``: of a builder, whose name alone it can use.
 
-    Raises InputError for a role that there is not, or a name that no user can have.
+    ``database``: the number of the only one that it can use. Raises InputError for a role that
+    there is not, or a name that no user can have.
     """
     if role not in ROLES:
         raise InputError(f"--role: found {role!r}; allowed: {', '.join(ROLES)}")
     if host != ANY_HOST and not re.fullmatch(r"[\w.-]+", host):
         raise InputError(f"--host: found {host!r}; allowed: letters, digits, dots, dashes")
     name = f"{_farm_of(keys)}-{role}{'' if host == ANY_HOST else f'-{host}'}"
-    rights = ROLES[role]
     every = role == "admin"
-    patterns = [
-        f"{access}~{'' if every else literal(keys.prefix)}{key.format(host=host)}"
-        for access, found in (("%R", rights.reads), ("%W", rights.writes), ("", rights.owns))
-        for key in found
-    ]
-    common = () if every else COMMON
-    return User(name=name, role=role, rules=(*patterns, "-@all", *rights.commands, *common))
+    first, *more = (
+        (
+            *(
+                f"{one.access}~{'' if every else literal(keys.prefix)}{key.format(host=host)}"
+                for key in one.keys
+            ),
+            "-@all",
+            *one.commands,
+        )
+        for one in ROLES[role].grants
+    )
+    common = () if every else (*COMMON, f"+select|{database}")
+    # what an access list calls selectors
+    selectors = (f"({' '.join(words)})" for words in more)
+    return User(name=name, role=role, rules=(*first, *common, *selectors))
 
 
 def _farm_of(keys: Keys) -> str:

@@ -155,6 +155,14 @@ def test_a_lease_is_taken_and_released_with_its_own_user(guarded: Guarded, role:
         ("reader", ("XADD", "farm:submissions", "*", "m", "x")),
         ("reader", ("XADD", "farm:requests", "*", "m", "x")),
         ("reader", ("SCAN", "0")),
+        ("reader", ("XADD", "farm:reply:x", "*", "m", "x")),
+        ("submitter", ("XADD", "farm:reply:x", "*", "m", "x")),
+        ("operator", ("XADD", "farm:reply:x", "*", "m", "x")),
+        ("operator", ("XADD", "farm:dead-letters", "*", "m", "x")),
+        ("builder-mine", ("XADD", "farm:celery:host.mine", "*", "m", "x")),
+        ("provisioner", ("XADD", "farm:provisioner:x", "*", "m", "x")),
+        ("submitter", ("SELECT", "1")),
+        ("scheduler", ("SELECT", "1")),
         ("reader", ("HSET", "farm:jobs", "a", "b")),
         ("submitter", ("XADD", "farm:requests", "*", "m", "x")),
         ("submitter", ("XADD", "farm:reports", "*", "m", "x")),
@@ -211,6 +219,13 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
         guarded.place = guarded_place
         process.terminate()
         process.wait(30)
+
+
+def test_the_database_that_a_user_may_use():
+    """It is the URL's, as that is where the farm is."""
+    for url, number in (("", 0), ("redis://h:1", 0), ("redis://u:p@h:1/7", 7)):
+        (user,) = users_of("farm:", ["reader"], [], url)
+        assert [word for word in user.rules if "select" in word] == ["-select", f"+select|{number}"]
 
 
 def test_names_and_passwords(tmp_path: Path):
