@@ -166,7 +166,7 @@ class LiveWorld:
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
-            self.intake.platforms.ended(command.job)
+            self.intake.live_jobs.ended(command.job)
         elif isinstance(command, RequestBuilder):
             self.requests.request(command)
             self._to_be_placed = True
@@ -254,7 +254,8 @@ class LiveWorld:
         if self._alarms:
             timeout = min(timeout, max(LEAST_WAIT, self.clock.real_until(self._alarms[0])))
         began = time.monotonic()
-        room = len(self._scheduler.jobs) - self._state_writer.running < self._max_waiting
+        waiting = len(self._scheduler.jobs) - self._state_writer.running
+        room = waiting + self.intake.live_jobs.extra < self._max_waiting
         changes = self.roster.changes
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()

@@ -88,7 +88,8 @@ class Live(Section):
     lost_after: PositiveDuration = 5.0
     """Real time of silence after which a builder host is lost, with its builders."""
     max_waiting: Positive = 2_000_000
-    """Maximum number of waiting jobs: `farm submit` and the scheduler refuse more."""
+    """Maximum number of waiting jobs: `farm submit` and the scheduler refuse more. With each full
+    kilobyte of its attributes a job counts as one more."""
     max_backlog: Positive = 1_000_000_000
     """Maximum size in bytes of submissions in Redis that the scheduler has not read yet."""
 

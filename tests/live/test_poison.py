@@ -162,9 +162,9 @@ class StayingFarm:
     def add(self, stream: str, data: bytes) -> None:
         self.client.xadd(self.keys.stream(stream), {"m": data})  # type: ignore[arg-type]
 
-    def submit(self, *names: str) -> None:
+    def submit(self, *names: str, **more: Any) -> None:
         for seq, name in enumerate(names, 1):
-            job = msgspec.structs.replace(JOB, id=name)
+            job = msgspec.structs.replace(JOB, id=name, **more)
             jobs = JobsSubmitted(UNSTAMPED, (job,))
             self.add("submissions", envelope(jobs, seq, sender=f"{name}-{seq}"))
 
@@ -253,6 +253,21 @@ def test_the_number_of_accepted_jobs_is_bounded(farm: StayingFarm):
     farm.run(over, lambda: farm.submit(*(f"j{n}" for n in range(30))), max_waiting=5)
     assert max(seen) <= 6
     assert farm.ended() == {f"j{n}" for n in range(30)}
+
+
+def test_a_large_job_takes_the_room_of_several(farm: StayingFarm):
+    """By the kilobytes of its attributes, until it has ended."""
+    large = {f"note{n}": "x" * 1000 for n in range(4)}
+    seen: list[int] = []
+
+    def over(world: LiveWorld) -> bool:
+        seen.append(world.status().waiting)
+        return len(farm.ended()) == 12
+
+    names = [f"j{n}" for n in range(12)]
+    farm.run(over, lambda: farm.submit(*names, attributes=large), max_waiting=8)
+    assert max(seen) <= 3
+    assert farm.ended() == set(names)
 
 
 SPOILT = (

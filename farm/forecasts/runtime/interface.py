@@ -16,6 +16,9 @@ from farm.core.model import Builder, Job, Outcome
 
 T = TypeVar("T")
 
+#: kinds, or other groups of jobs, whose run times an estimator remembers
+MOST_REMEMBERED = 10_000
+
 JsonValues = dict[str, Any]
 """Plain JSON values: strings, numbers, booleans, None, and lists and mappings of them."""
 
@@ -38,6 +41,20 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
     kind_samples: int = 100
     #: ``boinc``: a scale is given only to builders with a streak of ten successes
     host_scale_check: bool = False
+
+
+def latest(among: dict[str, T], name: str, new: T) -> T:
+    """Return the value of a name, now the last one used; forget the one used longest ago.
+
+    So a history of kinds whose names are made up, with a number in each, does not grow for ever.
+    """
+    found = among.pop(name, None)
+    if found is None:
+        found = new
+        if len(among) >= MOST_REMEMBERED:
+            del among[next(iter(among))]
+    among[name] = found
+    return found
 
 
 class Basis(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from farm.forecasts.runtime.interface import (
     declared_basis,
     declared_time_of,
     is_time,
+    latest,
     on_builder,
     speed_of,
 )
@@ -52,7 +53,7 @@ class LastThree(RuntimeEstimator):
         """Remember a success and forget the fourth last."""
         work = elapsed * speed_of(builder)
         if outcome == "succeeded" and is_time(work):
-            runs = self._runs.setdefault(job.kind, [])
+            runs = latest(self._runs, job.kind, [])
             runs.append(work)
             del runs[:-_KEPT]
 

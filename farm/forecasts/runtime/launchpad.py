@@ -13,6 +13,7 @@ from farm.forecasts.runtime.interface import (
     check_owner,
     converted,
     is_time,
+    latest,
     on_builder,
     speed_of,
 )
@@ -59,7 +60,7 @@ class Launchpad(RuntimeEstimator):
         """Remember a success; only the last nine are used."""
         work = elapsed * speed_of(builder)
         if outcome == "succeeded" and is_time(work):
-            runs = self._runs.setdefault(job.kind, {}).setdefault(_processor(job), [])
+            runs = latest(self._runs, job.kind, {}).setdefault(_processor(job), [])
             runs.append(work)
             del runs[:-HISTORY]
 

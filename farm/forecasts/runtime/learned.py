@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterator
-from typing import TypeVar
 
 import msgspec
 
@@ -30,14 +29,13 @@ from farm.forecasts.runtime.interface import (
     declared_basis,
     declared_time_of,
     is_time,
+    latest,
     on_builder,
     speed_of,
 )
 
 #: runs remembered of a kind, and of any other group of jobs
 KEPT_OF_KIND, KEPT = 200, 15
-#: groups, kinds and submitted jobs remembered: those not used for longest are forgotten
-MOST = 10_000
 #: estimates of a way that were held against runs before it may take the median's place
 TRIED = 20
 #: its mean error by then, as a share of the median's
@@ -47,8 +45,6 @@ FADES = (0.98, 0.995)
 QUARTER = 6 * 3600.0
 #: no run, error or ratio counts as more: sums stay finite
 LONGEST, TINY = 1e12, 1e-9
-
-T = TypeVar("T")
 
 KIND = "the kind's median"
 DECLARED = "declared time, as the kind's came out"
@@ -105,7 +101,7 @@ class Learned(RuntimeEstimator):
         work = elapsed * speed_of(builder)
         if outcome != "succeeded" or not is_time(work):
             return
-        errors = _latest(self._errors, job.kind, {})
+        errors = latest(self._errors, job.kind, {})
         for way, found in said.items():
             errors.setdefault(way, Errors()).add(min(abs(found - work), LONGEST))
         for way, group in _groups(job):
@@ -116,7 +112,7 @@ class Learned(RuntimeEstimator):
     def _chosen(self, job: Job) -> tuple[float, Basis]:
         found = list(self._candidates(job))
         if job.id not in self._said:
-            _latest(self._said, job.id, {way: time for way, time, _ in found})
+            latest(self._said, job.id, {way: time for way, time, _ in found})
         median = next(((time, Basis(way, runs)) for way, time, runs in found if way == KIND), None)
         if median is None:
             return self._without_history(job)
@@ -189,17 +185,6 @@ def _declared_group(job: Job) -> str:
 
 
 def _remember(runs: dict[str, list[float]], group: str, value: float, keep: int) -> None:
-    kept = _latest(runs, group, [])
+    kept = latest(runs, group, [])
     kept.append(min(value, LONGEST))
     del kept[:-keep]
-
-
-def _latest(among: dict[str, T], name: str, new: T) -> T:
-    """Return the value of a name, now the last one used; forget the one used longest ago."""
-    found = among.pop(name, None)
-    if found is None:
-        found = new
-        if len(among) >= MOST:
-            del among[next(iter(among))]
-    among[name] = found
-    return found

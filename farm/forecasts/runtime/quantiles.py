@@ -27,6 +27,7 @@ from farm.forecasts.runtime.interface import (
     check_owner,
     converted,
     is_time,
+    latest,
     speed_of,
 )
 
@@ -295,7 +296,7 @@ class RuntimeDistribution(RuntimeEstimator):
         if estimate > 0:
             ratio = min(max(alone / estimate, SMALLEST), LARGEST)
             work = min(alone * speed_of(builder), LONGEST)
-            for history in (self._all, self._kinds.setdefault(sort_of(job), _History())):
+            for history in (self._all, latest(self._kinds, sort_of(job), _History())):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:

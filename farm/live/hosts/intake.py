@@ -27,7 +27,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.hosts.named_platforms import ONE_TOO_MANY, NamedPlatforms
+from farm.live.hosts.live_jobs import ONE_TOO_MANY, LiveJobs
 from farm.live.hosts.requested_builders import BuilderRequests
 from farm.live.hosts.roster import HostState, Roster, UnknownHosts
 from farm.live.store.saved import SavedFarm
@@ -81,7 +81,7 @@ class Intake:
         self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         #: accepted ids that ``known`` may not know yet
         self._just_now: set[str] = set()
-        self.platforms = NamedPlatforms(requests.pools.values())
+        self.live_jobs = LiveJobs(requests.pools.values())
         self._requests = requests
         self._roster = roster
         self._unknown_hosts = UnknownHosts(roster.patience.grace)
@@ -92,7 +92,7 @@ class Intake:
     def go_on(self, saved: SavedFarm) -> None:
         """Know the jobs of an earlier scheduler."""
         self.jobs_accepted = saved.counts.serial
-        self.platforms.go_on(record.job for record in saved.jobs.values())
+        self.live_jobs.go_on(record.job for record in saved.jobs.values())
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
@@ -375,7 +375,7 @@ class Intake:
         for job in jobs:
             if job.id in known or job.id in self._just_now:
                 continue
-            if (platform := self.platforms.take(job)) is None:
+            if (platform := self.live_jobs.take(job)) is None:
                 self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
             if self.known is not None:

@@ -3,7 +3,8 @@
 import pytest
 
 from farm.core.model import Builder, Job, Platform
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime import interface, make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 
 SLOW = Builder(id="slow", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=4.0)
@@ -42,6 +43,24 @@ def test_only_successes_count(name: str) -> None:
     estimator.learn(job("unit"), SLOW, 2.0, "cancelled")
     estimator.learn(job("unit"), SLOW, float("nan"), "succeeded")
     assert estimator.estimate(job("unit")) == 50.0
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", ["last-3", "launchpad"])
+def test_the_kinds_used_longest_ago_are_forgotten(
+    name: str, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kinds whose names are made up, with a number in each, are without end."""
+    monkeypatch.setattr(interface, "MOST_REMEMBERED", 20)
+    estimator = RuntimeDistribution(make_estimator(name)) if wrapped else make_estimator(name)
+    for number in range(100):
+        estimator.learn(job(f"unit-{number}"), SLOW, 50.0, "succeeded")
+        estimator.learn(job("usual"), SLOW, 70.0, "succeeded")
+    state = estimator.dump()
+    inner = state["statistics"] if wrapped else state
+    for runs in (inner["runs"], state.get("work_by_kind", inner["runs"])):
+        assert list(runs) == [*(f"unit-{number}" for number in range(81, 100)), "usual"]
+    assert estimator.estimate(job("usual")) == 70.0
 
 
 @pytest.mark.parametrize("name", ["last-3", "launchpad"])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime import learned
+from farm.forecasts.runtime import interface
 from farm.forecasts.runtime.learned import Learned
 
 BUILDER = Builder(id="b", pool="p", index=1, processors=("amd64",))
@@ -99,7 +99,7 @@ def test_never_much_worse_than_the_kinds_median(seed: int):
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch):
     """The groups that were not used for longest are forgotten first."""
-    monkeypatch.setattr(learned, "MOST", 20)
+    monkeypatch.setattr(interface, "MOST_REMEMBERED", 20)
     estimator = taught([job(n, kind=f"k{n}x") for n in range(100)], lambda n: 10.0 + n)
     state = estimator.dump()
     assert len(state["runs"]) == 20

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.live.hosts.named_platforms import MAX_PLATFORMS
+from farm.live.hosts.live_jobs import MAX_PLATFORMS
 from farm.live.wire.messages import UNSTAMPED
 from tests.fixtures.door import Door
 
@@ -66,5 +66,5 @@ def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     assert len(accepted("amd64", "arm64", "p7", "one-more")) == 3
     (letter,), _ = door.refusals.take()
     assert "one-more" in letter.text
-    door.intake.platforms.ended(invented[0])
+    door.intake.live_jobs.ended(invented[0])
     assert len(accepted("one-more", "another")) == 1

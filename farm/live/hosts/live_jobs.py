@@ -1,4 +1,4 @@
-"""The platforms that live jobs name: each has a queue, so their number is bounded."""
+"""What live jobs take of the scheduler: their platforms, as each has a queue, and their size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from farm.core.pools.spec import PoolSpec
 
 #: maximum number of platforms, beside those that the pools serve
 MAX_PLATFORMS = 1000
+#: characters of attributes for which a job counts as one more (live.max_waiting)
+PAGE = 1024
 #: why a job is refused
 ONE_TOO_MANY = f"live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
 
 
-class NamedPlatforms:
+class LiveJobs:
     """Counts live jobs by platform: one is forgotten with its last job."""
 
     def __init__(self, pools: Collection[PoolSpec]) -> None:
@@ -24,6 +26,8 @@ class NamedPlatforms:
         self._shared: dict[Platform, Platform] = {}
         #: how many are served by no pool
         self._others = 0
+        #: as how many more than they are they count, being large
+        self.extra = 0
 
     def take(self, job: Job) -> Platform | None:
         """Count a new job and return its platform; None: it names one too many."""
@@ -33,6 +37,7 @@ class NamedPlatforms:
                 return None
             self._others += not served
         self._jobs[platform] += 1
+        self.extra += _pages(job)
         return self._shared.setdefault(platform, platform)
 
     def go_on(self, jobs: Iterable[Job]) -> None:
@@ -43,6 +48,7 @@ class NamedPlatforms:
     def ended(self, job: Job) -> None:
         """Count a job no more."""
         platform = job.platform
+        self.extra -= _pages(job)
         self._jobs[platform] -= 1
         if self._jobs[platform] <= 0:
             del self._jobs[platform]
@@ -51,3 +57,10 @@ class NamedPlatforms:
 
     def _is_served(self, platform: Platform) -> bool:
         return any(sample.can_run(platform) for sample in self._samples)
+
+
+def _pages(job: Job) -> int:
+    attributes = job.attributes
+    if not attributes:
+        return 0
+    return sum(len(name) + len(value) for name, value in attributes.items()) // PAGE
