@@ -46,7 +46,7 @@ class EstimatorOptions(msgspec.Struct, frozen=True, kw_only=True):
 def latest(among: dict[str, T], name: str, new: T) -> T:
     """Return the value of a name, now the last one used; forget the one used longest ago.
 
-    So a history of kinds whose names are made up, with a number in each, does not grow for ever.
+    So a history of kinds whose names are made up, with a number in each, keeps a bounded size.
     """
     found = among.pop(name, None)
     if found is None:
