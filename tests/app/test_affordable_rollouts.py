@@ -28,14 +28,15 @@ LOAD = {
     "count": 80,
     "poisson": {"rate": "0.2/s"},
     "service_time": {"exponential": {"mean": "20s"}},
+    "declared": {"factor": {"lognormal": {"median": 1.0, "sigma": 0.5}}},
 }
 #: seconds that no reply takes
 LONG = 20.0
 
 
-def scenario(**estimates: Any) -> Scenario:
+def scenario(policy: str = "fifo", **estimates: Any) -> Scenario:
     """Two builders that soon have a queue, and learn how long jobs take."""
-    rules = {"runtime_estimates": "last-3"}
+    rules = {"runtime_estimates": "last-3" if policy == "fifo" else "declared", "policy": policy}
     found = small_scenario({"builders": 2}, LOAD, scheduling=rules, estimates=estimates)
     return parse_scenario(found)
 
@@ -80,9 +81,12 @@ class Told:
         self.scheduler: Scheduler = estimating.scheduler()
         self.woken, self.at = threading.Event(), 0.0
         self.checked = False
+        self.submitted: list[JobsSubmitted] = []
 
         def watch(event: Any, _: object) -> None:
             self.at = event.at
+            if type(event) is JobsSubmitted:
+                self.submitted.append(event)
             if len(self.waiting) == 12 and type(event) is JobsSubmitted and not self.checked:
                 self.checked = True
                 check(self)
@@ -126,6 +130,33 @@ def test_another_process_tells_what_rollouts_here_do() -> None:
         assert (known > 10, source) == (True, "kind")
 
     Told(Process(), check)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf"])
+def test_jobs_arrive_as_lately_where_they_can_overtake(policy: str) -> None:
+    """As rollouts in this process have it; in order of arrival nothing of it is sent."""
+    own = OwnParts(functions={"x": len})
+    rules = {"policy": policy, "rules": ["rollout"], "rollouts": 20}
+    in_process, program = Estimating(scenario(**rules), own, live=True), Here()
+
+    def check(told: Told) -> None:
+        (here,) = in_process._forecasters
+        here._distribution = told.scheduler.estimator  # type: ignore[attr-defined]
+        alone = told.tell()
+        assert program.requests[-1].recent is None
+        for event in told.submitted:
+            told.service.take(event)
+            here.take(event, told.scheduler)
+        later = told.tell()
+        assert later == here.forecast(told.scheduler, told.waiting, told.at)
+        recent = program.requests[-1].recent
+        assert (recent is None, later == alone) == ((policy == "fifo",) * 2)
+        if recent is not None:
+            assert len(recent.jobs) == len(told.submitted) - 1
+            means = [[one.mean_at or 0.0 for one in some] for some in (alone, later)]
+            assert sum(means[1]) > sum(means[0])
+
+    Told(program, check, policy=policy, rollouts=20)
 
 
 def test_a_live_farm_tells_rollouts_unless_told_otherwise() -> None:

@@ -32,7 +32,8 @@ class AffordableRollouts:
         self._calibration = Calibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
-        """Learn how right the rollouts were."""
+        """Learn what arrives, and how right the rollouts were."""
+        self._service.take(event)
         self._calibration.take(event, scheduler)
 
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:

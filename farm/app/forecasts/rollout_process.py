@@ -28,6 +28,8 @@ from farm.sim.rollouts.at_submission import forecasts_of
 from farm.sim.rollouts.rollout import Fork, rollouts
 from provisioner.from_scenario import algorithms_of
 
+#: events of simulations, by which a request takes no more than about a second
+MOST_EVENTS = 20_000
 #: how much less urgent it is than the processes of the farm
 NICENESS = 5
 
@@ -59,11 +61,20 @@ class Roller:
             run_times=self._run_times,
             algorithms=algorithms_of(self._scenario),
             truthful=certain,
+            recent=request.recent,
         )
-        count = 1 if certain else request.rollouts
+        # a deterministic rollout is like any other
+        count = 1 if certain and fork.later is None else request.rollouts
         seed = self._scenario.seed
-        found = rollouts(lambda: fork, count=count, seed=seed, jobs=request.jobs, processes=1)
-        return Reply(forecasts=tuple(forecasts_of(found)), rollouts=count)
+        found = rollouts(
+            lambda: fork,
+            count=count,
+            seed=seed,
+            jobs=request.jobs,
+            processes=1,
+            events=MOST_EVENTS,
+        )
+        return Reply(forecasts=tuple(forecasts_of(found)), rollouts=len(found.dispatch_at))
 
     def _distribution(self) -> RuntimeDistribution:
         own = self._name == self._scenario.scheduling.runtime_estimates

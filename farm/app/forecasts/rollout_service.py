@@ -20,16 +20,19 @@ from typing import Any, Protocol
 
 import msgspec
 
+from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
 from farm.live.operating.answers import Source
 from farm.live.operating.farm_image import as_chosen
 from farm.scenario import Scenario
+from farm.sim.rollouts.later_arrivals import matter
 
 log = logging.getLogger("farm.scheduler")
 
@@ -59,6 +62,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_times: str = ""
     #: the dump of the runtime estimator
     statistics: dict[str, Any] | None = None
+    #: what arrived lately, where what arrives later can matter
+    recent: RecentArrivals | None = None
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -189,6 +194,7 @@ class RolloutService:
         #: what was learned, still to be sent; and when that is to be dumped again (real)
         self._learned: dict[str, object] | None = None
         self._learn_at = 0.0
+        self._memory = ArrivalMemory(MOST_JOBS)
         #: why there are no rollouts any more
         self._trouble = ""
 
@@ -217,6 +223,13 @@ class RolloutService:
         if self._thread is not None:
             self._thread.join(CLOSE_TIMEOUT)
             self._program.close()  # it was about to start
+
+    def take(self, event: Event) -> None:
+        """Learn from the farm's next event what arrives."""
+        if isinstance(event, JobsSubmitted):
+            self._memory.take(event.at, event.jobs)
+        elif isinstance(event, ArrivalsEnded):
+            self._memory = ArrivalMemory(MOST_JOBS)
 
     @property
     def too_dear(self) -> bool:
@@ -265,16 +278,19 @@ class RolloutService:
             scenario, self._told = as_chosen(self._scenario, choices), choices
             self._learned = self._distribution.dump()
         snapshot = snapshot_of(self._scheduler, self._clock())
+        recent = self._recent(snapshot)
+        whole = not self._plain or recent is not None
         request = Request(
             # sizes are the scenario's then
             snapshot=msgspec.structs.replace(
                 snapshot, choices=msgspec.structs.replace(choices, pools={})
             ),
             jobs=tuple(jobs),
-            rollouts=self._count if self._plain else min(self._count, WHOLE_ROLLOUTS),
+            rollouts=min(self._count, WHOLE_ROLLOUTS) if whole else self._count,
             scenario=scenario,
             run_times="" if scenario is None else self.run_times,
             statistics=self._learned,
+            recent=recent,
         )
         self._learned = None
         for ticket in tickets:
@@ -282,11 +298,17 @@ class RolloutService:
         self._sent = tickets
         self._busy.set()
         self._requests.put(msgspec.json.encode(request))
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._converse, name="farm-rollouts", daemon=True
-            )
-            self._thread.start()
+        self.start()
+
+    def _recent(self, snapshot: FarmSnapshot) -> RecentArrivals | None:
+        """Return what arrived lately, if that comes again and matters, and can be afforded."""
+        if len(self._scheduler.jobs) > MOST_AT_ALL:
+            return None
+        recent, specs = self._memory.recent(snapshot.at), self._scheduler.keeper.specs.values()
+        if recent is None:
+            return None
+        jobs = [*(record.job for record in snapshot.waiting), *recent.jobs]
+        return recent if matter(self._scheduler.rules, snapshot.choices, specs, jobs) else None
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)

@@ -24,6 +24,9 @@ from farm.sim.world import Arrivals
 from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
 
+#: waiting jobs up to which what arrived lately arrives again: that takes whole simulations
+MOST_WITH_ARRIVALS = 1_000
+
 Wait = dict[str, float | None]
 """Measures of a wait over the rollouts, or over a platform's jobs, in seconds; None: never."""
 
@@ -59,6 +62,8 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     at_s: float
     rollouts: int
     changes: tuple[str, ...]
+    #: what arrives until then: nothing, the scenario's workload, or jobs as they came lately
+    arrivals: Literal["none", "workload", "lately"]
     platforms: tuple[PlatformForecast, ...]
     #: the slowest first, as it is now
     jobs: tuple[JobForecast, ...]
@@ -72,7 +77,7 @@ def what_if(
     *,
     count: int = 100,
     seed: int = 1,
-    arrivals: bool = False,
+    arrivals: bool | None = None,
     limit: int = 0,
 ) -> WhatIf:
     """Simulate a farm ``count`` times from its present state, as it is and with the changes.
@@ -82,7 +87,8 @@ def what_if(
         changes: of its scenario, such as ``pools.linux.builders=4``; none: only as it is.
         count: rollouts of each farm.
         seed: of the rollouts.
-        arrivals: continue the scenario's workload; otherwise nothing arrives.
+        arrivals: True continues the scenario's workload, False lets nothing arrive; None: jobs
+            arrive as they did lately, where that can change when those that wait are dispatched.
         limit: the number of slowest jobs that are listed; 0: all.
 
     Raises InputError for changes that cannot be, or a farm in which no job waits.
@@ -109,6 +115,7 @@ def what_if(
         at_s=futures[0].at,
         rollouts=count,
         changes=tuple(changes),
+        arrivals=_arriving(image, scenarios, arrivals),
         platforms=tuple(
             PlatformForecast(
                 name,
@@ -127,6 +134,15 @@ def what_if(
         ),
         twin=None if twin is None else twin.model_dump(),
     )
+
+
+def _arriving(
+    image: FarmImage, scenarios: Sequence[Scenario], arrivals: bool | None
+) -> Literal["none", "workload", "lately"]:
+    if arrivals is not None:
+        return "workload" if arrivals else "none"
+    forks = (_fork_of(image, scenarios[0], one, arrivals=None) for one in scenarios)
+    return "lately" if any(fork.later is not None for fork in forks) else "none"
 
 
 class _Waits:
@@ -171,7 +187,7 @@ def roll_out(
     count: int,
     seed: int,
     *,
-    arrivals: bool = False,
+    arrivals: bool | None = None,
     jobs: Sequence[str] | None = None,
 ) -> Rollouts:
     """Simulate the farm on ``count`` times, under the scenario ``after``; ``before`` is its own.
@@ -183,9 +199,9 @@ def roll_out(
     return rollouts(make, count=count, seed=seed, jobs=jobs)
 
 
-def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: bool) -> Fork:
+def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: bool | None) -> Fork:
     """Return the farm of an image under the pools and rules of ``after``."""
-    name = after.scheduling.runtime_estimates
+    name, waiting = after.scheduling.runtime_estimates, len(image.snapshot.waiting)
     run_times = RuntimeDistribution(estimator_of(after))
     if image.statistics is not None and image.statistics.get("estimator") == name:
         try:
@@ -200,6 +216,7 @@ def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: b
         algorithms=algorithms_of(after),
         rekey=after.scheduling != before.scheduling,
         load=partial(_load_of, after) if arrivals else None,
+        recent=image.recent if arrivals is None and waiting <= MOST_WITH_ARRIVALS else None,
         truthful=name == "oracle",
     )
 

@@ -16,6 +16,14 @@ from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
 
+#: what the title says of later jobs
+_ARRIVING = {
+    "none": "",
+    "workload": ", with the workload to come",
+    "lately": ", jobs arriving as lately",
+}
+
+
 def whatif(
     source: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     sets: Overrides = None,
@@ -23,7 +31,7 @@ def whatif(
     folder: Dir = DEFAULT_DIR,
     count: Annotated[int, typer.Option("--rollouts", min=1, max=100_000)] = 100,
     seed: int = 1,
-    arrivals: Annotated[bool, typer.Option("--arrivals")] = False,
+    arrivals: Annotated[bool | None, typer.Option("--arrivals/--no-arrivals")] = None,
     limit: Annotated[int, typer.Option(min=0)] = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +45,8 @@ def whatif(
         source: A snapshot or state file; - reads stdin. Default: the live farm.
         count: Number of rollouts of each farm.
         seed: Seed of the rollouts.
-        arrivals: Continue the scenario's workload; otherwise nothing arrives.
+        arrivals: Continue the scenario's workload, or let nothing arrive. Default: as lately, if
+            later jobs can overtake or a provisioner goes by demand.
         limit: Number of slowest jobs shown; 0: all.
     """
     image = image_from(source, redis, folder)
@@ -59,7 +68,7 @@ def _platforms(found: WhatIf) -> Listing:
             *numbers("waiting", "mean wait", "last job P50", "last job P90", *_verdict(found)),
         ),
         [(one.platform, str(one.waiting), *_cells(found, one)) for one in found.platforms],
-        title=f"Waiting jobs by platform ({found.rollouts} rollouts)",
+        title=f"Waiting jobs by platform ({found.rollouts} rollouts{_ARRIVING[found.arrivals]})",
         first_to_go=("waiting", "last job P90"),
     )
 

@@ -21,6 +21,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.lately import RecentErrors
+from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.hosts.roster import Roster
 from farm.live.operating.answers import BUSY, Questions, Rollouts
@@ -82,6 +83,7 @@ class ControlPlane:
         self._keep_ended = keep_ended
         self._rollouts = rollouts
         self._lately = RecentErrors(self._waits)
+        self._arrivals = ArrivalMemory(MOST_JOBS)
         self._scenario = scenario
         #: the name of the last image of the whole farm, and until when it is good enough (real)
         self._image, self._image_until = "", 0.0
@@ -109,6 +111,10 @@ class ControlPlane:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
         self._is_news = self._is_unsaved = True
         self._lately.observe(event, commands)
+        if isinstance(event, events.JobsSubmitted):
+            self._arrivals.take(event.at, event.jobs)
+        elif isinstance(event, events.ArrivalsEnded):
+            self._arrivals = ArrivalMemory(MOST_JOBS)
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
@@ -203,6 +209,7 @@ class ControlPlane:
                 statistics=self._statistics(),
                 progress=self._progress(world.roster),
                 lost=self._lost_lately(began),
+                recent=self._arrivals.recent(snapshot.at),
             )
             text = msgspec.json.encode(image)
             good_for = SHARE * (time.monotonic() - began)

@@ -8,6 +8,7 @@ import msgspec
 
 from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
+from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.interface import Progress
 from farm.live.wire.pool_report import LostBuilder
 from farm.scenario import Scenario
@@ -31,6 +32,8 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, Progress] = {}
     #: recently lost builders, newest last
     lost: tuple[LostBuilder, ...] = ()
+    #: what was submitted lately; None: too little to tell a rate, or nothing more is to come
+    recent: RecentArrivals | None = None
 
 
 class ImageName(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps
 from farm.forecasts.dispatch.calibration import LEVELS, Calibration
+from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.sim.rollouts.later_arrivals import ArrivalMemory
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 

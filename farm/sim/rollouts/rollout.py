@@ -29,11 +29,12 @@ from farm.core.rules import SchedulingRules
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state.working_state import JobStatus
+from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import RecentArrivals, matter
+from farm.sim.rollouts.later_arrivals import drawn, matter
 from farm.sim.rollouts.queue_only import FreeSlot, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
@@ -244,11 +245,11 @@ class _Common:
         return found
 
     def _roll_trees(self, slots: list[FreeSlot], columns: NDArray[np.int64]) -> Floats | None:
-        fork, drawn = self.fork, (self._ends, self._times)
+        fork, times = self.fork, (self._ends, self._times)
         frozen = _Frozen(fork.run_times)
         scheduler = restored(self.base, fork.rules, frozen, pools=self.specs)
         return fair_share.roll(
-            scheduler, self.waiting, self.attempts, slots, self.specs, *drawn, columns
+            scheduler, self.waiting, self.attempts, slots, self.specs, *times, columns
         )
 
     # --- the whole simulation ---------------------------------------------------------------
@@ -258,14 +259,14 @@ class _Common:
         times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
         fork, base, truthful = self.fork, self.base, self.fork.truthful
-        drawn = {
+        own = {
             v.job.id: v.job if truthful else no_truth(v.job, time)
             for v, time in zip(self.waiting, times, strict=True)
         }
         plain = {v.job.id: v.job if truthful else no_truth(v.job, 0.0) for v in self.attempts}
         start = msgspec.structs.replace(
             base,
-            waiting=tuple(_with_job(v, drawn.get(v.job.id, v.job)) for v in base.waiting),
+            waiting=tuple(_with_job(v, own.get(v.job.id, v.job)) for v in base.waiting),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
         scheduler = restored(start, fork.rules, _Frozen(fork.run_times), pools=self.specs)
@@ -285,7 +286,7 @@ class _Common:
 
     def _arrivals(self, number: int) -> Arrivals:
         if self._later is not None:
-            later = self._later.drawn(self._later_times, self.seed, number, self.base.at)
+            later = drawn(self._later, self._later_times, self.seed, number, self.base.at)
             return islice(later, MOST_LATER)
         if self.fork.load is None:
             return iter(())

@@ -8,11 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from farm.app.forecasts import what_if
 from farm.assembly import make_scheduler
+from farm.core.events import JobsSubmitted
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import parse_scenario
 from farm.sim.simulation import simulate
+from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
 SCENARIO = """\
@@ -176,6 +180,43 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         row = json.loads(out)["platforms"][0]
         assert row["then"]["last_p50_s"] < 0.8 * row["now"]["last_p50_s"]
         assert row["waiting"] > 30
+
+
+def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeypatch) -> None:
+    """Shortest first with what came lately; unless told otherwise, or too many jobs wait."""
+    load = {"count": 300, "poisson": {"rate": "0.19/s"},
+            "service_time": {"exponential": {"mean": "20s"}}}  # fmt: skip
+    rules = {"policy": "sjf", "runtime_estimates": "oracle"}
+    scenario = parse_scenario(small_scenario({"slots": 4}, load, scheduling=rules))
+    found, memory = list[FarmSnapshot](), ArrivalMemory()
+    scheduler = make_scheduler(scenario)
+
+    def watch(event, _):
+        if event.at > 600 and not found:
+            now = snapshot_of(scheduler, event.at)
+            found.extend([now] if len(now.waiting) > 5 else [])
+        if not found and isinstance(event, JobsSubmitted):
+            memory.take(event.at, event.jobs)
+
+    simulate(scenario, [watch], scheduler=scheduler)
+    plain = scenario.model_dump(mode="json", exclude_none=True)
+    (now,) = found
+    image = FarmImage(snapshot=now, scenario=plain, recent=memory.recent(now.at))
+    Path("image.json").write_bytes(msgspec.json.encode(image))
+
+    def told(*words: str) -> tuple[str, float]:
+        code, out, _ = farm("whatif", "image.json", "--json", "--rollouts", "20", *words)
+        assert code == 0
+        answer = json.loads(out)
+        return answer["arrivals"], answer["platforms"][0]["now"]["mean_wait_s"]
+
+    (lately, wait), (none, alone) = told(), told("--no-arrivals")
+    assert (lately, none, told("--arrivals")[0]) == ("lately", "none", "workload")
+    assert wait > 1.2 * alone
+    assert told("--set", "scheduling.policy=fifo")[0] == "lately"  # as it is now
+    assert "jobs arriving as lately" in farm("whatif", "image.json", "--rollouts", "2")[1]
+    monkeypatch.setattr(what_if, "MOST_WITH_ARRIVALS", len(now.waiting) - 1)
+    assert told() == ("none", alone)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from farm.app.runs.estimates import Estimating
 from farm.assembly import make_rules, make_scheduler, pool_specs
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import ArrivalMemory
+from farm.sim.rollouts.later_arrivals import drawn
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
@@ -131,11 +132,11 @@ def test_what_came_lately_comes_again() -> None:
     times = ServiceTimes(RunTimes(run_times, [], 4000.0, 1, 2), recent.jobs, 1, 2)
 
     def hour(number):
-        drawn = []
-        for at, jobs in recent.drawn(times, 1, number, 4000.0):
+        found = []
+        for at, jobs in drawn(recent, times, 1, number, 4000.0):
             if at > 7600:
-                return drawn
-            drawn.extend((at, job) for job in jobs)
+                return found
+            found.extend((at, job) for job in jobs)
         return drawn
 
     first = hour(0)
@@ -146,3 +147,15 @@ def test_what_came_lately_comes_again() -> None:
     assert {job.service_time for _, job in first} == {3.0, 4.0}
     assert all(job.id not in {one.id for one in recent.jobs} for _, job in first)
     assert "m" not in {job.matrix for _, job in first}
+
+
+def test_a_bounded_memory_knows_the_rate_of_what_it_keeps() -> None:
+    """The submissions that came last, as long as their jobs are no more than that."""
+    memory = ArrivalMemory(most_jobs=100)
+    for number in range(200):
+        memory.take(number * 10.0, [Job(id=f"{number}-{n}", service_time=1.0) for n in range(5)])
+    recent = memory.recent(1990.0)
+    assert recent is not None
+    assert (len(recent.submissions), recent.time) == (20, 200.0)
+    memory.take(2000.0, [Job(id=f"x{n}", service_time=1.0) for n in range(101)])
+    assert memory.recent(2000.0) is None
