@@ -15,7 +15,6 @@ from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
-
 #: what the title says of later jobs
 _ARRIVING = {
     "none": "",
