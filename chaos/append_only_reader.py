@@ -6,6 +6,8 @@ lines that begin with ``#`` as notes. What a rewrite of the file made short is n
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -48,6 +50,14 @@ def _word(file: BinaryIO) -> bytes | None:
     size = int(head[1:])
     word = file.read(size + 2)
     return word[:-2] if len(word) == size + 2 else None
+
+
+def truncate(source: Path, target: Path, share: float) -> None:
+    """Copy a data folder without this share of the commands written last, by their bytes."""
+    shutil.copytree(source, target)
+    parts = sorted((target / "appendonlydir").glob("*.incr.aof"), key=_serial)
+    for path in parts[-1:]:
+        os.truncate(path, int(path.stat().st_size * (1.0 - share)))
 
 
 def hash_writes(folder: Path, key: str) -> Iterator[tuple[bytes, bytes]]:

@@ -49,6 +49,7 @@ class ChaosFarm:
             raise InputError("farm chaos finds processes in /proc: it works on Linux only")
         self.folder = folder.resolve()
         self.state = self.folder / "farm"
+        self.data = self.state / "redis"
         self.journals = self.folder / "journals"
         self.machine = Machine(self.folder, disk=self.state)
         (self.folder / "scenario.yaml").write_text(scenario, encoding="utf-8")
@@ -127,6 +128,16 @@ class ChaosFarm:
                 keeper.kill()
                 keeper.wait()
             self._ending = [(time.monotonic() + GONE_WITHIN, one) for _, one in self._ending]
+
+    def keep_data(self) -> Path:
+        """Take the data away from the server of a farm that is down; return where they are now."""
+        lost = self.data.with_name(f"redis.lost-{len(self.lost_data()) + 1}")
+        self.data.rename(lost)
+        return lost
+
+    def lost_data(self) -> list[Path]:
+        """Return the folders of the data that were taken away, the first one first."""
+        return sorted(self.state.glob("redis.lost-*"), key=lambda path: int(path.suffix[6:]))
 
     def close(self) -> None:
         """End whatever is still there."""

@@ -7,6 +7,7 @@ import random
 import signal
 from collections.abc import Callable
 
+from chaos.append_only_reader import truncate
 from chaos.farm import ChaosFarm, send, until
 from chaos.plan import Fault, FaultKind
 from chaos.server_faults import ServerFaults
@@ -20,6 +21,8 @@ log = logging.getLogger("farm.chaos")
 LONGEST_STEP = 86_400
 #: real seconds by which a sync takes longer at most
 SLOWEST_SYNC = 3.0
+#: share of what a server wrote since it last rewrote its data that is cut off at most
+LARGEST_LOSS = 0.6
 
 
 def inject(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
@@ -34,6 +37,13 @@ def inject(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
             farm.start()
         case FaultKind.RESTART_FARM:
             farm.end(signal.SIGINT)  # at once: running jobs wait again
+            farm.start()
+        case FaultKind.LOSE_DATA | FaultKind.TRUNCATE_DATA:
+            # what was submitted has been read: nothing is lost that the event log does not have
+            farm.end(signal.SIGINT)
+            lost = farm.keep_data()
+            if fault.kind is FaultKind.TRUNCATE_DATA:
+                truncate(lost, farm.data, rng.uniform(0.0, LARGEST_LOSS))
             farm.start()
         case FaultKind.CUT_CONNECTIONS:
             server.cut_connections()

@@ -30,6 +30,8 @@ class FaultKind(Enum):
     RESTART_HOST = "restart-host"
     RESTART_SERVER = "restart-server"
     RESTART_FARM = "restart-farm"
+    LOSE_DATA = "lose-data"
+    TRUNCATE_DATA = "truncate-data"
     CUT_CONNECTIONS = "cut-connections"
     REFUSE_WRITES = "refuse-writes"
     OUT_OF_MEMORY = "out-of-memory"

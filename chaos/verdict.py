@@ -110,7 +110,7 @@ def judge(
         outcomes=dict(outcomes),
         lost=_sorted(submitted - ends.keys() - live),
         stuck=_sorted(live),
-        ended_twice=_sorted(ended_twice(farm.state / "redis")),
+        ended_twice=_sorted(ended_twice([*farm.lost_data(), farm.data])),
         on_two_builders=_sorted(begun_twice(notes)),
         untrue=_sorted(without_builder(ends, notes)),
         orphans=farm.orphans,
@@ -121,13 +121,13 @@ def judge(
     )
 
 
-def ended_twice(data: Path) -> set[str]:
-    """Return the jobs of which a server wrote two different ends.
+def ended_twice(folders: Iterable[Path]) -> set[str]:
+    """Return the jobs of which servers with these data, one after the other, wrote different ends.
 
     The same one twice is a transaction that was repeated after its answer was lost.
     """
     ends: dict[bytes, bytes] = {}
-    writes = hash_writes(data, Keys(PREFIX).results)
+    writes = (pair for data in folders for pair in hash_writes(data, Keys(PREFIX).results))
     return {job.decode() for job, end in writes if ends.setdefault(job, end) != end}
 
 
