@@ -35,8 +35,9 @@ def chaos(
     """Start a separate farm, inject faults by a seeded plan, and audit every job.
 
     Processes are killed, stopped and restarted, connections are cut, writes refused, invalid
-    and forged messages sent, and the server's data removed or cut short. Exit code 1 if a job was lost, ended twice, ran twice at
-    the same time or is stuck, if a process was left behind, or if the farm did not recover.
+    and forged messages sent, and the server's data removed or cut short. Exit code 1 if a job
+    was lost, ended twice, ran twice at the same time or is stuck, if a process was left behind,
+    or if the farm did not recover.
 
     Args:
         faults: Number of faults.
