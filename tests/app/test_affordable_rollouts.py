@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -212,6 +214,21 @@ def test_requests_gather_while_one_is_worked_on() -> None:
         assert program.requests[1].scenario is None
 
     Told(program, check)
+
+
+@pytest.mark.parametrize("size", [2, 1_000_000])
+def test_a_process_that_never_answers_is_ended(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be stopped, and its pipe full."""
+    monkeypatch.setattr(rollout_service, "REPLY_TIMEOUT", 0.05)
+    program = Process()
+    program.start()
+    try:
+        assert program.pid is not None
+        os.kill(program.pid, signal.SIGSTOP)
+        with pytest.raises(BrokenPipeError):
+            program.reply(b"x" * size)
+    finally:
+        program.close()
 
 
 def test_a_process_that_is_gone_leaves_the_formula() -> None:

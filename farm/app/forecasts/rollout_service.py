@@ -49,6 +49,8 @@ LONGEST_REST = 2.0
 #: what was learned is sent anew after this many times the time that dumping it took, and seconds
 SHARE, LEARNING_INTERVAL = 20.0, 0.5
 CLOSE_TIMEOUT = 2.0
+#: real seconds after which a process that has not replied is ended
+REPLY_TIMEOUT = 60.0
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,9 +117,15 @@ class Process:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise BrokenPipeError
-        process.stdin.write(line + b"\n")
-        process.stdin.flush()
-        found = process.stdout.readline()
+        # one that is stopped never answers, nor reads
+        watchdog = threading.Timer(REPLY_TIMEOUT, process.kill)
+        watchdog.start()
+        try:
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            found = process.stdout.readline()
+        finally:
+            watchdog.cancel()
         if not found:
             raise BrokenPipeError(f"it ended with exit code {process.wait()}")
         return found
