@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from farm.app import kernel
 from farm.app.kernel import build_in_background
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import build, native
 
 
 @pytest.fixture
@@ -51,4 +52,16 @@ def test_an_installed_farm_starts_nothing(
     native.is_there()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "other"))
     assert build_in_background(5.0) is None
+    assert started == []
+
+
+def test_without_a_c_compiler_nothing_is_compiled(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """It is said at once, not after a minute; and so is a folder that cannot be written."""
+    monkeypatch.setattr(native, "path", lambda: tmp_path / "none" / "kernel.so")
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    assert "cannot be built here" in (build.main() or "")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert "no C compiler (cc)" in (build.main() or "")
     assert started == []
