@@ -38,7 +38,7 @@ class Ending:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
         if self._ends_at is None:
             return self.asked > 0
-        done = self._intake.load_done and not self._scheduler.jobs
+        done = self._intake.submissions.ended and not self._scheduler.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
@@ -48,8 +48,8 @@ class Ending:
             self._stop(at, now)
 
     def _stop(self, at: float, now: float) -> None:
-        self._intake.closed = True
-        self._intake.end_load(at)
+        self._intake.submissions.closed = True
+        self._intake.submissions.end(at)
         states = self._scheduler.jobs.values()
         if self._obeyed == 1:
             jobs = tuple(state.job.id for state in states if state.slot is None)

@@ -86,7 +86,9 @@ class LiveWorld:
         self.requests = BuilderRequests(pools, clock.speed)
         self._outbox = Outbox(self.roster)
         self._refusals = inbox.refusals
-        self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals)
+        # where operators submit jobs, an id can be used only once
+        known = None if options.stays is None else self.known
+        self.intake = Intake(self.requests, self.roster, self._outbox.send, self._refusals, known)
         #: the messages that the events came from, in the same order; None: from none
         self._messages: deque[Entry | None] = deque()
         #: the message that is being handled
@@ -166,7 +168,7 @@ class LiveWorld:
         self._outbox.put(command)
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
-            self.intake.live_jobs.ended(command.job)
+            self.intake.submissions.live.ended(command.job)
         elif isinstance(command, RequestBuilder):
             self.requests.request(command)
             self._to_be_placed = True
@@ -214,7 +216,7 @@ class LiveWorld:
         self.requests.go_on(saved)
         self.roster.go_on(saved, time.monotonic())
         self.ended.update(saved.counts.ended)
-        self.intake.go_on(saved)
+        self.intake.submissions.go_on(saved)
         self.intake.place()
         self._state_writer.touch_all()
         at = self.clock.now()
@@ -255,7 +257,7 @@ class LiveWorld:
             timeout = min(timeout, max(LEAST_WAIT, self.clock.real_until(self._alarms[0])))
         began = time.monotonic()
         waiting = len(self._scheduler.jobs) - self._state_writer.running
-        room = waiting + self.intake.live_jobs.extra < self._max_waiting
+        room = waiting + self.intake.submissions.live.extra < self._max_waiting
         changes = self.roster.changes
         entries = self._calling(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
@@ -299,7 +301,7 @@ class LiveWorld:
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor = dict(self._inbox.cursor)
         if self._stays:  # a request for builders may be all that there is to write
-            self._successor_state.write(self._batch, self.intake.jobs_accepted, self.ended)
+            self._successor_state.write(self._batch, self.intake.submissions.accepted, self.ended)
         began = time.monotonic()
         unchanged = self._batch.is_empty and self._committed.may_wait(cursor, began)
         if unchanged and not self._store.fence.lost_writes:
@@ -333,7 +335,7 @@ class LiveWorld:
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays:
-            self._successor_state.write_all(batch, self.intake.jobs_accepted, self.ended)
+            self._successor_state.write_all(batch, self.intake.submissions.accepted, self.ended)
         try:
             self._calling(lambda: self._store.restore(batch, again, cursor, self.clock.now()))
         except SpoiltError as spoilt:  # more of them
@@ -347,11 +349,11 @@ class LiveWorld:
             self._scheduler,
             self.clock.now(),
             self._state_writer.running,
-            submitted=self.intake.jobs_accepted,
+            submitted=self.intake.submissions.accepted,
             ended=dict(self.ended),
             hosts=sum(not host.lost for host in self.roster.hosts.values()),
             stopping=self.stopping,
-            worst_delay=self.intake.worst_delay,
+            worst_delay=self.intake.submissions.worst_delay,
             unplaced=Counter(play.builder.pool for play in self.requests.wanted),
             speed=self.clock.speed,
             max_waiting=self._max_waiting,

@@ -7,7 +7,6 @@ given; all others are refused.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
 
@@ -24,18 +23,17 @@ from farm.core.events import (
     JobsSubmitted,
     JobStarted,
 )
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.hosts.live_jobs import ONE_TOO_MANY, LiveJobs
 from farm.live.hosts.requested_builders import BuilderRequests
 from farm.live.hosts.roster import HostState, Roster, UnknownHosts
-from farm.live.store.saved import SavedFarm
+from farm.live.hosts.submissions import Submissions
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import SHOWN, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import HostCommand, Play
-from farm.live.wire.report_checks import flaw_of, flaw_of_message, readable
+from farm.live.wire.report_checks import flaw_of_message, readable
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +43,6 @@ OtherReport = wire.PlannerReport | wire.Ask
 MAX_HOSTS = 10_000
 #: slots of a builder that was not requested, if its pool's builders have fewer
 MAX_OWN_SLOTS = 100
-#: of every job without attributes, which are never modified
-NO_ATTRIBUTES: dict[str, str] = {}
 
 
 class Intake:
@@ -57,6 +53,7 @@ class Intake:
         roster: the known hosts.
         send: adds a command for a host to the current batch.
         refusals: collects refused messages.
+        known: returns which of these jobs were submitted before; None: not checked.
     """
 
     def __init__(
@@ -65,34 +62,20 @@ class Intake:
         roster: Roster,
         send: Callable[[HostState, HostCommand], None],
         refusals: Refusals | None = None,
+        known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
         self.events: deque[Event] = deque()
-        self.load_done = False
-        #: whether submissions are closed
-        self.closed = False
-        self.jobs_accepted = 0
-        #: largest intended arrival -> intake, farm seconds
-        self.worst_delay = 0.0
         #: reports of provisioners and operators, for the control plane
         self.others: list[OtherReport] = []
-        #: returns which of these jobs were submitted before; None: not checked
-        self.known: Callable[[Sequence[str]], Container[str]] | None = None
         #: the last heartbeat of each host, in parts, to be compared with what it should hold
         self.beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
-        #: accepted ids that ``known`` may not know yet
-        self._just_now: set[str] = set()
-        self.live_jobs = LiveJobs(requests.pools.values())
+        self.submissions = Submissions(requests.pools.values(), self.events, self._refuse, known)
         self._requests = requests
         self._roster = roster
         self._unknown_hosts = UnknownHosts(roster.patience.grace)
         self._send = send
         self._refusals = refusals or Refusals()
         self._at_real = 0.0
-
-    def go_on(self, saved: SavedFarm) -> None:
-        """Know the jobs of an earlier scheduler."""
-        self.jobs_accepted = saved.counts.serial
-        self.live_jobs.go_on(record.job for record in saved.jobs.values())
 
     def take_in(self, entry: Entry, at: float, now: float) -> None:
         """Turn an envelope into events at farm time ``at``; ``now`` is real time (monotonic)."""
@@ -328,72 +311,15 @@ class Intake:
 
     def _from_elsewhere(self, entry: Entry, report: wire.Report, at: float) -> None:
         if isinstance(report, JobsSubmitted):
-            self._on_submit(entry, report, at)
+            self.submissions.take(entry, report, at)
         elif isinstance(report, wire.LoadDone):
-            self.end_load(at)
+            self.submissions.end(at)
         elif isinstance(report, wire.Watch | wire.Plan) and report.pool not in self._requests.pools:
             self._refuse(entry, "out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
         elif isinstance(report, OtherReport):
             self.others.append(report)
         elif isinstance(report, wire.Request):
             self.events.append(wire.stamped(report, at))
-
-    def end_load(self, at: float) -> None:
-        """Record that nothing more is submitted."""
-        if not self.load_done:
-            self.load_done = True
-            self.events.append(events.ArrivalsEnded(at))
-
-    def _on_submit(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
-        if self.closed:
-            return
-        jobs = self._new(entry, self._sound(entry, report.jobs, at))
-        if not jobs:
-            return
-        self.jobs_accepted += len(jobs)
-        first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
-        self.worst_delay = max(self.worst_delay, at - first)
-        self.events.append(JobsSubmitted(at, jobs))
-
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> list[Job]:
-        """Return the acceptable jobs, and refuse the others one by one."""
-        sound: list[Job] = []
-        for job in jobs:
-            if (flaw := flaw_of(job)) is None:
-                wire.limit_arrival(job, at)
-                sound.append(job)
-            else:
-                self._refuse(entry, "out-of-bounds", flaw, job)
-        return sound
-
-    def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        """Leave out jobs that were submitted before, and refuse those of a platform too many."""
-        if not self.events:
-            self._just_now.clear()
-        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
-        new: list[Job] = []
-        for job in jobs:
-            if job.id in known or job.id in self._just_now:
-                continue
-            if (platform := self.live_jobs.take(job)) is None:
-                self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
-                continue
-            if self.known is not None:
-                self._just_now.add(job.id)
-            _share_parts(job, platform)
-            new.append(job)
-        return tuple(new)
-
-
-def _share_parts(job: Job, platform: Platform) -> None:
-    """Let a job that was decoded just now have the very objects that a million others have."""
-    force = msgspec.structs.force_setattr
-    force(job, "platform", platform)
-    force(job, "kind", sys.intern(job.kind))
-    if job.matrix is not None:
-        force(job, "matrix", sys.intern(job.matrix))
-    if not job.attributes:
-        force(job, "attributes", NO_ATTRIBUTES)
 
 
 def _is_about_own(report: BuilderEvent, host: HostState) -> bool:

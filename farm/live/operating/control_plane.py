@@ -136,8 +136,6 @@ class ControlPlane:
 
     def tick(self, world: LiveWorld) -> None:
         """Carry out plans, answer and report; called between batches of events."""
-        if self._long_lived:
-            world.intake.known = world.known
         now = time.monotonic()
         if self._long_lived:
             self._keep_learned(world, now)

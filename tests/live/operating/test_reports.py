@@ -18,7 +18,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.live.hosts import live_jobs
+from farm.live.hosts import submissions
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
@@ -167,7 +167,7 @@ def test_a_submitter_learns_what_the_farm_refused(
     server: Server, keys: Keys, lead: Lead, monkeypatch
 ):
     """Before it says that a job was submitted; another's refusal is none of its own."""
-    monkeypatch.setattr(live_jobs, "MAX_PLATFORMS", 1)
+    monkeypatch.setattr(submissions, "MAX_PLATFORMS", 1)
     leader = lead()
     leader.control().tick(leader.world)
     monkeypatch.setattr(

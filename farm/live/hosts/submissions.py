@@ -1,0 +1,177 @@
+"""Submissions: which jobs are accepted, and what the live ones take of the scheduler."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+
+import msgspec
+
+from farm.core import events
+from farm.core.events import Event, JobsSubmitted
+from farm.core.model import Job, Platform
+from farm.core.pools.spec import PoolSpec
+from farm.live.store.saved import SavedFarm
+from farm.live.wire import messages as wire
+from farm.live.wire.dead_letters import Reason
+from farm.live.wire.inbox import Entry
+from farm.live.wire.report_checks import flaw_of
+
+#: maximum number of platforms, beside those that the pools serve
+MAX_PLATFORMS = 1000
+#: characters of attributes for which a job counts as one more (live.max_waiting)
+PAGE = 1024
+#: why a job is refused
+ONE_TOO_MANY = f"live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
+
+
+#: of every job without attributes, which are never modified
+NO_ATTRIBUTES: dict[str, str] = {}
+
+Refuse = Callable[[Entry, Reason, str, object], None]
+"""Given a message, why a part of it is refused, in a word and in a sentence, and that part."""
+
+
+class Submissions:
+    """Appends an event to ``events`` for each submission with a job that is new and acceptable.
+
+    Args:
+        pools: their platforms always count.
+        events: what the scheduler handles next.
+        refuse: called with what is refused.
+        known: returns which of these jobs were submitted before; None: not checked.
+    """
+
+    def __init__(
+        self,
+        pools: Collection[PoolSpec],
+        events: deque[Event],
+        refuse: Refuse,
+        known: Callable[[Sequence[str]], Container[str]] | None = None,
+    ) -> None:
+        self._events, self._refuse, self.known = events, refuse, known
+        self.live = LiveJobs(pools)
+        #: how many jobs in all
+        self.accepted = 0
+        #: no more are taken
+        self.closed = False
+        #: the submitter has said that it was the last one
+        self.ended = False
+        #: largest intended arrival -> intake, farm seconds
+        self.worst_delay = 0.0
+        #: accepted ids that ``known`` may not know yet
+        self._just_now: set[str] = set()
+
+    def go_on(self, saved: SavedFarm) -> None:
+        """Know the jobs of an earlier scheduler."""
+        self.accepted = saved.counts.serial
+        self.live.go_on(record.job for record in saved.jobs.values())
+
+    def end(self, at: float) -> None:
+        """Record that nothing more is submitted."""
+        if not self.ended:
+            self.ended = True
+            self._events.append(events.ArrivalsEnded(at))
+
+    def take(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
+        """Accept the jobs of a submission that are new and acceptable, at farm time ``at``."""
+        if self.closed:
+            return
+        jobs = self._new(entry, self._sound(entry, report.jobs, at))
+        if not jobs:
+            return
+        self.accepted += len(jobs)
+        first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
+        self.worst_delay = max(self.worst_delay, at - first)
+        self._events.append(JobsSubmitted(at, jobs))
+
+    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> list[Job]:
+        """Return the acceptable jobs, and refuse the others one by one."""
+        sound: list[Job] = []
+        for job in jobs:
+            if (flaw := flaw_of(job)) is None:
+                wire.limit_arrival(job, at)
+                sound.append(job)
+            else:
+                self._refuse(entry, "out-of-bounds", flaw, job)
+        return sound
+
+    def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        """Leave out jobs that were submitted before, and refuse those of a platform too many."""
+        if not self._events:
+            self._just_now.clear()
+        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
+        new: list[Job] = []
+        for job in jobs:
+            if job.id in known or job.id in self._just_now:
+                continue
+            if (platform := self.live.take(job)) is None:
+                self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
+                continue
+            if self.known is not None:
+                self._just_now.add(job.id)
+            _share_parts(job, platform)
+            new.append(job)
+        return tuple(new)
+
+
+class LiveJobs:
+    """Counts live jobs by platform: one is forgotten with its last job."""
+
+    def __init__(self, pools: Collection[PoolSpec]) -> None:
+        self._samples = [pool.builder(1, 0) for pool in pools]
+        self._jobs: Counter[Platform] = Counter()
+        #: the object that all jobs of a platform share
+        self._shared: dict[Platform, Platform] = {}
+        #: how many are served by no pool
+        self._others = 0
+        #: as how many more than they are they count, being large
+        self.extra = 0
+
+    def take(self, job: Job) -> Platform | None:
+        """Count a new job and return its platform; None: it names one too many."""
+        platform = job.platform
+        if platform not in self._jobs:
+            if (served := self._is_served(platform)) is False and self._others >= MAX_PLATFORMS:
+                return None
+            self._others += not served
+        self._jobs[platform] += 1
+        self.extra += _pages(job)
+        return self._shared.setdefault(platform, platform)
+
+    def go_on(self, jobs: Iterable[Job]) -> None:
+        """Count the jobs of an earlier scheduler."""
+        for job in jobs:
+            self.take(job)
+
+    def ended(self, job: Job) -> None:
+        """Count a job no more."""
+        platform = job.platform
+        self.extra -= _pages(job)
+        self._jobs[platform] -= 1
+        if self._jobs[platform] <= 0:
+            del self._jobs[platform]
+            if self._shared.pop(platform, None) is not None:
+                self._others -= not self._is_served(platform)
+
+    def _is_served(self, platform: Platform) -> bool:
+        return any(sample.can_run(platform) for sample in self._samples)
+
+
+def _pages(job: Job) -> int:
+    attributes = job.attributes
+    if not attributes:
+        return 0
+    return sum(len(name) + len(value) for name, value in attributes.items()) // PAGE
+
+
+def _share_parts(job: Job, platform: Platform) -> None:
+    """Let a job that was decoded just now have the very objects that a million others have."""
+    force = msgspec.structs.force_setattr
+    force(job, "platform", platform)
+    force(job, "kind", sys.intern(job.kind))
+    if job.matrix is not None:
+        force(job, "matrix", sys.intern(job.matrix))
+    if not job.attributes:
+        force(job, "attributes", NO_ATTRIBUTES)
