@@ -1,10 +1,39 @@
-"""Files that are replaced whole: a reader, and an error, find the old one or the new one."""
+"""Files that are replaced whole, and files that end.
+
+A reader, and an error, find the old file or the new one. What is read is no named pipe and no
+device, which may never begin or never end, and has a size that can be held.
+"""
 
 from __future__ import annotations
 
+import errno
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+#: bytes of a document that is read whole
+MAX_DOCUMENT = 1_000_000_000
+#: where a process finds the pipes that it was given, each with a writer
+OWN_PIPES = Path("/dev/stdin"), Path("/dev/fd"), Path("/proc/self/fd")
+
+
+def ending(path: Path) -> Path:
+    """Return the path of a file to be read; raises OSError for a named pipe or a device."""
+    mode = path.stat().st_mode
+    own = stat.S_ISFIFO(mode) and not {path, path.parent}.isdisjoint(OWN_PIPES)
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or own):
+        raise OSError(errno.EINVAL, "a pipe or a device; allowed: a file", str(path))
+    return path
+
+
+def read_whole(path: Path, most: int = MAX_DOCUMENT) -> bytes:
+    """Return the content of a file; raises OSError, also for more than ``most`` bytes."""
+    with ending(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"too large; allowed: {most:,} bytes", str(path))
+    return content
 
 
 def write_whole(path: Path, content: bytes) -> None:

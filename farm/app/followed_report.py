@@ -21,6 +21,7 @@ from farm.results.run_directory import EVENTS, Run, load_run
 from farm.results.summary.summary import Measured
 from farm.results.table.records import Recorder
 from farm.units import format_roughly
+from farm.whole_files import ending
 
 #: real seconds between two looks at the log, and after which a browser loads the page again
 EVERY = 5.0
@@ -67,7 +68,7 @@ def follow_run(
 def _growing(path: Path, pause: Callable[[], bool]) -> Iterator[bytes]:
     """Yield whole lines of a file, until it has no more of them and ``pause`` returns False."""
     rest, going = b"", True
-    with file_access(path, "read the event log"), path.open("rb") as file:
+    with file_access(path, "read the event log"), ending(path).open("rb") as file:
         while True:
             found = file.read(PIECE)
             whole, end, rest = (rest + found).rpartition(b"\n")

@@ -14,7 +14,7 @@ import redis
 
 from farm.core.commands import EndJob
 from farm.core.driver import World, drive
-from farm.core.errors import FarmError, InvariantError
+from farm.core.errors import FarmError, InvariantError, ServerError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
@@ -293,7 +293,7 @@ def rare_collections() -> Iterator[None]:
 
 
 def _clear_quietly(store: Store) -> None:
-    with contextlib.suppress(redis.RedisError, LostWritesError):
+    with contextlib.suppress(redis.RedisError, LostWritesError, ServerError):
         store.vanish()
 
 

@@ -30,6 +30,7 @@ from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading, SourceFile
 from farm.records.runners import ROUNDING, Runner, runners_of
+from farm.whole_files import ending, read_whole
 
 T = TypeVar("T")
 VERSION = 1
@@ -261,7 +262,7 @@ def read_bundle(path: Path) -> Bundle:
     """Read a bundle. Raises TraceError with the file and line that is wrong."""
     with file_access(path, "be read", TraceError):
         try:
-            manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+            manifest = msgspec.json.decode(read_whole(path / MANIFEST), type=Manifest)
         except msgspec.MsgspecError as error:
             raise TraceError(f"{path / MANIFEST}: not a bundle's manifest: {error}") from None
         if manifest.version != VERSION:
@@ -273,7 +274,7 @@ def _read_lines(path: Path, kind: type[T]) -> Iterator[T]:
     decoder = Decoder(kind)
     before = 0
     try:
-        with gzip.open(path, "rb") as file:
+        with gzip.open(ending(path), "rb") as file:
             while lines := file.readlines(_PIECE):
                 try:
                     yield from decoder.decode_lines(b"".join(lines))

@@ -9,6 +9,7 @@ from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 
 from farm.core.errors import TraceError
+from farm.whole_files import read_whole
 
 #: standard input, which not every system has as a file
 STDIN = Path("/dev/stdin")
@@ -23,7 +24,7 @@ MAX_UNPACKED = 1_000_000_000
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, unpacked if it is gzip (known by its first two bytes)."""
     try:
-        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        content = sys.stdin.buffer.read() if path == STDIN else read_whole(path)
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

@@ -21,6 +21,7 @@ from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
 from farm.records.columns import in_seconds, time_of
 from farm.records.json_stream import objects
+from farm.whole_files import ending
 
 T = TypeVar("T")
 STDIN = Path("-")
@@ -210,5 +211,5 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     if path == STDIN:
         yield sys.stdin.buffer
         return
-    with path.open("rb") as file:
+    with ending(path).open("rb") as file:
         yield file

@@ -28,7 +28,7 @@ from farm.results.table.job_table import JobTable, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
-from farm.whole_files import draft_of, write_whole
+from farm.whole_files import draft_of, ending, read_whole, write_whole
 
 log = logging.getLogger("farm.results")
 
@@ -223,7 +223,7 @@ class Run:
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""
-        with (self.path / EVENTS).open("rb") as file:
+        with ending(self.path / EVENTS).open("rb") as file:
             yield from file
 
     def save(self, path: Path) -> None:
@@ -282,7 +282,7 @@ def _decode(path: Path, kind: type[T]) -> T:
 
 def _read(path: Path) -> bytes:
     with file_access(path, "be read"):
-        return path.read_bytes()
+        return read_whole(path)
 
 
 def _unfinished(path: Path) -> str:

@@ -8,6 +8,10 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from farm.core.errors import InputError
+from farm.whole_files import read_whole
+
+MAX_PASSWORD = 10_000
+"""Bytes of a file with a password."""
 
 
 def with_password(
@@ -28,7 +32,7 @@ def with_password(
         return url or None
     if file:
         try:
-            password = Path(file).read_text(encoding="utf-8").strip()
+            password = read_whole(Path(file), MAX_PASSWORD).decode("utf-8").strip()
         except (OSError, UnicodeError) as error:
             raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
     user, _, place = parts.netloc.rpartition("@")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import struct
 import subprocess
 import sys
@@ -157,6 +159,99 @@ def test_unrunnable_jobs_can_be_allowed(farm, write):
     code, out, err = farm("simulate", path, "--set", "allow_unrunnable=true", "--json")
     assert code == 0, err
     assert json.loads(out)["jobs"]["cancelled"] == 5
+
+
+# --- files that do not end ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "simulate FILE", "sweep FILE --vary seed=1,2", "plan FILE --slo p90(waiting_time)<5m",
+        "import csv FILE -o out.csv", "import github FILE -o out", "doctor FILE", "estimate FILE",
+        "whatif FILE", "simulate quickstart --learn-from FILE",
+    ],
+)  # fmt: skip
+def test_a_file_that_does_not_end(refused, tmp_path, words, kind):
+    """One message, at once: a named pipe has no writer, and a device no end."""
+    file = tmp_path / "FILE"
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    refused(*words.split(), says=("cannot be read: a pipe or a device; allowed: a file",))
+
+
+def test_a_scenario_of_200_mb(refused, tmp_path):
+    """Its size is enough: it would take minutes and gigabytes to read."""
+    with (tmp_path / "large.yaml").open("wb") as file:
+        file.truncate(200_000_000)
+    refused("simulate", "large.yaml", says=("large.yaml: cannot be read: too large", "2,000,000"))
+
+
+# --- broken run directories -----------------------------------------------------------------------
+
+EVERY = (
+    "report RUN -o out.html",
+    "score RUN",
+    "audit RUN",
+    "export RUN --format openmetrics -o out",
+)
+
+
+def late(text: bytes) -> bytes:
+    """Move the last event to second 1e10: an export would have no end."""
+    *lines, last = text.splitlines(keepends=True)
+    return b"".join([*lines, re.sub(rb'"at_s":[0-9.]+', b'"at_s":1e10', last)])
+
+
+def early(text: bytes) -> bytes:
+    """Move one in the middle."""
+    lines = text.splitlines(keepends=True)
+    lines[9] = re.sub(rb'"at_s":[0-9.]+', b'"at_s":1e10', lines[9])
+    return b"".join(lines)
+
+
+BROKEN_RUNS = {
+    "garbled": (
+        "events.jsonl",
+        lambda text: re.sub(rb"(builder-.*)}", rb"\1", text, count=1),
+        EVERY,
+    ),
+    "empty table": ("jobs.csv", lambda _: b"", EVERY[:2]),
+    "late end": ("events.jsonl", late, EVERY[3:]),
+    "out of order": ("events.jsonl", early, EVERY[3:]),
+    "deep": ("summary.json", lambda _: b"[" * 100_000, EVERY),
+    "no text": ("meta.json", lambda _: b"\xff", EVERY),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_RUNS)
+def test_a_broken_run_is_one_message(farm, write, tmp_path, name):
+    """Of each command that reads what is broken: no traceback, and an end."""
+    assert farm("simulate", write(), "--out", "run", "--quiet").code == 0
+    file, change, commands = BROKEN_RUNS[name]
+    path = tmp_path / "run" / file
+    path.write_bytes(change(path.read_bytes()))
+    for command in commands:
+        code, _, err = farm(*command.replace("RUN", "run").split(), "--quiet")
+        assert (code, err.count("error: "), "Traceback" in err) == (2, 1, False), (command, err)
+
+
+@pytest.mark.parametrize(
+    "file", ["events.jsonl", "jobs.csv", "summary.json", "meta.json", "scenario.yaml"]
+)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(farm, write, tmp_path, file):
+    """Nor is a folder read."""
+    assert farm("simulate", write(), "--out", "run", "--quiet").code == 0
+    (tmp_path / "run" / file).unlink()
+    for make in (os.mkfifo, os.mkdir):
+        make(tmp_path / "run" / file)
+        code, _, err = farm("audit", "run")
+        assert (code, err.count("error: run: not a ")) == (2, 1), err
+        path = tmp_path / "run" / file
+        path.unlink() if path.is_fifo() else path.rmdir()
 
 
 # --- the user's functions ----------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Traces: what is read, selected, refused; and the project's table, written and read."""
 
+import csv
 import gzip
+import re
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import farm
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.traces import FORMATS
@@ -144,13 +147,34 @@ JOBS = [
         attributes={"user": "Ada, \"the\" 1st\né", "team": ""}),
     Job(id="b/2", service_time=0.0, arrived_at=0.1, declared_time=0.0,
         platform=Platform(None, False)),
+    *(Job(id=f"{text}{at}", service_time=1.0, declared_time=2.0, arrived_at=float(at), kind=text,
+          platform=Platform("x", True))
+      for at, text in enumerate(["=1+1", "+x", "-x", "@x", "'=x", "''-x", "'x"], 1)),
 ]  # fmt: skip
 
 
 def test_the_table_round_trips(tmp_path: Path) -> None:
     """Written jobs read back the same, to the last bit."""
-    assert write_csv(JOBS, tmp_path / "t.csv") == 2
+    assert write_csv(JOBS, tmp_path / "t.csv") == len(JOBS)
     assert list(read_trace(tmp_path / "t.csv")) == JOBS
+
+
+def test_no_spreadsheet_runs_a_name(tmp_path: Path) -> None:
+    """A formula is written behind an apostrophe, in tables of jobs and a run's; numbers stay."""
+    write_csv([job for job in JOBS if job.platform.needs_virtual], tmp_path / "t.csv")
+    result = farm.simulate({
+        "name": "f", "pools": [{"name": "p", "platform": {"processor": "x"}, "builders": 1}],
+        "workload": [{"trace": {"path": str(tmp_path / "t.csv")}}],
+    })  # fmt: skip
+    result.save(tmp_path / "run")
+    for table in (tmp_path / "t.csv", tmp_path / "run/jobs.csv"):
+        with table.open(newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert {"'=1+1", "'@x", "''=x", "'x"} <= set(cells)
+        assert not [cell for cell in cells if re.match(r"[=+@]|-(?![0-9.]+$)", cell)]
+    back = farm.open_run(tmp_path / "run").jobs
+    assert back["kind"].tolist() == result.jobs["kind"].tolist()
+    assert [job.kind for job in read_trace(tmp_path / "run/jobs.csv")] == back["kind"].tolist()
 
 
 @given(

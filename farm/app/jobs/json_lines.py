@@ -17,6 +17,7 @@ from farm.core.fields import FieldError, record_of
 from farm.core.model import Job, Platform
 from farm.live.wire.report_checks import flaw_of
 from farm.records.traces.csv_table import COLUMNS, platform_of
+from farm.whole_files import ending
 
 KEYS = {name: key for key, name in COLUMNS.items()}
 """The key of each field of a job."""
@@ -48,7 +49,7 @@ def _read_lines(descriptor: int) -> Iterator[bytes]:
 
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file; raises TraceError."""
-    with file_access(path, "be read", TraceError), path.open("rb") as file:
+    with file_access(path, "be read", TraceError), ending(path).open("rb") as file:
         yield from _decoded(file, str(path))
 
 

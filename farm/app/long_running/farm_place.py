@@ -11,7 +11,7 @@ from farm.core.errors import InputError, ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
-from farm.whole_files import draft_of
+from farm.whole_files import draft_of, read_whole
 
 log = logging.getLogger("farm.up")
 
@@ -77,7 +77,7 @@ def read_place(folder: Path) -> FarmPlace | None:
     """Return where the folder's farm is; None: none was started there."""
     path = place_file(folder)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=FarmPlace)
+        return msgspec.json.decode(read_whole(path), type=FarmPlace)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

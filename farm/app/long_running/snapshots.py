@@ -21,6 +21,7 @@ from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from farm.live.operating.farm_image import FORMAT, FarmImage
 from farm.scenario.load import load_scenario
 from farm.scenario.model import Scenario, StandingFarm
+from farm.whole_files import read_whole
 
 
 def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:
@@ -61,13 +62,14 @@ def _viewed(image: FarmImage) -> tuple[FarmView, tuple[str, ...]]:
 
 def _text(source: Path) -> tuple[str, str]:
     """Return the text of a file (- is stdin), and its name in messages; raises StateError."""
-    name, read = str(source), source.read_bytes
+    name = str(source)
     if name == "-":
         if sys.stdin is None:
             raise StateError("standard input is closed; allowed: a state or snapshot to read")
-        name, read = "stdin", sys.stdin.buffer.read
+        name = "stdin"
     try:
-        return read().decode(), name
+        content = sys.stdin.buffer.read() if name == "stdin" else read_whole(source)
+        return content.decode(), name
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise StateError(f"{name}: cannot be read: {reason}") from None

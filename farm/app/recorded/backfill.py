@@ -17,9 +17,9 @@ import msgspec
 from farm.app.recorded.replays import SameCommands, scheduler_like
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
-from farm.metrics.openmetrics import Backfill, replay
+from farm.metrics.openmetrics import Backfill, History, replay
 from farm.metrics.series import Readings
-from farm.results.run_directory import Run
+from farm.results.run_directory import EVENTS, Run
 from farm.units import format_roughly
 
 HOUR = 3600.0
@@ -31,6 +31,9 @@ IN_MEMORY = 3 * HOUR
 BLOCK, BLOCK_OPTION = 18 * HOUR, "18h"
 #: a run up to so long is sampled as finely as a live farm is scraped
 SHORT_RUN, FINE, COARSE = 2 * HOUR, 5.0, 60.0
+
+#: of each series: half a year as finely as a live farm is scraped, five at the coarser interval
+MAX_SAMPLES = 3_000_000
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -54,6 +57,11 @@ class Place(msgspec.Struct, frozen=True):
             began = (made - IN_MEMORY - length) // DAY * DAY
         if interval is None:
             interval = FINE if length <= SHORT_RUN else COARSE
+        if length > interval * MAX_SAMPLES:
+            raise InputError(
+                f"--interval: found {interval:g} s for a run of {format_roughly(length)}; allowed: "
+                f"one of which it has {MAX_SAMPLES:,} or fewer"
+            )
         place = cls(began, began + length, interval)
         try:
             str(place)
@@ -165,9 +173,19 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
     desired = {p.name: p.builders for p in pool_specs(run.scenario) if not p.provisioned}
     played, recorded = tee(run.entries())
     same = SameCommands(run)
+
+    def history() -> History:
+        for entry in played:
+            if entry.event.at > run.ended_at:
+                raise InputError(
+                    f"{run.path / EVENTS}, line {entry.line}: found the farm time "
+                    f"{entry.event.at:g}; that of the last line is {run.ended_at:g}"
+                )
+            yield entry.event, entry.commands
+
     replay(
         scheduler_like(run),
-        ((entry.event, entry.commands) for entry in played),
+        history(),
         place.interval,
         take,
         desired=desired,

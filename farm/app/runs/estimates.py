@@ -32,6 +32,7 @@ from farm.results.estimate_scores import Score, score
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.upstream.launchpad import LAUNCHPAD
+from farm.whole_files import read_whole
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
         return
     try:
         with file_access(f"learn_from: {source}", "be read"):
-            state = msgspec.json.decode(source.read_bytes())
+            state = msgspec.json.decode(read_whole(source))
     except msgspec.DecodeError as error:
         raise InputError(f"learn_from: {source}: not JSON: {error}") from None
     if isinstance(state, dict) and "snapshot" in state:

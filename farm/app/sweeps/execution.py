@@ -23,7 +23,7 @@ from farm.results.summary.summary import Figures
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs
-from farm.whole_files import write_whole
+from farm.whole_files import ending, read_whole, write_whole
 from farm.workload import Workload, build_workload
 from farm.workload.job_columns import JobColumns
 
@@ -120,7 +120,7 @@ class FinishedRuns:
     def find(self, run: SeededRun) -> Figures | None:
         """Return the summary of a run that was finished before."""
         try:
-            return msgspec.json.decode(self._path(run).read_bytes(), type=Figures)
+            return msgspec.json.decode(read_whole(self._path(run)), type=Figures)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
@@ -255,7 +255,7 @@ def _content(path: Path) -> str:
 
 @lru_cache(maxsize=32)
 def _hash(path: Path, _changed_at: int) -> str:
-    with path.open("rb") as file:
+    with ending(path).open("rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 

@@ -20,6 +20,7 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
 from farm.results.comparison.tables import as_csv, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
+from farm.whole_files import read_whole
 
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
 SCENARIO = "scenario.yaml"
@@ -186,7 +187,7 @@ def _claim(folder: Path, scenario: str) -> None:
     with file_access(path):
         if not path.exists():
             path.write_text(scenario, encoding="utf-8")
-        same = path.read_bytes() == scenario.encode()
+        same = read_whole(path) == scenario.encode()
     if not same:
         raise InputError(
             f"{folder}: has a sweep of another scenario, or of an older version of this one; "
@@ -198,6 +199,6 @@ def read_sweep(folder: Path) -> Sweep:
     """Return the sweep that ``--out`` kept in a directory. Raises InputError."""
     try:
         with file_access(folder / SWEEP, "be read"):
-            return msgspec.json.decode((folder / SWEEP).read_bytes(), type=Sweep)
+            return msgspec.json.decode(read_whole(folder / SWEEP), type=Sweep)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"{folder / SWEEP}: garbled: {error}") from None

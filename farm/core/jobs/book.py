@@ -12,6 +12,18 @@ from farm.core.model import Cause, Job, Outcome
 from farm.core.rules import Estimator, SchedulingRules, sort_key
 from farm.core.state.working_state import JobState, JobStatus
 
+Execution = tuple[object, ...]
+"""What jobs that share an execution agree on."""
+
+
+def _execution(job: Job, lane: Lane) -> Execution:
+    """Return what a job executes: an action's name alone would let one submitter fail another's.
+
+    Where actions are named by their content, as in the remote execution API, the name implies it.
+    """
+    work = (job.service_time, job.fails, job.mode, job.threads, job.heavy, job.memory_heavy)
+    return (job.action, lane, *work)
+
 
 class JobBook:
     """The live jobs; ended ones are removed."""
@@ -29,7 +41,7 @@ class JobBook:
         self.serial = 0
         self._matrices: dict[str, dict[str, JobState]] = {}
         #: the job that executes each action in flight, on its platform (dedup)
-        self._leaders: dict[tuple[str, Lane], JobState] = {}
+        self._leaders: dict[Execution, JobState] = {}
 
     def of_matrix(self, matrix: str) -> list[JobState]:
         """Return the live jobs of a matrix, in the order of their submission."""
@@ -71,11 +83,11 @@ class JobBook:
         if job.matrix is not None and not state.abandoned:
             self._matrices.setdefault(job.matrix, {})[job.id] = state
         if self.rules.dedup and job.action is not None and state.leader is None:
-            self._leaders[job.action, state.lane] = state
+            self._leaders[_execution(job, state.lane)] = state
 
     def _leader_for(self, job: Job, lane: Lane) -> JobState | None:
         """Return the job whose execution will serve this one; None: its action is not in flight."""
-        leader = self._leaders.get((job.action, lane)) if job.action is not None else None
+        leader = self._leaders.get(_execution(job, lane)) if job.action is not None else None
         return None if leader is None or leader.status is JobStatus.CANCELLING else leader
 
     def _share(self, state: JobState, leader: JobState, at: float) -> None:
@@ -142,8 +154,10 @@ class JobBook:
             members.pop(job.id, None)
             if not members:
                 del self._matrices[job.matrix]
-        if job.action is not None and self._leaders.get((job.action, state.lane)) is state:
-            del self._leaders[job.action, state.lane]
+        if job.action is not None:
+            execution = _execution(job, state.lane)
+            if self._leaders.get(execution) is state:
+                del self._leaders[execution]
 
     def leave(self, follower: JobState, leader: JobState, at: float) -> None:
         """Detach a follower from the execution that serves it."""
@@ -168,5 +182,5 @@ class JobBook:
         for follower in rest:
             follower.leader = successor
         if successor.job.action is not None:
-            self._leaders[successor.job.action, lane] = successor
+            self._leaders[_execution(successor.job, lane)] = successor
         self.dispatcher.wait(successor, lane, at)

@@ -81,8 +81,8 @@ Cursor = dict[Stream, str]
 """The last entry read of each stream; missing streams: none yet."""
 
 
-_FAMILIES = ("jobs:", "pending:", "tries:", "reply:", "image:", "celery:", "provisioner:")
-"""Beginnings of keys (after the prefix) of which there may be many; ``jobs:`` is for its draft."""
+_FAMILIES = ("pending:", "tries:", "reply:", "image:", "celery:", "provisioner:")
+"""Beginnings of keys (after the prefix) of which there may be many."""
 
 
 class Keys:
@@ -123,7 +123,7 @@ class Keys:
         return f"{self.prefix}{name}"
 
     def among(self, names: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield those of these keys that are this farm's."""
+        """Yield those of these keys that are this farm's, or of a farm within a family of them."""
         ends = "|".join(map(re.escape, patterns())).replace(r"\*", ".*")
         ours = re.compile(f"{re.escape(self.prefix)}(?:{ends})".encode(), re.DOTALL)
         return filter(ours.fullmatch, names)
@@ -152,7 +152,7 @@ class Keys:
 def patterns() -> tuple[str, ...]:
     """Return patterns, without the prefix, that match every key of a farm and no other farm's."""
     single = sorted(set(vars(Keys("")).values()) - {"", "celery:"})
-    return (*single, *STREAMS, *(f"{family}*" for family in _FAMILIES))
+    return (*single, "jobs:draft", *STREAMS, *(f"{family}*" for family in _FAMILIES))
 
 
 def written_at(entry: str) -> float:

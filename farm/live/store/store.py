@@ -7,6 +7,7 @@ is one ZCARD) and so that a scheduler that starts again finds what it needs.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -219,10 +220,15 @@ class Store:
         return {}
 
     def clear(self) -> None:
-        """Delete every key of this farm but its lease and its fence."""
+        """Delete every key of this farm but its lease and its fence.
+
+        Raises ServerError, and deletes nothing, if another farm's keys would be among them.
+        """
         found = self._client.scan_iter(match=literal(self._keys.prefix) + "*", count=1000)
+        ours = list(self._keys.among(found))
+        _check_alone(self._client, self._keys, ours)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
-        names_left = (name for name in self._keys.among(found) if name not in kept)
+        names_left = (name for name in ours if name not in kept)
         while names := list(islice(names_left, 500)):
             if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
                 self.fence.write(partial(_unlink, names))
@@ -332,6 +338,22 @@ class Store:
         for name in names:
             pipe.llen(self._keys.host_list(name))
         return dict(zip(names, carry_out(pipe), strict=True))
+
+
+def _check_alone(client: Connection, keys: Keys, names: Iterable[bytes]) -> None:
+    """Raise ServerError if these are also keys of a farm within a family of this one's.
+
+    Such a farm has hashes that end like its own; no job's or platform's key is a hash.
+    """
+    own = {key.encode() for key in (keys.meta, keys.fence, f"{keys.provisioner}:fence")}
+    for name in names:
+        prefix = re.sub(rb"(meta|fence)$", b"", name)
+        if prefix != name and name not in own and client.type(name) == b"hash":
+            raise ServerError(
+                f"the keys of another farm, of the prefix {prefix.decode(errors='replace')!r}, "
+                f"may be this one's, of the prefix {keys.prefix!r}: nothing was "
+                "deleted; give one of them another FARM_PREFIX"
+            )
 
 
 def _check_whole(client: Connection, keys: Keys, meta: Mapping[str, bytes]) -> None:

@@ -25,6 +25,7 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
+from farm.csv_cells import as_given, harmless
 from farm.records.attempt import Attempt
 from farm.records.columns import result_of
 from farm.records.content import read_text
@@ -76,7 +77,7 @@ def read(path: Path) -> Records:
                 raise TraceError(
                     f"{where}: found {len(row)} values; the header has {len(names)} columns"
                 )
-            given = {name: text for name, place in used if (text := row[place])}
+            given = {name: as_given(text) for name, place in used if (text := row[place])}
             fields = _fields(given, where, is_run=is_run)
             if fields is None:
                 never_ran += 1
@@ -112,7 +113,7 @@ def _recorded(
     finished = _seconds(ends, RECORDED[1], where)
     known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
     results = [known[word] for word in outcomes] if any(outcomes) else None
-    return attempts_of(ids, arrived, started, finished, results, builders)
+    return attempts_of(ids, arrived, started, finished, results, list(map(as_given, builders)))
 
 
 def _seconds(texts: Sequence[str], name: str, where: Sequence[str]) -> Times:
@@ -149,7 +150,9 @@ def _row(job: Job) -> list[object]:
 
 
 def _cell(value: object) -> object:
-    return msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else value
+    return (
+        msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else harmless(value)
+    )
 
 
 def _used(names: list[str], where: str) -> list[tuple[str, int]]:

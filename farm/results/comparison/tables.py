@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from farm.csv_cells import harmless
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
 from farm.results.comparison.metrics import METRICS, Metric, Unit
 from farm.results.comparison.significance import Interval
@@ -150,7 +151,7 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
     text = io.StringIO()
     table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     table.writeheader()
-    table.writerows(rows)
+    table.writerows({name: harmless(cell) for name, cell in row.items()} for row in rows)
     return text.getvalue()
 
 

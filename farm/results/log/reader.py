@@ -15,6 +15,7 @@ from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
 from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
+from farm.whole_files import ending
 
 PIECE = 1 << 20
 """Bytes of a log, and up to the end of a line, that are decoded together."""
@@ -97,7 +98,7 @@ def read_log(path: Path | str) -> Iterator[Entry]:
     """
     path = Path(path)
     with file_access(path, "read the event log"):
-        file = path.open("rb")
+        file = ending(path).open("rb")
     with file:
         yield from entries_of(_pieces(file), str(path))
 
@@ -108,7 +109,7 @@ def last_instant(path: Path) -> float:
     Raises InputError for a file that is missing or invalid.
     """
     last = b""
-    with file_access(path, "read the event log"), path.open("rb") as file:
+    with file_access(path, "read the event log"), ending(path).open("rb") as file:
         for line in file:
             last = line
     try:

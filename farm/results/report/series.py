@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.results.table.builders import BuilderLives, Builders
 from farm.results.table.columns import Flags, Floats
@@ -81,9 +82,12 @@ class PoolsOverTime:
     def __init__(self, lines: Iterable[bytes]) -> None:
         lives, decode = BuilderLives(), msgspec.json.Decoder(_Line).decode
         self._plans: dict[str, list[tuple[float, int]]] = {}
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             if b'"builder-' in line or b'"pool-planned"' in line:
-                self._take(decode(line), lives)
+                try:
+                    self._take(decode(line), lives)
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    raise InputError(f"event log, line {number}: garbled: {error}") from None
         self._builders = Builders.of(lives.spans)
 
     def _take(self, line: _Line, lives: BuilderLives) -> None:

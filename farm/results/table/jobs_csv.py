@@ -1,4 +1,7 @@
-"""``jobs.csv``: the table of a run's jobs, one row per job; an empty cell is a missing value."""
+"""``jobs.csv``: the table of a run's jobs, one row per job; an empty cell is a missing value.
+
+A text that a spreadsheet takes for a formula is written behind an apostrophe.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
+from farm.csv_cells import as_given, harmless
 from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
 from farm.results.table.jobs import OUTCOMES
+from farm.whole_files import ending
 
 #: of the columns of numbers that have no empty cells
 _FULL: Mapping[str, object] = {"submitted_at_s": list[float], "attempts": list[int]}
@@ -37,6 +42,8 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
 def _cells(column: Array) -> Sequence[object]:
     """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
     values: list[object] = column.tolist()
+    if column.dtype.kind == "U":
+        return list(map(harmless, values))
     if column.dtype != np.float64 or not values:
         return values
     return msgspec.json.encode(values).decode()[1:-1].replace("null", "").split(",")
@@ -49,7 +56,7 @@ def read_jobs(path: Path | str) -> JobTable:
 
 def _tables(path: Path) -> Iterator[JobTable]:
     with file_access(path, "read the jobs"):
-        file = path.open(newline="", encoding="utf-8")
+        file = ending(path).open(newline="", encoding="utf-8")
     with file:
         lines = _lines(path, file)
         _, header = next(lines, (1, []))
@@ -102,7 +109,7 @@ def _column(name: str, cells: list[str]) -> Array:
     if name == "outcome" and not set(cells).issubset(OUTCOMES):
         raise ValueError
     if name not in TYPES or TYPES[name].kind == "U":
-        return np.array(cells, np.str_)
+        return np.array([as_given(cell) for cell in cells], np.str_)
     text = ",".join(cells if name in _FULL else [cell or "null" for cell in cells])
     numbers = msgspec.json.decode(f"[{text}]", type=_FULL.get(name, list[float | None]))
     if len(numbers) != len(cells):  # a cell has a comma

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from farm.core.errors import ScenarioError
+from farm.whole_files import read_whole
 
 MAX_VALUES = 1_000_000
 """The maximum number of values, which limits expansion by aliases."""
@@ -58,6 +59,9 @@ class _Dumper(yaml.SafeDumper):
     """PyYAML's writer; it quotes a text that by YAML 1.1 or 1.2 would be read as something else."""
 
 
+MAX_BYTES = 2_000_000
+"""Of a scenario: some hundred thousand lines, which take seconds to read."""
+
 _TAG = "tag:yaml.org,2002:"
 _RULES = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -82,7 +86,7 @@ def document_text(data: Mapping[str, object], *, compact: bool = False) -> str:
 def read_document(path: Path) -> MarkedDict:
     """Return the mapping in a YAML file; ScenarioError names the file and line of an error."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_whole(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:

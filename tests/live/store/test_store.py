@@ -159,6 +159,28 @@ def test_a_fresh_farm_deletes_no_farm_whose_prefix_begins_with_its_own(redis, pr
     assert not list(redis.scan_iter(match=f"{prefix}*"))
 
 
+@pytest.mark.parametrize(
+    "longer", ["farm:jobs:", "farm:tries:", "farm:pending:a/b:", "farm:celery:"]
+)
+def test_a_farm_within_a_family_of_keys_is_not_deleted(redis, longer):
+    """Its keys cannot be told from members of that family: refused, unless no key is both."""
+    ours, theirs = ReadableStore(redis, Keys("farm:")), ReadableStore(redis, Keys(longer))
+    theirs.open(speed=1.0, stays=True)
+    redis.rpush(f"{longer}tries:a", "x")
+    redis.rpush("farm:tries:a-fence", "a job's, which is no hash")
+    before = set(redis.scan_iter(match="*"))
+    if longer == "farm:jobs:":
+        ours.clear()
+        assert set(redis.scan_iter(match="*")) == before - {b"farm:tries:a-fence"}
+    else:
+        for delete in (ours.clear, lambda: ours.open(speed=1.0)):
+            with pytest.raises(ServerError, match=f"of the prefix '{longer}'.*another FARM_PREFIX"):
+                delete()
+        assert set(redis.scan_iter(match="*")) == before
+    theirs.clear()
+    ours.clear()
+
+
 def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, keys: Keys):
     """The time since the last commit is this machine's; another machine has only the server's."""
     batch = Batch()
