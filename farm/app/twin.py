@@ -22,17 +22,8 @@ from farm.scenario.provisioning.times_of_week import format_time_of_week
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
-from farm.twin.calibration import (
-    Candidate,
-    Document,
-    Fit,
-    Search,
-    candidates_of,
-    delayed,
-    explains_no_more,
-    plans_rarely,
-    too_many_plans,
-)
+from farm.twin.calibration import Fit, Search, explains_no_more
+from farm.twin.candidates import PERIODS, Candidate, Document, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.pools import Load, Shape, pools_of
 from farm.twin.scenario_text import (
@@ -55,16 +46,19 @@ EXPLAINED = {"cap", "gate", "idle runners"}
 ENOUGH = 20
 """Jobs that each half must have."""
 PLATFORM = "x"
+ALL = slice(0, None)
 SHORTEST = 1e-3
 """Seconds that a job takes at least."""
 LOSSES, MOST_RETRIES = 16, 100
 """Draws of random losses with which a twin is checked, and retries of a job in it."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
-TELLING_WAIT, TELLING, LEAST_SPAN = 60.0, 200, 12 * 3600.0
-"""Where candidates plan rarely enough to remember, each plan of theirs takes a tenth of a
-millisecond: then only the first jobs are played, until this number of them has waited for longer
-than that (s), and no less than this time has passed (s)."""
+TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24, 48))
+"""Where candidates plan rarely enough to remember, each plan of theirs takes up to a tenth of a
+millisecond: then only jobs of the shortest of these times are played (s) in which this number
+waited for longer than that (s)."""
+MOST_SIMULATED = 14_000 * 3600.0
+"""Farm time that is simulated to find such a pool's candidate, seconds: some two minutes."""
 MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
 """Jobs played to find the candidates of all pools, if each counts in every play; without the
 compiled kernel."""
@@ -229,14 +223,17 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     flags = list(flags_of(shape, load))
     half = middle if middle >= ENOUGH else len(load.waited)
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
-    played = min(half, MOST_CALIBRATED, few)
-    if plans_rarely(shape):
-        played = min(played, max(2 * ENOUGH, _telling(load)))
+    played = slice(0, min(half, MOST_CALIBRATED, few))
+    most //= played.stop
+    if any(one.algorithm in PERIODS for one in candidates_of(shape)):
+        played = _telling(load, half, few)
+        span = load.arrived[played.stop - 1] - load.arrived[played.start]
+        most = min(most, round(MOST_SIMULATED / max(span, 1.0)))
     is_hopeless = any(one.kind == "several slots" for one in flags)
     if is_hopeless:  # no pool of slots explains it: the first one shows by how much
-        most = played
-    untried = too_many_plans(shape, float(load.arrived[played - 1] - load.arrived[0]))
-    fit, search, order = _calibrated(shape, load, played, most, untried)
+        most = 1
+    fits, search, order = _calibrated(shape, load, played, most)
+    fit = fits[0]
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
@@ -245,8 +242,7 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
     evidence = [
         *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
-        *(f"{name} was not tried: it plans too often in so long a time" for name in untried),
-        *search.evidence_of_first_plan(fit),
+        *search.evidence(fit, fits),
     ]
     return _Fitted(
         name, shape, load, middle, fit.candidate, search.played, evidence, flags, less_far
@@ -298,44 +294,55 @@ def _middle(arrived: Floats) -> int:
     return place if min(place, len(arrived) - place) >= ENOUGH else len(arrived) // 2
 
 
-def _telling(load: Load) -> int:
-    """Return how many first jobs say enough of a farm whose plans take long to play."""
-    long = np.flatnonzero(load.waited > TELLING_WAIT)
-    enough = int(long[TELLING - 1]) + 1 if len(long) >= TELLING else len(load.waited)
-    ends_at = load.arrived[0] + LEAST_SPAN
-    return max(enough, int(np.searchsorted(load.arrived, ends_at, side="right")))
+def _telling(load: Load, half: int, most: int) -> slice:
+    """Return jobs of the first half, this number at most, that say enough of how it is sized.
+
+    They begin where no job waits or runs, as early as may be.
+    """
+    arrived = load.arrived[:half]
+    free_at = np.maximum.accumulate(arrived + load.waited[:half] + load.ran[:half])
+    starts = np.flatnonzero(arrived >= np.concatenate([arrived[:1], free_at[:-1]]))
+    long = np.concatenate([[0], np.cumsum(load.waited[:half] > TELLING_WAIT)])
+    for span in SPANS:
+        ends = np.searchsorted(arrived, arrived[starts] + span, side="right")
+        ends = np.minimum(ends, starts + min(most, MOST_CALIBRATED))
+        found = long[ends] - long[starts]
+        if found.max() >= TELLING:
+            break
+    best = int(np.argmax(found >= min(TELLING, found.max())))
+    return slice(int(starts[best]), int(ends[best]))
 
 
 def _calibrated(
-    shape: Shape, load: Load, half: int, most: int, untried: Sequence[str] = ()
-) -> tuple[Fit, Search, Flag | None]:
-    """Return the candidate that waits as this number of first jobs did, and the search for it.
+    shape: Shape, load: Load, part: slice, most: int
+) -> tuple[list[Fit], Search, Flag | None]:
+    """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
-    ``most``: jobs played. ``untried``: algorithms that are no candidates. The flag is there if jobs
-    were started in an order that no candidate explains.
+    ``most``: plays. The flag is there if jobs were started in an order that no candidate explains.
     """
     overtaken = overtaking(load, shape)
     in_order = overtaken < OVERTAKEN
     # otherwise later jobs overtake, too
-    played = half if in_order else half + half // 2
+    more = 0 if in_order else (part.stop - part.start) // 2
+    played, recorded = slice(part.start, part.stop + more), load.waited[part]
     player = Player(shape, load)
-    search = Search(lambda one: player.play(one, played), load.waited[:half], most // played)
-    tried = (one for one in candidates_of(shape) if one.algorithm not in untried)
-    candidates = list(islice(tried, max(1, search.most)))
+    search = Search(lambda one: player.play(one, played), recorded, most)
+    candidates = list(islice(candidates_of(shape), max(1, search.most)))
     if in_order or shape.hosted:
-        fit = search.best(candidates)[0]
-        if shape.delays and explains_no_more(fit, load.waited[:half]):
-            fit = search.fit(delayed(shape))
-        return fit, search, None
+        fits = search.best(candidates)
+        if shape.delays and explains_no_more(fits[0], recorded):
+            fits = [search.fit(delayed(shape))]
+        return fits, search, None
     # the order comes first: in a wrong one no number fits
     first = min(map(search.fit, candidates), key=lambda one: one.error)
     rough = search.ordered(first, load.attempts)
     order = rough.candidate.scheduling
     ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
-    fit = search.ordered(search.best(ordered)[0], load.attempts)
+    best, *others = search.best(ordered)
+    fit = search.ordered(best, load.attempts)
     by_arrival = search.fit(msgspec.structs.replace(fit.candidate, scheduling={}))
     explained = fit.error <= max(EXPLAINED_BY * by_arrival.error, SMALL)
-    return fit, search, None if explained else hidden_order(overtaken)
+    return [fit, *others], search, None if explained else hidden_order(overtaken)
 
 
 def order_of(shape: Shape, load: Load) -> Document:
@@ -349,7 +356,8 @@ def order_of(shape: Shape, load: Load) -> Document:
         return {}
     first, player = min(len(load.waited), MOST_CALIBRATED), Player(shape, load)
     most = (MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE) // first
-    search = Search(lambda one: player.play(one, first), load.waited[:first], most)
+    some = slice(0, first)
+    search = Search(lambda one: player.play(one, some), load.waited[some], most)
     return search.ordered(search.fit(candidate), load.attempts).candidate.scheduling
 
 
@@ -382,14 +390,15 @@ class Player:
     def __init__(self, shape: Shape, load: Load) -> None:
         self._before, self._after = times_of(shape)
         self._shape, self._load = shape, load
-        #: by the number of jobs (None: all)
-        self._loads: dict[int | None, OneLoad] = {}
+        #: by the first job and the one after the last
+        self._loads: dict[tuple[int, int | None], OneLoad] = {}
 
-    def _loaded(self, first: int | None) -> OneLoad:
-        """Return the first jobs, made once for all candidates."""
-        if first not in self._loads:
-            self._loads[first] = OneLoad(list(islice(self._jobs(), first)))
-        return self._loads[first]
+    def _loaded(self, part: slice) -> OneLoad:
+        """Return some jobs, made once for all candidates."""
+        ends = part.start, part.stop
+        if ends not in self._loads:
+            self._loads[ends] = OneLoad(list(islice(self._jobs(), *ends)))
+        return self._loads[ends]
 
     def _jobs(self) -> Iterator[Job]:
         load = self._load
@@ -404,9 +413,10 @@ class Player:
                 attributes=one.traits,
             )
 
-    def play(self, candidate: Candidate, first: int | None = None, seed: int = 1) -> Floats:
-        """Return the wait of each of the first jobs (s), by arrival."""
-        return self._waits(candidate, self._loaded(first), seed)
+    def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
+        """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""
+        begins = float(self._load.arrived[part.start])
+        return self._waits(candidate, self._loaded(part), seed, begins)
 
     def play_others(self, candidate: Candidate, jobs: Sequence[Job], seed: int) -> Floats:
         """Return the wait of other jobs (s), by arrival, of which only what a queue sees counts."""
@@ -423,7 +433,9 @@ class Player:
         ]
         return self._waits(candidate, OneLoad(others), seed)
 
-    def _waits(self, candidate: Candidate, load: OneLoad, seed: int) -> Floats:
+    def _waits(
+        self, candidate: Candidate, load: OneLoad, seed: int, planned: float = 0.0
+    ) -> Floats:
         begins = self._load.begins + self._shape.clock.ahead
         document = {
             "seed": seed,
@@ -433,7 +445,7 @@ class Player:
                     "name": "p",
                     "platform": {"processor": PLATFORM},
                     "inter_job_time": self._after,
-                    **candidate.document(),
+                    **candidate.document(planned),
                 }
             ],
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],

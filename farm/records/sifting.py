@@ -13,6 +13,9 @@ CALENDAR = 1e8
 """An instant below this (1973) is of a trace's own time."""
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
+FAR, FEW_AFAR = 366 * 86400.0, 0.01
+"""Seconds between two times, from which one of them is a clock's error, not a wait; and the share
+of attempts (or one alone) that may be so far from all others."""
 NOISE = 2.0
 """Seconds by which clocks of whole seconds, or of two machines, may disagree."""
 
@@ -27,7 +30,7 @@ def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> l
     attempts = _without_epoch(attempts, reading)
     sound = [one for one in attempts if _is_sound(one, reading)]
     _refuse_clocks(len(attempts) - len(sound), len(attempts))
-    attempts = sound
+    attempts = _without_strays(sound, reading)
     attempts = _without_forgotten(attempts, reading, longest_open)
     attempts.sort(key=_place)
     _number(attempts)
@@ -47,9 +50,26 @@ def _without_epoch(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
 def _refuse_clocks(backwards: int, of: int) -> None:
     if backwards >= max(FEW, MOST_BACKWARDS * of):
         raise TraceError(
-            f"{backwards:,} of {of:,} attempts started before they could, or ended before they "
-            f"started: clocks jump, or times are of several zones; allowed: {MOST_BACKWARDS:.0%}"
+            f"{backwards:,} of {of:,} attempts started before they could, ended before they "
+            "started, or took more than a year: clocks jump, or times are of several zones; "
+            f"allowed: {MOST_BACKWARDS:.0%}"
         )
+
+
+def _without_strays(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
+    """Leave out what arrived years before or after the others, if it is little."""
+    groups: list[list[Attempt]] = []
+    for one in sorted(attempts, key=_place):
+        if not groups or one.arrived_at - groups[-1][-1].arrived_at > FAR:
+            groups.append([])
+        groups[-1].append(one)
+    largest = max(map(len, groups), default=0)
+    most = max(1, FEW_AFAR * len(attempts))
+    kept = [one for some in groups if len(some) > most or len(some) == largest for one in some]
+    if len(kept) < len(attempts):
+        why = "of another year than all others: a clock jumped"
+        reading.left_out[why] += len(attempts) - len(kept)
+    return kept
 
 
 def _place(attempt: Attempt) -> tuple[float, int, str]:
@@ -105,6 +125,9 @@ def _is_sound(one: Attempt, reading: Reading) -> bool:
                 return False
             one.eligible_at = until
             reading.noted["waits below zero by 2 s or less, taken as zero"] += 1
+    if (one.finished_at or one.started_at or 0.0) - one.arrived_at > FAR:
+        reading.leave_out("that took more than a year: a clock jumped")
+        return False
     if one.started_at is not None and one.finished_at is not None:
         if one.finished_at < one.started_at - NOISE:
             reading.leave_out("that ended before they started")

@@ -19,7 +19,7 @@ LONG, MANY = 60.0, 100
 """A pool is loaded if this number of jobs waited for longer than this (s)."""
 IDLE = 30.0
 """Mean wait below which errors are judged in seconds, not as shares."""
-MEAN_SHARE, P95_SHARE = 0.10, 0.20
+MEAN_SHARE, P95_SHARE = 0.05, 0.10
 """Errors of a loaded pool's mean and p95 up to which its twin is believable."""
 SECONDS = 5.0
 """The same of an idle pool's mean, seconds."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,11 +20,9 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.pools import Shape
+from farm.twin.candidates import Candidate, Document
 from farm.units import format_roughly
 
-Document = Mapping[str, Any]
-"""A part of a scenario file."""
 Play = Callable[["Candidate"], Floats]
 """From a candidate to the wait of each job, seconds, in order of arrival."""
 
@@ -33,74 +30,25 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
-ENOUGH = 10
-"""Runners whose age at their first start is known, from which that is the boot time."""
 NEAR = 0.002
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-PERIODS = {"target-wait": 15.0, "keda": 30.0, "gitlab": 60.0}
-"""Seconds between two plans (keda: polls) where they are so long that the first one matters."""
-MOST_PLANS = 8000
-"""Plans of such an algorithm in one play: about a second."""
+SURVIVORS = (9, 4, 3, 2, 2, 1)
+"""Algorithms of which others are drawn, that many at each spread."""
 PHASES = 12
 """First plans in a period that are drawn."""
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 """Values of a column that may be whom a job is charged to, and teams whose weight is tried."""
-WARM = (0, 1, 2, 3, 5)
-"""Ephemeral runners that may be kept ready."""
-OBJECTIVES = (60.0, 200.0, 600.0)
-"""Seconds."""
 EXACT = 0.005
 """Error per job, as a share of the mean wait, with which a given number of runners is enough."""
-NO_LIMIT, AT_ONCE = 1_000_000, 0.1
-"""Hosted runners at once, and seconds after which there is one for a new job."""
-CONSTANT = 1.0
-"""Seconds by which delays differ that are one."""
 NO_BETTER = 0.5
 """Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
+ALIKE = 1.25
+"""Times the error of the best algorithm's, up to which another fits as well."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
-
-
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A way in which a pool may be sized."""
-
-    algorithm: str
-    #: of the pool and of its provisioner, as in a scenario
-    pool: Mapping[str, Any] = {}
-    options: Mapping[str, Any] = {}
-    #: parameters that are searched, by key of the pool or (with a dot) of the provisioner, seconds
-    free: Mapping[str, float] = {}
-    #: below what they cannot be, as the records show
-    least: Mapping[str, float] = {}
-    scheduling: Document = {}
-    #: from the first arrival to the next plan, seconds; None: it does not matter
-    first_plan: float | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the pool as a scenario has it."""
-        pool, options = dict(self.pool), dict(self.options)
-        for key, found in self.free.items():
-            value = max(found, self.least.get(key, 0.0))
-            if key.startswith("."):
-                options[key[1:]] = value
-            else:
-                pool[key] = value
-        if self.first_plan is not None:
-            options["first_plan"] = self.first_plan
-        if self.algorithm != "fixed":
-            pool["provisioner"] = {"algorithm": self.algorithm, **options}
-        return pool
-
-    def later(self, share: float) -> Candidate:
-        """Return the candidate with its first plan later by a share of its period, within that."""
-        if self.first_plan is None:
-            return self
-        period = PERIODS[self.algorithm]
-        # the first arrival may be at farm time 0, and no plan is
-        return replace(self, first_plan=(self.first_plan + share * period) % period or period)
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -135,17 +83,23 @@ class Search:
     def best(self, candidates: Iterable[Candidate]) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.
 
-        The first ones are refined, until one is ``NEAR`` enough.
+        Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones; the
+        best are refined, until one is ``NEAR`` enough.
         """
         fits = sorted(self._first_fits(candidates), key=lambda one: one.error)
-        by_algorithm: dict[str, list[Fit]] = {}
-        for one in fits:
-            by_algorithm.setdefault(one.candidate.algorithm, []).append(one)
-        best = [some[0] for some in by_algorithm.values()]
-        for place, some in enumerate(list(by_algorithm.values())[:REFINED]):
-            best[place] = self._refined(self._sampled(some))
-            if best[place].error <= NEAR * float(self._recorded.mean()):
+        near = NEAR * float(self._recorded.mean())
+        known: list[list[Fit]] = list(_by_algorithm(fits).values())
+        for spread, count in zip(SPREADS, SURVIVORS, strict=True):
+            if known[0][0].error <= near or self.is_over:
                 break
+            known[:count] = [self._drawn(some, spread) for some in known[:count]]
+            known.sort(key=lambda some: some[0].error)
+        best = [some[0] for some in known]
+        for place in range(min(REFINED, len(best))):
+            if best[0].error <= near:
+                break
+            best[place] = self._refined(best[place])
+            best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         return sorted(best, key=lambda one: one.error)
 
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
@@ -156,27 +110,22 @@ class Search:
             if one.algorithm in ("fixed", "manual") and fit.error <= enough:
                 return
 
-    def _sampled(self, fits: Sequence[Fit]) -> Fit:
-        """Return the best of candidates drawn ever closer to the best ones known so far."""
-        first = fits[0]
-        if not first.candidate.free:
-            return first
-        rng = np.random.default_rng(1)
-        names, elite = list(first.candidate.free), list(fits[:ELITE])
-        for spread in SPREADS:
-            if self.is_over:
-                break
-            known = np.log([[one.candidate.free[name] for name in names] for one in elite])
-            parents = rng.integers(len(elite), size=DRAWN)
-            drawn = known[parents] + _alike(known, rng, DRAWN)
-            drawn += rng.normal(0.0, spread, drawn.shape)
-            for row, parent in zip(np.exp(drawn).tolist(), parents.tolist(), strict=True):
-                candidate = elite[parent].candidate
-                later = round(rng.normal(0.0, spread) * PHASES) / PHASES
-                changed = replace(candidate, free=dict(zip(names, row, strict=True)))
-                elite.append(self.fit(changed.later(later)))
-            elite = sorted(elite, key=lambda one: one.error)[:ELITE]
-        return elite[0]
+    def _drawn(self, fits: Sequence[Fit], spread: float) -> list[Fit]:
+        """Return the best of some fits of an algorithm and of candidates drawn around them."""
+        # equal errors: what differs does not matter
+        elite = list({one.error: one for one in reversed(fits)}.values())[::-1][:ELITE]
+        if not elite[0].candidate.free:
+            return elite
+        rng = np.random.default_rng(self.played)
+        for parent in rng.integers(len(elite), size=DRAWN).tolist():
+            names = list(elite[parent].candidate.free)
+            others = [one.candidate.free for one in elite[:ELITE]]
+            rows = [[one[name] for name in names] for one in others if list(one) == names]
+            step = _alike(np.log(rows), rng) + rng.normal(0.0, spread, len(names))
+            factors = dict(zip(names, np.exp(step).tolist(), strict=True))
+            later = round(rng.normal(0.0, spread) * PHASES) / PHASES
+            elite.append(self.fit(_moved(elite[parent], factors).later(later)))
+        return sorted(elite, key=lambda one: one.error)[:ELITE]
 
     def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
         """Return the fit with the order of jobs that explains the records best.
@@ -201,8 +150,14 @@ class Search:
                 fit, most = found, found.error
         return fit
 
-    def evidence_of_first_plan(self, fit: Fit) -> Iterator[str]:
-        """Yield how much worse another instant of the first plan is, if it matters."""
+    def evidence(self, fit: Fit, others: Iterable[Fit]) -> Iterator[str]:
+        """Yield which others fit as well, and how much worse another instant of the plans is."""
+        mean = max(1e-9, float(self._recorded.mean()))
+        for other in others:
+            name, error = other.candidate.algorithm, other.error
+            if name != fit.candidate.algorithm and error <= max(ALIKE * fit.error, NEAR * mean):
+                against = f"{error / mean:.1%} against {fit.error / mean:.1%} of the mean wait"
+                yield f"{name} fits as well: {against}, per job"
         if fit.candidate.first_plan is not None:
             other = self.fit(fit.candidate.later(0.5))
             at, best, worse = map(
@@ -246,12 +201,18 @@ def _moved(fit: Fit, factors: Mapping[str, float]) -> Candidate:
     return replace(fit.candidate, free=free)
 
 
-def _alike(known: Floats, rng: np.random.Generator, count: int) -> Floats:
-    """Draw steps that vary together as the known points do: parameters make up for each other."""
-    apart = known - known.mean(axis=0)
-    weights = rng.normal(0.0, 0.5 / max(1, len(known)) ** 0.5, (count, len(known)))
-    steps: Floats = weights @ apart
-    return steps
+def _alike(known: Floats, rng: np.random.Generator) -> Floats:
+    """Draw a step that varies as the known points do: parameters make up for each other."""
+    weights = rng.normal(0.0, 0.5 / len(known) ** 0.5, len(known))
+    step: Floats = weights @ (known - known.mean(axis=0))
+    return step
+
+
+def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:
+    found: dict[str, list[Fit]] = {}
+    for one in fits:
+        found.setdefault(one.candidate.algorithm, []).append(one)
+    return found
 
 
 def _further(before: Fit, now: Fit) -> dict[str, float]:
@@ -285,114 +246,6 @@ def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
                 yield {**fit.candidate.scheduling, "weights": {**known, name: weight}}
 
 
-def candidates_of(shape: Shape) -> Iterator[Candidate]:
-    """Yield what may have sized a pool, the simplest first."""
-    common: dict[str, Any] = {"slots": shape.slots}
-    if shape.loss_rate:
-        common["losses"] = {"rate": f"{shape.loss_rate:g}/h"}
-    if shape.hosted:
-        yield delayed(shape)
-        return
-    if shape.ephemeral:
-        yield from _ephemeral(shape, common)
-        return
-    if shape.changes is not None:
-        # first: a change in the second half is not in what is played here
-        yield Candidate(algorithm="manual", pool=common, options=shape.changes)
-    yield Candidate(algorithm="fixed", pool={**common, "builders": shape.runners})
-    if shape.is_fixed or shape.is_replaced:
-        return
-    boots = _boots(shape)
-    idle = max(shape.longest_idle, 1.0)
-    least = {"idle_timeout": idle}
-    for boot in boots:
-        for fewest in (0, 1):
-            limits = {"min": fewest, "max": shape.runners}
-            free = {"boot_time": boot, "idle_timeout": 1.05 * idle}
-            yield Candidate(
-                algorithm="taskcluster", pool=common, options=limits, free=free, least=least
-            )
-            for objective in OBJECTIVES:
-                yield Candidate(
-                    algorithm="target-wait",
-                    pool=common,
-                    options=limits,
-                    free={**free, ".objective": objective},
-                    least=least,
-                    first_plan=PERIODS["target-wait"],
-                )
-            yield Candidate(
-                algorithm="keda",
-                pool=common,
-                options={**limits, "length": "waiting+running", "list_length": shape.slots},
-                free={"boot_time": boot},
-                first_plan=PERIODS["keda"],
-            )
-            yield Candidate(
-                algorithm="gitlab",
-                pool=common,
-                options=limits,
-                free={"boot_time": boot},
-                first_plan=PERIODS["gitlab"],
-            )
-
-
-def plans_rarely(shape: Shape) -> bool:
-    """Return whether algorithms may have sized a pool of which each plan takes long to play."""
-    return any(one.algorithm in PERIODS for one in candidates_of(shape))
-
-
-def too_many_plans(shape: Shape, span: float) -> list[str]:
-    """Return the algorithms that plan too often in this time (s) to be played in a search."""
-    tried = {one.algorithm for one in candidates_of(shape)}
-    return [name for name, time in PERIODS.items() if name in tried and span / time > MOST_PLANS]
-
-
-def delayed(shape: Shape) -> Candidate:
-    """Return runners that start for each job, after delays as recorded, up to a visible limit."""
-    constant = shape.delays[-1] - shape.delays[0] <= CONSTANT
-    values = {"empirical": {"values": list(shape.delays)}}
-    boot = {"boot_time": shape.delays[0]} if constant else {"boot_delay": values}
-    return Candidate(
-        algorithm="arc",
-        pool={"slots": 1, "uses": 1, **boot},
-        options={
-            "min": 0, "max": shape.runners if shape.limited else NO_LIMIT, "interval": AT_ONCE,
-        },
-    )  # fmt: skip
-
-
 def explains_no_more(fit: Fit, recorded: Floats) -> bool:
     """Return whether a candidate's waits are hardly nearer to the recorded ones than a constant."""
     return fit.error > NO_BETTER * float(np.abs(recorded - np.median(recorded)).mean())
-
-
-def _ephemeral(shape: Shape, common: Mapping[str, Any]) -> Iterator[Candidate]:
-    once = {**common, "uses": 1}
-    for boot in _boots(shape):
-        yield Candidate(
-            algorithm="fixed",
-            pool={**once, "builders": shape.runners},
-            free={"boot_time": boot},
-        )
-        for fewest in WARM:
-            yield Candidate(
-                algorithm="arc",
-                pool=once,
-                options={"min": fewest, "max": shape.runners},
-                free={"boot_time": boot},
-            )
-
-
-def _boots(shape: Shape) -> list[float]:
-    """Return boot times to begin with: the shorter waits of runners' first jobs.
-
-    Where the source says when a runner was requested, it is the usual time until its first start.
-    """
-    if len(shape.ages) >= ENOUGH:
-        return [max(0.5, round(float(np.median(shape.ages)) - shape.pickup_time, 1))]
-    waits = np.array(shape.first_waits or (60.0,))
-    found = np.quantile(waits, (0.05, 0.2, 0.5)).tolist()
-    if shape.ephemeral and shape.turnarounds:
-        found = [shape.turnaround, found[0]]
-    return sorted({max(0.5, round(one, 1)) for one in found})

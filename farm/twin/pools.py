@@ -64,6 +64,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0
     #: losses per builder and hour that explain the missing ones
     loss_rate: float = 0.0
+    #: runners at once, at least, in the middle four fifths of the time
+    stayed: int = 0
     #: options of a provisioner that changes the number by hand or by the hour; None: not seen
     changes: Mapping[str, Any] | None = None
     #: of the hours by which it changes
@@ -181,6 +183,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         missing=(missing := _missing(attempts)),
         changes=None if ephemeral else _changes(attempts, slots, clock),
         clock=clock,
+        stayed=_fewest(lives),
         loss_rate=_loss_rate(np.array([one.ran or 0.0 for one in attempts]), missing),
     )
 
@@ -289,6 +292,16 @@ def _count(begins: Sequence[float], ends: Sequence[float]) -> Callable[[float], 
     """Return how many spans contain an instant, as a function."""
     first, last = sorted(begins), sorted(ends)
     return lambda at: bisect_right(first, at) - bisect_right(last, at)
+
+
+def _fewest(lives: Sequence[tuple[float, float]]) -> int:
+    """Return how many of these spans there were at once, at least, but for first and last times."""
+    first = min((at for at, _ in lives), default=0.0)
+    last = max((until for _, until in lives), default=0.0)
+    margin = (last - first) / 10
+    there = _count([at for at, _ in lives], [until for _, until in lives])
+    within = [until for _, until in lives if first + margin <= until <= last - margin]
+    return min(map(there, within), default=0)
 
 
 def _saturated(attempts: Sequence[Attempt], slots: int) -> float:

@@ -11,7 +11,7 @@ from unicodedata import normalize
 import numpy as np
 
 from farm.results.formatting import readable_span
-from farm.twin.calibration import Candidate
+from farm.twin.candidates import Candidate
 from farm.twin.pools import Shape
 from farm.units import format_roughly
 
@@ -25,6 +25,8 @@ _SPANS = (
     "boot_time",
     "idle_timeout",
     "objective",
+    "window",
+    "idle_time",
     "interval",
     "first_plan",
     "start",

@@ -93,13 +93,19 @@ def test_clocks_that_jump(lines: list[str], found: str, tmp_path: Path):
 
 
 def test_a_few_jumps_are_left_out(tmp_path: Path):
-    """And counted, as are times of 1970, which mean that there is none."""
+    """And counted, as are times of 1970, which mean that there is none, and those of far years."""
     lines = rows(100, lambda n: -3600 if n % 25 == 0 else 60)
-    bundle = import_files([table(tmp_path / "log.csv", [*lines, "0,1,2,r-1\n"])])
+    in_2106 = 4_300_000_000
+    far = [f"{START},{START + 5},{in_2106},r-1\n", f"{in_2106},{in_2106},{in_2106 + 60},r-1\n"]
+    bundle = import_files([table(tmp_path / "log.csv", [*lines, *far, "0,1,2,r-1\n"])])
     assert bundle.manifest.left_out == {
         "with a negative wait": 4,
         "with a time of 1970, among later ones": 1,
+        "that took more than a year: a clock jumped": 1,
+        "of another year than all others: a clock jumped": 1,
     }
+    begins, ends = bundle.arrivals
+    assert ends - begins < 86_400
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_bursts_that_no_rate_shows():
 @pytest.mark.parametrize(
     ("recorded", "replayed", "drawn", "off"),
     [
-        (100.0, 109.0, [100.0, 110.0, 120.0], "nothing"),
+        (100.0, 104.0, [100.0, 110.0, 120.0], "nothing"),
         (100.0, 120.0, [119.0, 120.0, 121.0], "farm"),
         (100.0, 105.0, [149.0, 150.0, 151.0], "workload"),
         (100.0, 105.0, [130.0, 150.0, 170.0], "unknown"),

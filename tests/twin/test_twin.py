@@ -21,7 +21,7 @@ from farm.app.twin import PoolTwin, Twin, twin_of, write_twin
 from farm.records import load_records
 from farm.records.sources import export_attempts
 from farm.sim.fast.kernel import native
-from farm.twin.calibration import NO_LIMIT
+from farm.twin.candidates import NO_LIMIT
 from farm.twin.scenario_text import ONE_POOL
 from farm.twin.timetable import changes_of_number
 from tests.conftest import Said

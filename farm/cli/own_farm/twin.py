@@ -18,7 +18,7 @@ from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, c
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
-from farm.twin.calibration import NO_LIMIT
+from farm.twin.candidates import NO_LIMIT
 from farm.twin.triangle import Triangle
 
 ABOUT = (
