@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform, Recorded
@@ -17,14 +19,16 @@ from farm.records.attempt import Attempt
 from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
-from farm.scenario.workload import Arrivals, Generator, Source, Trace
+from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
+from farm.workload.columns import joined
 from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
 
 arrival = attrgetter("arrived_at")
+R = TypeVar("R", Arrivals, Matrices)
 
 
 class Workload(NamedTuple):
@@ -143,12 +147,51 @@ def _source_jobs(
         records = read_records(path, options.format, options)
         found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
         return _recorded(scenario, options, records, prefix, where, streams, found.recorded)
-    platform = default_platform(scenario, where) if options.platform is None else None
-    if options.cycle_start is None:
-        options = options.model_copy(update={"cycle_start": scenario.starts})
+    options, platform = _released(scenario, options, where)
     if isinstance(options, Arrivals):
         return generators.arrivals(options, prefix, platform, streams, horizon)
     return generators.matrices(options, prefix, platform, streams, horizon)
+
+
+def _released(scenario: Scenario, options: R, where: str) -> tuple[R, Platform | None]:
+    """Return a source with the scenario's start, and the platform of its jobs without one."""
+    platform = default_platform(scenario, where) if options.platform is None else None
+    if options.cycle_start is None:
+        options = options.model_copy(update={"cycle_start": scenario.starts})
+    return options, platform
+
+
+def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | None:
+    """Return what ``build_workload`` returns with each of these seeds, the jobs held.
+
+    Their columns are drawn together, which takes a fraction of the time where runs are short.
+    None: a source is made job by job, or with one of the seeds there is no job. Raises
+    ScenarioError.
+    """
+    horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
+    blocks, runs = [], []
+    for index, prefix in enumerate(source_prefixes(scenario)):
+        source = scenario.workload[index]
+        options, where = source.options, f"{scenario.name}: workload.{index}.{source.sort}"
+        if not isinstance(options, Arrivals) or options.action is not None:
+            return None
+        streams = [source_streams(seed, options.name or index) for seed in seeds]
+        options, platform = _released(scenario, options, where)
+        block, counts = generators.arrivals_of_several(options, prefix, platform, streams, horizon)
+        blocks.append(block)
+        runs.append(np.repeat(np.arange(len(seeds)), counts))
+    whole, run = joined(blocks), np.concatenate(runs)
+    arrived = whole.array("arrived_at")
+    order = np.lexsort((arrived, run))
+    order = order[arrived[order] < horizon]
+    ends = np.searchsorted(run[order], np.arange(len(seeds) + 1)).tolist()
+    if any(begin == end for begin, end in pairwise(ends)):
+        return None
+    whole = whole.taken(order)
+    return [
+        Workload(JobColumns.of(whole.taken(slice(begin, end))), [], {})
+        for begin, end in pairwise(ends)
+    ]
 
 
 def _recorded(

@@ -16,6 +16,11 @@ Floats = NDArray[np.float64]
 Rows = Array | slice
 
 
+def zeros(count: int) -> Array:
+    """Return as many zeros, which take no memory and cannot be written."""
+    return np.ndarray(count, np.int8, b"\0", strides=(0,))
+
+
 class Coded(NamedTuple):
     """Values that repeat: the place of each row's value among the values, which are distinct."""
 
@@ -25,7 +30,7 @@ class Coded(NamedTuple):
     @classmethod
     def same(cls, value: object, count: int) -> Coded:
         """Return the column of rows that all have this value; it takes no memory."""
-        return cls(np.broadcast_to(np.int8(0), count), [value])
+        return cls(zeros(count), [value])
 
     @classmethod
     def of(cls, values: Sequence[object]) -> Coded:
@@ -75,7 +80,7 @@ class Names(NamedTuple):
     @classmethod
     def by(cls, function: Callable[[int], str], numbers: Array) -> Names:
         """Return the names that one function makes."""
-        return cls([function], np.broadcast_to(np.int8(0), len(numbers)), numbers)
+        return cls([function], zeros(len(numbers)), numbers)
 
     def taken(self, rows: Rows) -> Names:
         """Return the column of some rows."""

@@ -214,6 +214,8 @@ class Jobs(Table):
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
         """Return last end - first arrival of each finished matrix, in order of first end."""
+        if not self.matrix.values:
+            return np.zeros(0)
         some, matrix, names = self._matrices()
         released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
@@ -224,10 +226,12 @@ class Jobs(Table):
 
     def names_of_matrices(self) -> set[str]:
         """Return the names of the matrices that these jobs belong to."""
-        return set(self.matrix.each()) - {None}
+        return {self.matrix.values[place] for place in set(self.matrix.numbers.tolist()) - {-1}}
 
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
+        if not self.matrix.values:
+            return np.zeros(0)
         some, matrix, names = self._matrices()
         released, failed = np.full(len(names), np.inf), np.full(len(names), np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
