@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform, Recorded
-from farm.records.attempt import Attempt
 from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
@@ -147,18 +147,19 @@ def _source_jobs(
         records = read_records(path, options.format, options)
         found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
         return _recorded(scenario, options, records, prefix, where, streams, found.recorded)
-    options, platform = _released(scenario, options, where)
     if isinstance(options, Arrivals):
-        return generators.arrivals(options, prefix, platform, streams, horizon)
-    return generators.matrices(options, prefix, platform, streams, horizon)
+        return generators.arrivals(*_released(scenario, options, prefix, where), streams, horizon)
+    return generators.matrices(*_released(scenario, options, prefix, where), streams, horizon)
 
 
-def _released(scenario: Scenario, options: R, where: str) -> tuple[R, Platform | None]:
+def _released(
+    scenario: Scenario, options: R, prefix: str, where: str
+) -> tuple[R, str, Platform | None]:
     """Return a source with the scenario's start, and the platform of its jobs without one."""
     platform = default_platform(scenario, where) if options.platform is None else None
     if options.cycle_start is None:
         options = options.model_copy(update={"cycle_start": scenario.starts})
-    return options, platform
+    return options, prefix, platform
 
 
 def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | None:
@@ -176,8 +177,8 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | 
         if not isinstance(options, Arrivals) or options.action is not None:
             return None
         streams = [source_streams(seed, options.name or index) for seed in seeds]
-        options, platform = _released(scenario, options, where)
-        block, counts = generators.arrivals_of_several(options, prefix, platform, streams, horizon)
+        released = _released(scenario, options, prefix, where)
+        block, counts = generators.arrivals_of_several(*released, streams, horizon)
         blocks.append(block)
         runs.append(np.repeat(np.arange(len(seeds)), counts))
     whole, run = joined(blocks), np.concatenate(runs)
@@ -206,29 +207,20 @@ def _recorded(
     keep = records.ids and alone and format_of(path, options.format) == "csv"
     if not keep:
         records = records._replace(ids=_padded(records.ids))
-    if not alone:
-        details = [_with_own_matrix(one, prefix) for one in records.details or ()]
-        records = records._replace(details=details or None)
+    if not alone and (matrix := records.details.get("matrix")) is not None:
+        # apart from those of other sources
+        own = [f"{prefix}-{one}" if isinstance(one, str) and one else one for one in matrix.values]
+        details = {**records.details, "matrix": matrix._replace(values=own)}
+        records = records._replace(details=details)
 
     def prefixed(number: int) -> str:
         return f"{prefix}-{records.name(number)}"
 
     name = records.name if keep else prefixed
-    if (attempt_at := records.attempt_at) is not None:
-        places = range(len(records.arrived))
-        happened |= {name(place + 1): _happened(attempt_at(place)) for place in places}
+    if records.happened is not None:
+        names = map(name, range(1, len(records.arrived) + 1))
+        happened.update(zip(names, records.happened.recorded(), strict=True))
     return trace_jobs(records, options, name, platform, streams)
-
-
-def _happened(attempt: Attempt) -> Recorded:
-    outcome = None if attempt.result == "open" else attempt.result
-    return Recorded(attempt.waited, attempt.ran, attempt.runner or None, outcome)
-
-
-def _with_own_matrix(details: dict[str, object], prefix: str) -> dict[str, object]:
-    """Return a job's fields, its matrix apart from those of other sources."""
-    matrix = details.get("matrix")
-    return {**details, "matrix": f"{prefix}-{matrix}"} if matrix else details
 
 
 def _padded(ids: list[str] | None) -> list[str] | None:
@@ -243,7 +235,8 @@ def _check_platforms(
     """Refuse platforms of the trace that no pool has; return the platform of jobs without one."""
     if options.platform is not None:
         return options.platform.platform
-    found: set[Platform | None] = {one.get("platform") for one in records.details or [{}]}
-    for platform in sorted((one for one in found if one is not None), key=str):
+    known = records.details.get("platform")
+    found = [UNSET] if known is None else known.as_they_appear().values
+    for platform in sorted((one for one in found if one is not UNSET), key=str):
         refuse_unrunnable(scenario, platform, where)
-    return default_platform(scenario, where) if None in found else None
+    return default_platform(scenario, where) if UNSET in found else None

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from farm.core.model import Platform
+from farm.records.coded import Array, Coded
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants
-from farm.workload.columns import Array, Block, Coded, Floats, Names, joined
+from farm.workload.columns import Block, Floats, Names, joined
 from farm.workload.job_columns import JobColumns
 from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
 from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from farm.records.coded import Coded, zeros
 from farm.scenario.distributions import Capped, Interpolated, Quantile
-from farm.workload.columns import Coded, Floats, zeros
+from farm.workload.columns import Floats
 
 
 def stream(seed: int, *names: str | int) -> random.Random:

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from farm.records.coded import Array, Coded, combined
 from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.columns import DEFAULTS, Array, Block, Coded, Column, Floats
+from farm.workload.columns import DEFAULTS, Block, Column, Floats
 from farm.workload.streams import Bits, chooser, drawn, stream, uniforms
 
 Columns = dict[str, Any]
@@ -31,8 +32,6 @@ Draws = Callable[[str], Bits]
 
 SAME_WORK = ("service_time", "kind", "platform", "fails", "size", "heavy", "memory_heavy")
 """What two jobs of the same action share."""
-#: a number of combinations that an array of integers can hold
-LARGEST = 2**62
 
 
 def source_streams(seed: int, source: str | int) -> Streams:
@@ -62,9 +61,9 @@ def _filled(name: str, columns: Columns) -> Column:
     if not isinstance(column, Coded) or all(one is not msgspec.UNSET for one in column.values):
         return column
     if name == "declared_time":
-        served = columns["service_time"].tolist()
-        pairs = zip(column.tolist(), served, strict=True)
-        return np.array([time if own is msgspec.UNSET else own for own, time in pairs])
+        own = np.array([np.nan if one is msgspec.UNSET else one for one in column.values])
+        given: Array = own[column.codes]
+        return np.where(np.isnan(given), columns["service_time"], given)
     return column.replaced(DEFAULTS[name])
 
 
@@ -136,13 +135,7 @@ def _attributes(traits: Traits, streams: Draws) -> Draw:
         given = [own, *(draw(count) for draw in draws.values())]
         if chosen is not None:
             given.append(chosen(count))
-        code = np.zeros(count, np.int64)
-        most = 1
-        for one in given:
-            if most * len(one.values) > LARGEST:
-                code, most = np.unique(code, return_inverse=True)[1], count
-            code, most = code * len(one.values) + one.codes, most * len(one.values)
-        _, firsts, places = np.unique(code, return_index=True, return_inverse=True)
+        firsts, places = combined(given, count)
         known = []
         for first in firsts.tolist():
             row = [one.values[one.codes[first]] for one in given]

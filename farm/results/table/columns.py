@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from farm.records.coded import distinct
+
 A = TypeVar("A")
 
 Floats = npt.NDArray[np.float64]
@@ -191,28 +193,10 @@ def numbered(
     return np.array(numbers, np.int64), list(known)
 
 
-#: entries of a table for each number to look up, below which it is faster than sorting
-TABLED = 8
-
-
 def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """Number the values from 0, in order of first appearance; return also the distinct values."""
-    if not len(numbers):
-        return numbers, numbers
-    least, count = int(numbers.min()), len(numbers)
-    span = int(numbers.max()) - least + 1
-    if span == 1:
-        return np.zeros(count, np.int64), numbers[:1]
-    if span > TABLED * count:
-        found, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        new = np.empty(len(order), np.int64)
-        new[order] = np.arange(len(order))
-        return new[places], found[order]
-    places = numbers - least
-    first = np.full(span, count)
-    first[places[::-1]] = np.arange(count - 1, -1, -1)  # the last one written stays
-    found = np.flatnonzero(first < count)
-    found = found[np.argsort(first[found])]
-    first[found] = np.arange(len(found))
-    return first[places], found + least
+    found, first, places = distinct(numbers)
+    order = np.argsort(first)
+    new = np.empty(len(order), np.int64)
+    new[order] = np.arange(len(order))
+    return new[places], found[order]
