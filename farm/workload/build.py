@@ -213,10 +213,11 @@ def _recorded(
         details = {**records.details, "matrix": matrix._replace(values=own)}
         records = records._replace(details=details)
 
-    def prefixed(number: int) -> str:
-        return f"{prefix}-{records.name(number)}"
-
-    name = records.name if keep else prefixed
+    ids = records.ids
+    if keep or not ids:
+        name = records.name if keep else lambda number: f"{prefix}-{number:06d}"
+    else:
+        name = ["", *(f"{prefix}-{one}" for one in ids)].__getitem__
     if records.happened is not None:
         names = map(name, range(1, len(records.arrived) + 1))
         happened.update(zip(names, records.happened.recorded(), strict=True))
@@ -225,7 +226,7 @@ def _recorded(
 
 def _padded(ids: list[str] | None) -> list[str] | None:
     """Return ids with zeros before the short ones, unless two of them would become one."""
-    padded = [f"{name:>06}" for name in ids or ()]
+    padded = [name.rjust(6, "0") for name in ids or ()]
     return padded if len(set(padded)) == len(padded) else ids
 
 

@@ -64,14 +64,13 @@ class Happened(NamedTuple):
     def recorded(self) -> Iterator[Recorded]:
         """Yield the record of each job."""
         nothing = repeat(None)
-        outcomes = (None if one == "open" else one for one in self.results or ())
-        return map(
-            Recorded,
-            (None if one != one else one for one in self.waited.tolist()),
-            (None if one != one else one for one in self.ran.tolist()),
-            nothing if self.runners is None else (one or None for one in self.runners),
-            nothing if self.results is None else outcomes,
-        )
+        runners = None if self.runners is None else [one or None for one in self.runners]
+        outcomes = [None if one == "open" else one for one in self.results or ()]
+        times = [
+            [None if one != one else one for one in times.tolist()]
+            for times in (self.waited, self.ran)
+        ]
+        return map(Recorded, *times, runners or nothing, outcomes or nothing)
 
 
 def _taken(values: list[T] | None, order: NDArray[np.intp]) -> list[T] | None:

@@ -87,7 +87,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     lines = _jobs(log, left_out)
     if not len(lines):
         raise TraceError(f"{path}: found no job with a known submit and run time")
-    numbers = [f"{job:.0f}" for job in lines[:, JOB].tolist()]
+    numbers = _ids(lines[:, JOB])
     submitted, run, waits, status = (lines[:, place] for place in (SUBMIT, RUN, WAIT, STATUS))
     started = np.where(waits >= 0, submitted + waits, np.nan)
     # when the parts of a job ended that was put together is not known
@@ -103,6 +103,13 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
         left_out,
         happened=Happened.between(submitted, started, finished, None, results),
     )
+
+
+def _ids(jobs: Times) -> list[str]:
+    """Return the numbers as text, rounded."""
+    if not np.signbit(jobs).any() and ((jobs < 2**53) & (jobs == np.floor(jobs))).all():
+        return list(map(str, jobs.astype(np.int64).tolist()))
+    return [f"{job:.0f}" for job in jobs.tolist()]
 
 
 def _is_among(column: Times, values: Sequence[float]) -> Array:
@@ -142,7 +149,7 @@ def by_column(piece: bytes) -> Times | None:
     piece = piece.strip(b" \t\r\n")
     text = np.frombuffer(piece, np.uint8).copy()
     blank = text <= ord(" ")
-    if np.count_nonzero(blank) != sum(piece.count(one) for one in (b" ", b"\t", b"\r", b"\n")):
+    if np.count_nonzero(text < ord(" ")) != sum(map(piece.count, (b"\t", b"\r", b"\n"))):
         return None
     gaps = np.flatnonzero(blank[:-1] & ~blank[1:])
     before = np.searchsorted(gaps, np.flatnonzero(text == ord("\n")))

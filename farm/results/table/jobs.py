@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -32,6 +33,7 @@ from farm.results.table.columns import (
 
 A = TypeVar("A")
 
+UNKNOWN = Recorded()
 OUTCOMES = (*get_args(Outcome), "lost")
 CAUSES = tuple(Cause)
 
@@ -156,8 +158,8 @@ class Jobs(Table):
     def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
         if field not in self.recorded_fields:
             return None
-        found = map(self.recorded.get, self.job_id)
-        return made([None if one is None else getattr(one, field) for one in found])
+        found = [self.recorded.get(one, UNKNOWN) for one in self.job_id]
+        return made(map(attrgetter(field), found))
 
     #: service time alone on a builder of speed 1
     work = Column(floats, "job.service_time")
