@@ -1,17 +1,18 @@
 """Workloads: the sources of jobs. Pure except for reading trace files; every draw has a seed.
 
 ``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``build_workload`` also what its traces
-say of them; ``batches`` those of one instant
-together; ``read_trace`` and ``write_csv`` read recorded jobs and write them.
+say of them, ``build_several`` those of several seeds; ``batches`` those of one instant together;
+``read_trace`` and ``write_csv`` read recorded jobs and write them.
 """
 
 from __future__ import annotations
 
 from farm.records.traces.csv_table import write_csv
-from farm.workload.build import Workload, batches, build_jobs, build_workload
+from farm.workload.build import Workload, batches, build_jobs, build_several, build_workload
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
-    "Workload", "batches", "build_jobs", "build_workload", "read_trace", "stream", "write_csv",
+    "Workload", "batches", "build_jobs", "build_several", "build_workload", "read_trace", "stream",
+    "write_csv",
 ]  # fmt: skip

@@ -59,31 +59,28 @@ def _poisson(releases: Releases, rng: random.Random, size: int) -> Iterator[Floa
     """Unit-mean exponential steps of the expected number of arrivals, turned into instants."""
     rate = releases.poisson.rate if releases.poisson else 1.0
     last = releases.start if releases.cycle is None else 0.0
-    instant_of = None if releases.cycle is None else _cycle_inverse(releases, rate)
+    instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate)
     while True:
         steps = np.array(list(map(math.log1p, (-uniforms(rng, size)).tolist())))
-        if instant_of is None:
+        if instants_of is None:
             steps /= rate
         # from first to last, as one would add them up
         sums = np.cumsum(np.concatenate(([last], -steps)))[1:]
         last = float(sums[-1])
-        yield sums if instant_of is None else np.array(list(map(instant_of, sums.tolist())))
+        yield sums if instants_of is None else instants_of(sums)
 
 
 def _every(releases: Releases, size: int) -> Iterator[Floats]:
     interval, start = releases.every or 0.0, releases.start
-    instant_of = None
+    instants_of = None
     if releases.cycle is not None and interval:
-        instant_of = _cycle_inverse(releases, 1.0 / interval)
+        instants_of = _cycle_inverse(releases, 1.0 / interval)
     for first in count(0, size):
         numbers = np.arange(first, first + size, dtype=np.float64)
-        if instant_of is None:
-            yield start + numbers * interval
-        else:
-            yield np.array(list(map(instant_of, numbers.tolist())))
+        yield start + numbers * interval if instants_of is None else instants_of(numbers)
 
 
-def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
+def _cycle_inverse(releases: Releases, rate: float) -> Callable[[Floats], Floats]:
     """Return the exact inverse of the expected number of arrivals since ``start``.
 
     The rate is constant within an hour of the day or week: rate times that hour's factor. The
@@ -91,23 +88,28 @@ def _cycle_inverse(releases: Releases, rate: float) -> Callable[[float], float]:
     """
     factors = releases.cycle or ()
     offset = releases.cycle_start or 0.0
-    at, done = releases.start, 0.0
-    hour_end, hourly, surely_until = at, 0.0, -math.inf
+    state = (releases.start, 0.0, releases.start, 0.0, -math.inf)
 
-    def instant_of(expected: float) -> float:
-        nonlocal at, done, hour_end, hourly, surely_until
-        while True:
-            if at >= surely_until:
-                hour = math.floor((at + offset) / HOUR)
-                hour_end = (hour + 1) * HOUR - offset
-                if hour_end <= at:  # rounding led to the edge itself
-                    hour, hour_end = hour + 1, hour_end + HOUR
-                hourly = rate * factors[hour % len(factors)]
-                surely_until = hour_end - EDGE
-            needed = expected - done
-            if hourly > 0 and needed <= hourly * (hour_end - at):
-                at, done = at + needed / hourly, expected
-                return at
-            at, done = hour_end, done + hourly * (hour_end - at)
+    def instants_of(numbers: Floats) -> Floats:
+        nonlocal state
+        at, done, hour_end, hourly, surely_until = state
+        found = []
+        for expected in numbers.tolist():
+            while True:
+                if at >= surely_until:
+                    hour = math.floor((at + offset) / HOUR)
+                    hour_end = (hour + 1) * HOUR - offset
+                    if hour_end <= at:  # rounding led to the edge itself
+                        hour, hour_end = hour + 1, hour_end + HOUR
+                    hourly = rate * factors[hour % len(factors)]
+                    surely_until = hour_end - EDGE
+                needed = expected - done
+                if hourly > 0 and needed <= hourly * (hour_end - at):
+                    at, done = at + needed / hourly, expected
+                    break
+                at, done = hour_end, done + hourly * (hour_end - at)
+            found.append(at)
+        state = at, done, hour_end, hourly, surely_until
+        return np.array(found)
 
-    return instant_of
+    return instants_of

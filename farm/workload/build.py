@@ -5,26 +5,30 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform, Recorded
-from farm.records.attempt import Attempt
 from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
-from farm.scenario.workload import Arrivals, Generator, Source, Trace
+from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
+from farm.workload.columns import joined
 from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
 
 arrival = attrgetter("arrived_at")
+R = TypeVar("R", Arrivals, Matrices)
 
 
 class Workload(NamedTuple):
@@ -143,12 +147,52 @@ def _source_jobs(
         records = read_records(path, options.format, options)
         found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
         return _recorded(scenario, options, records, prefix, where, streams, found.recorded)
+    if isinstance(options, Arrivals):
+        return generators.arrivals(*_released(scenario, options, prefix, where), streams, horizon)
+    return generators.matrices(*_released(scenario, options, prefix, where), streams, horizon)
+
+
+def _released(
+    scenario: Scenario, options: R, prefix: str, where: str
+) -> tuple[R, str, Platform | None]:
+    """Return a source with the scenario's start, and the platform of its jobs without one."""
     platform = default_platform(scenario, where) if options.platform is None else None
     if options.cycle_start is None:
         options = options.model_copy(update={"cycle_start": scenario.starts})
-    if isinstance(options, Arrivals):
-        return generators.arrivals(options, prefix, platform, streams, horizon)
-    return generators.matrices(options, prefix, platform, streams, horizon)
+    return options, prefix, platform
+
+
+def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | None:
+    """Return what ``build_workload`` returns with each of these seeds, the jobs held.
+
+    Their columns are drawn together, which takes a fraction of the time where runs are short.
+    None: a source is made job by job, or with one of the seeds there is no job. Raises
+    ScenarioError.
+    """
+    horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
+    blocks, runs = [], []
+    for index, prefix in enumerate(source_prefixes(scenario)):
+        source = scenario.workload[index]
+        options, where = source.options, f"{scenario.name}: workload.{index}.{source.sort}"
+        if not isinstance(options, Arrivals) or options.action is not None:
+            return None
+        streams = [source_streams(seed, options.name or index) for seed in seeds]
+        released = _released(scenario, options, prefix, where)
+        block, counts = generators.arrivals_of_several(*released, streams, horizon)
+        blocks.append(block)
+        runs.append(np.repeat(np.arange(len(seeds)), counts))
+    whole, run = joined(blocks), np.concatenate(runs)
+    arrived = whole.array("arrived_at")
+    order = np.lexsort((arrived, run))
+    order = order[arrived[order] < horizon]
+    ends = np.searchsorted(run[order], np.arange(len(seeds) + 1)).tolist()
+    if any(begin == end for begin, end in pairwise(ends)):
+        return None
+    whole = whole.taken(order)
+    return [
+        Workload(JobColumns.of(whole.taken(slice(begin, end))), [], {})
+        for begin, end in pairwise(ends)
+    ]
 
 
 def _recorded(
@@ -163,34 +207,26 @@ def _recorded(
     keep = records.ids and alone and format_of(path, options.format) == "csv"
     if not keep:
         records = records._replace(ids=_padded(records.ids))
-    if not alone:
-        details = [_with_own_matrix(one, prefix) for one in records.details or ()]
-        records = records._replace(details=details or None)
+    if not alone and (matrix := records.details.get("matrix")) is not None:
+        # apart from those of other sources
+        own = [f"{prefix}-{one}" if isinstance(one, str) and one else one for one in matrix.values]
+        details = {**records.details, "matrix": matrix._replace(values=own)}
+        records = records._replace(details=details)
 
-    def prefixed(number: int) -> str:
-        return f"{prefix}-{records.name(number)}"
-
-    name = records.name if keep else prefixed
-    if (attempt_at := records.attempt_at) is not None:
-        places = range(len(records.arrived))
-        happened |= {name(place + 1): _happened(attempt_at(place)) for place in places}
+    ids = records.ids
+    if keep or not ids:
+        name = records.name if keep else lambda number: f"{prefix}-{number:06d}"
+    else:
+        name = ["", *(f"{prefix}-{one}" for one in ids)].__getitem__
+    if records.happened is not None:
+        names = map(name, range(1, len(records.arrived) + 1))
+        happened.update(zip(names, records.happened.recorded(), strict=True))
     return trace_jobs(records, options, name, platform, streams)
-
-
-def _happened(attempt: Attempt) -> Recorded:
-    outcome = None if attempt.result == "open" else attempt.result
-    return Recorded(attempt.waited, attempt.ran, attempt.runner or None, outcome)
-
-
-def _with_own_matrix(details: dict[str, object], prefix: str) -> dict[str, object]:
-    """Return a job's fields, its matrix apart from those of other sources."""
-    matrix = details.get("matrix")
-    return {**details, "matrix": f"{prefix}-{matrix}"} if matrix else details
 
 
 def _padded(ids: list[str] | None) -> list[str] | None:
     """Return ids with zeros before the short ones, unless two of them would become one."""
-    padded = [f"{name:>06}" for name in ids or ()]
+    padded = [name.rjust(6, "0") for name in ids or ()]
     return padded if len(set(padded)) == len(padded) else ids
 
 
@@ -200,7 +236,8 @@ def _check_platforms(
     """Refuse platforms of the trace that no pool has; return the platform of jobs without one."""
     if options.platform is not None:
         return options.platform.platform
-    found: set[Platform | None] = {one.get("platform") for one in records.details or [{}]}
-    for platform in sorted((one for one in found if one is not None), key=str):
+    known = records.details.get("platform")
+    found = [UNSET] if known is None else known.as_they_appear().values
+    for platform in sorted((one for one in found if one is not UNSET), key=str):
         refuse_unrunnable(scenario, platform, where)
-    return default_platform(scenario, where) if None in found else None
+    return default_platform(scenario, where) if UNSET in found else None

@@ -5,64 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.model import JOB_FIELDS, Job
+from farm.records.coded import Array, Coded, Rows, zeros
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
-Rows = Array | slice
-
-
-class Coded(NamedTuple):
-    """Values that repeat: the place of each row's value among the values, which are distinct."""
-
-    codes: Array
-    values: Sequence[Any]
-
-    @classmethod
-    def same(cls, value: object, count: int) -> Coded:
-        """Return the column of rows that all have this value; it takes no memory."""
-        return cls(np.broadcast_to(np.int8(0), count), [value])
-
-    @classmethod
-    def of(cls, values: Sequence[object]) -> Coded:
-        """Return the column of these values, one for each row."""
-        return cls(np.arange(len(values)), values).distinct()
-
-    def distinct(self) -> Coded:
-        """Return the same column, equal values with one place."""
-        known: dict[object, int] = {}
-        places = [known.setdefault(_key(value), len(known)) for value in self.values]
-        if len(known) == len(places):
-            return self
-        firsts = dict(zip(reversed(places), reversed(self.values), strict=True))
-        codes = np.array(places, np.int32)[self.codes]
-        return Coded(codes, [firsts[place] for place in range(len(known))])
-
-    def taken(self, rows: Rows) -> Coded:
-        """Return the column of some rows."""
-        return Coded(self.codes[rows], self.values)
-
-    def replaced(self, default: object) -> Coded:
-        """Return the column with a default where the value is UNSET."""
-        values = [default if value is msgspec.UNSET else value for value in self.values]
-        return Coded(self.codes, values).distinct()
-
-    def mapped(self, made: Callable[[Any], object]) -> Array:
-        """Return the array of what is made of each row's value."""
-        return np.array([made(value) for value in self.values])[self.codes]
-
-    def tolist(self) -> list[Any]:
-        """Return the value of each row."""
-        values = self.values
-        return [values[code] for code in self.codes.tolist()]
-
-
-def _key(value: Any) -> object:
-    return tuple(value.items()) if isinstance(value, dict) else value
 
 
 class Names(NamedTuple):
@@ -75,7 +24,7 @@ class Names(NamedTuple):
     @classmethod
     def by(cls, function: Callable[[int], str], numbers: Array) -> Names:
         """Return the names that one function makes."""
-        return cls([function], np.broadcast_to(np.int8(0), len(numbers)), numbers)
+        return cls([function], zeros(len(numbers)), numbers)
 
     def taken(self, rows: Rows) -> Names:
         """Return the column of some rows."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from farm.core.model import Platform
+from farm.records.coded import Array, Coded
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants
-from farm.workload.columns import Array, Block, Coded, Floats, Names, joined
+from farm.workload.columns import Block, Floats, Names, joined
 from farm.workload.job_columns import JobColumns
-from farm.workload.streams import chooser, drawn, uniforms
-from farm.workload.traits import Columns, Streams, longest, longest_rules, traits_adder
+from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
+from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
 
 #: matrices that are drawn together
 MATRICES = 64
@@ -36,6 +37,28 @@ def _arrivals(
         numbers = np.arange(made, made + len(arrived))
         made += len(arrived)
         yield draw({"id": Names.by(name, numbers), "arrived_at": arrived})
+
+
+def arrivals_of_several(
+    source: Arrivals,
+    prefix: str,
+    platform: Platform | None,
+    streams: Sequence[Streams],
+    horizon: float,
+) -> tuple[Block, list[int]]:
+    """Return the jobs of several runs, one after the other, and how many each of them has.
+
+    ``streams``: those of each run. The source has no ``action``, which looks back at other jobs.
+    """
+    arrived = [
+        np.concatenate([np.zeros(0), *instants(source, of_run("arrivals"), horizon)])
+        for of_run in streams
+    ]
+    counts = list(map(len, arrived))
+    draw = _drawn(source, platform, lambda name: OfSeveral([of(name) for of in streams], counts))
+    numbers = np.concatenate([np.arange(1, count + 1) for count in counts])
+    names = Names.by(f"{prefix}-{{:06d}}".format, numbers)
+    return draw({"id": names, "arrived_at": np.concatenate(arrived)}), counts
 
 
 def matrices(
@@ -91,7 +114,7 @@ def _mark_longest(block: Block, source: Matrices, released: Floats, begins: Arra
 
 
 def _drawn(
-    source: Releases, default: Platform | None, streams: Streams
+    source: Releases, default: Platform | None, streams: Draws
 ) -> Callable[[Columns], Block]:
     """Return a function that draws jobs: first the kind, as the service time may depend on it."""
     add = traits_adder(source.model_copy(update={"kind": None}), streams)

@@ -21,6 +21,13 @@ class JobColumns:
         self.held: Block | None = None
 
     @classmethod
+    def of(cls, held: Block) -> JobColumns:
+        """Return these jobs, held."""
+        made = cls(())
+        made.held = held
+        return made
+
+    @classmethod
     def merged(cls, sources: Sequence[JobColumns]) -> JobColumns:
         """Return the jobs of all sources by (arrival, position of the source, serial in it)."""
         return sources[0] if len(sources) == 1 else cls(_merged([one._blocks for one in sources]))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from farm.core.model import Job, Platform
+from farm.records.coded import Coded
 from farm.records.traces import Records, read_records
 from farm.scenario.workload import TraceOptions
-from farm.workload.columns import Coded, Names
+from farm.workload.columns import Names
 from farm.workload.job_columns import JobColumns
 from farm.workload.traits import (
     Columns,
@@ -60,7 +59,8 @@ def trace_jobs(
         "platform": Coded.same(forced or default or Platform(), count),
         "arrived_at": records.arrived,
     }
-    for field, found in _details(records.details or ()).items():
+    for field, known in records.details.items():
+        found = known.as_they_appear()
         if field == "platform":
             if forced is None:
                 columns[field] = found.replaced(default or Platform())
@@ -69,9 +69,3 @@ def trace_jobs(
     for field, rule in longest_rules(options).items():
         columns[field] = longest(records.service, rule.longest or 0.0)
     return JobColumns([traits_adder(options, streams)(columns)])
-
-
-def _details(rows: Sequence[Mapping[str, Any]]) -> dict[str, Coded]:
-    """Return the fields that are given as columns; UNSET: not of this job."""
-    fields = dict.fromkeys(field for row in rows for field in row)
-    return {field: Coded.of([row.get(field, msgspec.UNSET) for row in rows]) for field in fields}

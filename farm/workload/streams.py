@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from farm.records.coded import Coded, zeros
 from farm.scenario.distributions import Capped, Interpolated, Quantile
-from farm.workload.columns import Coded, Floats
+from farm.workload.columns import Floats
 
 
 def stream(seed: int, *names: str | int) -> random.Random:
@@ -31,7 +32,28 @@ def stream(seed: int, *names: str | int) -> random.Random:
     return random.Random(seeded)  # noqa: S311 - it must be repeatable
 
 
-def uniforms(rng: random.Random, count: int) -> Floats:
+class Bits(Protocol):
+    """What uniform numbers are made of: a stream, or those of several runs."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return the next bytes."""
+
+
+class OfSeveral(NamedTuple):
+    """One stream for each of several runs, asked for the numbers of the jobs of all of them."""
+
+    streams: Sequence[Bits]
+    #: the jobs of each run
+    counts: Sequence[int]
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return ``n`` bytes: the next of each run, run by run, as many for each of their jobs."""
+        each = n // max(1, sum(self.counts))
+        pairs = zip(self.streams, self.counts, strict=True)
+        return b"".join([one.randbytes(each * count) for one, count in pairs])
+
+
+def uniforms(rng: Bits, count: int) -> Floats:
     """Return the next numbers that as many calls of ``rng.random()`` would return.
 
     Each is made of two words of the generator (Matsumoto and Nishimura's ``genrand_res53``).
@@ -56,14 +78,14 @@ def drawn(quantile: Quantile, numbers: Floats) -> Floats:
     return np.array(list(map(quantile, numbers.tolist())), np.float64)
 
 
-def chooser(weights: Mapping[Any, float], rng: random.Random) -> Callable[[int], Coded]:
+def chooser(weights: Mapping[Any, float], rng: Bits) -> Callable[[int], Coded]:
     """Return a function that draws a number of values, in proportion to their weights.
 
     A single value draws nothing from the stream.
     """
     values = [value for value, weight in weights.items() if weight > 0]
     if len(values) == 1:
-        return lambda count: Coded(np.broadcast_to(np.int8(0), count), values)
+        return lambda count: Coded(zeros(count), values)
     sums = list(accumulate(weight for weight in weights.values() if weight > 0))
     total, last = sums[-1], len(values) - 1
 

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from farm.records.coded import Array, Coded, combined
 from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.columns import DEFAULTS, Array, Block, Coded, Column, Floats
-from farm.workload.streams import chooser, drawn, stream, uniforms
+from farm.workload.columns import DEFAULTS, Block, Column, Floats
+from farm.workload.streams import Bits, chooser, drawn, stream, uniforms
 
 Columns = dict[str, Any]
 """Columns by field of a Job; ``id`` and ``service_time`` are always among them.
@@ -26,10 +27,11 @@ Draw = Callable[[Columns], Column]
 Streams = Callable[[str], random.Random]
 """From the name of a draw to its stream."""
 
+Draws = Callable[[str], Bits]
+"""The same, also of several runs at once."""
+
 SAME_WORK = ("service_time", "kind", "platform", "fails", "size", "heavy", "memory_heavy")
 """What two jobs of the same action share."""
-#: a number of combinations that an array of integers can hold
-LARGEST = 2**62
 
 
 def source_streams(seed: int, source: str | int) -> Streams:
@@ -37,7 +39,7 @@ def source_streams(seed: int, source: str | int) -> Streams:
     return lambda draw: stream(seed, "workload", source, draw)
 
 
-def traits_adder(traits: Traits, streams: Streams) -> Callable[[Columns], Block]:
+def traits_adder(traits: Traits, streams: Draws) -> Callable[[Columns], Block]:
     """Return a function that adds a source's traits to columns and makes a block of them.
 
     Traits that the scenario does not mention stay as they are, and cost nothing. The declared
@@ -59,13 +61,13 @@ def _filled(name: str, columns: Columns) -> Column:
     if not isinstance(column, Coded) or all(one is not msgspec.UNSET for one in column.values):
         return column
     if name == "declared_time":
-        served = columns["service_time"].tolist()
-        pairs = zip(column.tolist(), served, strict=True)
-        return np.array([time if own is msgspec.UNSET else own for own, time in pairs])
+        own = np.array([np.nan if one is msgspec.UNSET else one for one in column.values])
+        given: Array = own[column.codes]
+        return np.where(np.isnan(given), columns["service_time"], given)
     return column.replaced(DEFAULTS[name])
 
 
-def _steps(traits: Traits, streams: Streams) -> list[tuple[str, Draw]]:
+def _steps(traits: Traits, streams: Draws) -> list[tuple[str, Draw]]:
     """Return the traits that are given, in an order in which they may build on others."""
     steps = [
         (name, _choice(weights, streams(name)))
@@ -101,12 +103,12 @@ def _by_kind(columns: Columns, made: Callable[[str], object]) -> Array:
     return found
 
 
-def _choice(weights: dict[object, float], rng: random.Random) -> Draw:
+def _choice(weights: dict[object, float], rng: Bits) -> Draw:
     draw = chooser(weights, rng)
     return lambda columns: draw(_count(columns))
 
 
-def _attributes(traits: Traits, streams: Streams) -> Draw:
+def _attributes(traits: Traits, streams: Draws) -> Draw:
     """Draw the attributes; jobs with the same ones share one dict, so that they cost little."""
     draws = {
         name: chooser(weights, streams(f"attribute {name}"))
@@ -133,13 +135,7 @@ def _attributes(traits: Traits, streams: Streams) -> Draw:
         given = [own, *(draw(count) for draw in draws.values())]
         if chosen is not None:
             given.append(chosen(count))
-        code = np.zeros(count, np.int64)
-        most = 1
-        for one in given:
-            if most * len(one.values) > LARGEST:
-                code, most = np.unique(code, return_inverse=True)[1], count
-            code, most = code * len(one.values) + one.codes, most * len(one.values)
-        _, firsts, places = np.unique(code, return_index=True, return_inverse=True)
+        firsts, places = combined(given, count)
         known = []
         for first in firsts.tolist():
             row = [one.values[one.codes[first]] for one in given]
@@ -153,7 +149,7 @@ def _attributes(traits: Traits, streams: Streams) -> Draw:
     return draw_all
 
 
-def _fails(rule: Fails, rng: random.Random) -> Draw:
+def _fails(rule: Fails, rng: Bits) -> Draw:
     by_kind, always = rule.by_kind, rule.probability or 0.0
     if by_kind is None:
         return lambda columns: uniforms(rng, _count(columns)) < always
@@ -165,7 +161,7 @@ def _fails(rule: Fails, rng: random.Random) -> Draw:
     return fails
 
 
-def _heavy(rule: Heavy, rng: random.Random) -> Draw:
+def _heavy(rule: Heavy, rng: Bits) -> Draw:
     kinds, threshold, share = rule.kind, rule.threshold, rule.probability or 0.0
     if rule.declared is not None:
         return lambda columns: Coded.same(rule.declared, _count(columns))
@@ -176,7 +172,7 @@ def _heavy(rule: Heavy, rng: random.Random) -> Draw:
     return lambda columns: uniforms(rng, _count(columns)) < share
 
 
-def _work_size(rule: WorkSize, rng: random.Random) -> Draw:
+def _work_size(rule: WorkSize, rng: Bits) -> Draw:
     rate, factor = rule.per_second, rule.factor
     if factor is None:
         return lambda columns: columns["service_time"] * rate
@@ -186,12 +182,12 @@ def _work_size(rule: WorkSize, rng: random.Random) -> Draw:
     )
 
 
-def _declared(rule: Declared, rng: random.Random) -> Draw:
+def _declared(rule: Declared, rng: Bits) -> Draw:
     factor = rule.factor.quantile_function()
     return lambda columns: columns["service_time"] * drawn(factor, uniforms(rng, _count(columns)))
 
 
-def _action(rule: Action, rng: random.Random) -> Draw:
+def _action(rule: Action, rng: Bits) -> Draw:
     """With the given probability a job repeats a recent action: the same work, once more."""
     recent: deque[tuple[str, dict[str, Any]]] = deque(maxlen=rule.window)
 

@@ -206,15 +206,18 @@ def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which process played a run changes nothing in it."""
-    scenario = farm.load_scenario("mm1", **SMALL)
-    runs = [SeededRun(scenario, seed) for seed in range(4)]
-    alone = play_all(runs, lambda _: None)
+    """Which process played a run changes nothing in it, nor what was drawn together with it."""
+    orders = ("fifo", "random")
+    scenarios = [farm.load_scenario("mm1", scheduling__policy=n, **SMALL) for n in orders]
+    runs = [SeededRun(scenario, seed) for scenario in scenarios for seed in range(4)]
+    alone = [run.play() for run in runs]
+    assert play_all(runs, lambda _: None) == alone
+    monkeypatch.setattr("farm.app.sweeps.execution.DRAWN_AT_ONCE", 120)
     monkeypatch.setattr("farm.processes.shared_work.WORTH_SHARING", 0.0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     shared = play_all(runs, lambda _: None)
-    assert [s.response_time for s in shared] == [s.response_time for s in alone]
-    assert [s.seed for s in shared] == [0, 1, 2, 3]
+    assert shared == alone
+    assert [s.seed for s in shared] == [0, 1, 2, 3] * 2
 
 
 OWN_POLICY = "def key(job, estimate, at, serial):\n    return ({}serial,)\n"

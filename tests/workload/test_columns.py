@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import astuple
 
 from farm.scenario.distributions import Distribution
-from farm.workload import build_jobs, stream
+from farm.workload import build_jobs, build_several, stream
 from farm.workload.job_columns import JobColumns
 from farm.workload.streams import drawn, uniforms
 
@@ -101,6 +101,26 @@ def test_sources_are_merged_as_single_jobs_would_be(scenario_of: ScenarioOf) -> 
     assert [(job.id, job.arrived_at, job.kind) for job in islice(found, 30_000)] == [
         (job.id, job.arrived_at, job.kind) for job in some
     ]
+
+
+def test_several_seeds_are_drawn_as_each_of_them(scenario_of: ScenarioOf) -> None:
+    """Drawn together, each seed has the jobs that it has alone; or it is left to be made alone."""
+    alone = {"poisson": {"rate": "90/h"}, "weekly_cycle": [1, 0.2] * 84, "service_time": "1m"}
+    sources = [
+        {"arrivals": {**SOURCES[0]["arrivals"], "action": None, "count": None, "duration": "3h"}},
+        {"arrivals": {**alone, "platform": {"processor": "amd64"}, "start": "7m"}},
+        {"arrivals": {"every": "40s", "service_time": "9s"}},
+    ]
+    phases = {"ramp_up": 0, "run": "2h", "ramp_down": 0}
+    scenario, seeds = scenario_of(*sources, phases=phases), [3, 1, 4]
+    together = build_several(scenario, seeds)
+    assert together
+    for seed, found in zip(seeds, together, strict=True):
+        assert list(found.jobs) == list(build_jobs(scenario.model_copy(update={"seed": seed})))
+    assert build_several(scenario_of(SOURCES[0]), seeds) is None
+    assert build_several(scenario_of(SOURCES[1]), seeds) is None
+    rare = {"poisson": {"rate": "1/h"}, "duration": "1h", "service_time": 1}
+    assert build_several(scenario_of({"arrivals": rare}), range(20)) is None
 
 
 def test_held_jobs_are_those_that_are_made(scenario_of: ScenarioOf) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from farm.core.errors import TraceError
 from farm.records import load_records
@@ -51,12 +52,11 @@ def test_a_trace_keeps_what_happened(
 ) -> None:
     """In the order of the jobs, whatever the file's: when they started and ended, where and how."""
     records = read_records(write(name, text), None, options)
-    assert records.attempt_at is not None
-    found = [records.attempt_at(place) for place in range(len(records.arrived))]
-    assert [one.waited for one in found] == [1.0, 20.0]
-    assert [one.ran for one in found] == records.service.tolist() == [2.0, 60.0]
-    assert tuple(one.runner for one in found) == runners
-    assert tuple(one.result for one in found) == results
+    assert (found := records.happened) is not None
+    assert found.waited.tolist() == [1.0, 20.0]
+    assert found.ran.tolist() == records.service.tolist() == [2.0, 60.0]
+    assert tuple(found.runners or ("", "")) == runners
+    assert tuple(found.results or ()) == results
 
 
 def test_a_bundle_keeps_what_happened(write: Write, tmp_path: Path) -> None:
@@ -64,8 +64,10 @@ def test_a_bundle_keeps_what_happened(write: Write, tmp_path: Path) -> None:
     bundle = load_records([write("t.csv", CSV)], "csv", FIELDS)
     write_bundle(tmp_path / "b", bundle)
     records = read_records(tmp_path / "b", None, TraceOptions(window=(1.0, 90.0)))
-    assert records.attempt_at is not None
-    assert [records.attempt_at(0)] == [one for one in bundle.attempts if one.runner == "r1"]
+    assert records.happened is not None
+    (one,) = records.happened.recorded()
+    (kept,) = (one for one in bundle.attempts if one.runner == "r1")
+    assert astuple(one) == (kept.waited, kept.ran, "r1", kept.result)
 
 
 def test_where_no_start_is_known_nothing_is_said(write: Write) -> None:
@@ -76,9 +78,9 @@ def test_where_no_start_is_known_nothing_is_said(write: Write) -> None:
         "jobs.csv": "submitted_at_s,service_time_s\n0,5\n",
     }
     for name, content in files.items():
-        assert read_records(write(name, content), None, TraceOptions()).attempt_at is None
+        assert read_records(write(name, content), None, TraceOptions()).happened is None
     spans = TraceOptions(fields={"submitted": "at", "duration": "took"})
-    assert read_records(write("t.csv", "at,took\n0,5\n"), None, spans).attempt_at is None
+    assert read_records(write("t.csv", "at,took\n0,5\n"), None, spans).happened is None
 
 
 def test_a_start_that_is_none_is_one_message(write: Write) -> None:

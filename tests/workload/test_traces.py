@@ -4,6 +4,7 @@ import csv
 import gzip
 import re
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 import farm
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
-from farm.records.traces import FORMATS
+from farm.records.content import read_text
+from farm.records.traces import FORMATS, Records, csv_table, swf
+from farm.records.traces.csv_table import COLUMNS, RECORDED
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace, write_csv
 
@@ -46,6 +49,90 @@ def dat(*pairs: tuple[int, int]) -> bytes:
 def read(path: Path, format: str | None = None, **options: Any) -> list[Job]:  # noqa: A002
     """Read a trace with these options."""
     return list(read_trace(path, format, TraceOptions.model_validate(options)))
+
+
+NUMBERS = st.one_of(
+    st.sampled_from(["-1", "0", "7", "7.0", "+5", "007", ".5", "1_0", "1e3", "-0", "1e400", "1,2"]),
+    st.integers(-1, 2**70).map(str),
+    st.floats(0, 1e17).map(repr),
+)
+ODD = {
+    "swf": st.one_of(NUMBERS, st.sampled_from(["nan", "x", "null", "[1", "\xa01", "1\x002", ""])),
+    "csv": st.one_of(NUMBERS, st.sampled_from(["", "", "x", " 5", "a/b", '{"a":"b"}'])),
+}
+"""Cells of any form: most are numbers."""
+ORDINARY = {
+    "attributes": st.sampled_from(["", '{"a":"b"}', '{"a":"c","b":"d"}']),
+    "outcome": st.sampled_from(["failed", "succeeded", "cancelled"]),
+    "platform": st.sampled_from(["", "amd64/virtual", "any/native"]),
+    "service_time_s": st.sampled_from(["1", "2.5", ""]),
+    "started_at_s": st.sampled_from(["4", "7.25", ""]),
+    **dict.fromkeys(("heavy", "memory_heavy", "fails"), st.sampled_from(["", "true", "0"])),
+}
+
+
+@st.composite
+def files(draw: st.DrawFn, kind: str) -> bytes:
+    """Draw a table of a few columns and rows; up to two of its cells are of any form."""
+    lines = ["; Version: 2", f"; Preemption: {draw(st.sampled_from(['No', 'Double']))}", ""]
+    cells = [st.sampled_from(["-1", "0", "1", "2", "3"])] * 18
+    blanks = st.sampled_from(["   ", " ", "\t"])
+    if kind == "csv":
+        some = draw(st.lists(st.sampled_from([*COLUMNS, *RECORDED]), unique=True, max_size=6))
+        names = [*dict.fromkeys(["submitted_at_s", "service_time_s", *some]), *some[:1]]
+        names = names[: len(names) - draw(st.sampled_from([0, 1, 1, 1]))]
+        cells = [ORDINARY.get(name, st.sampled_from(["1", "2"])) for name in names]
+        blanks, lines = st.just(","), [",".join(names)]
+    rows = draw(st.lists(st.tuples(*cells).map(list), max_size=6))
+    for row in draw(st.lists(st.sampled_from(rows), max_size=2)) if rows else ():
+        row[draw(st.integers(0, len(row) - 1))] = draw(ODD[kind])
+    for row in rows:
+        quoted = [f'"{one.replace(chr(34), 2 * chr(34))}"' if '"' in one else one for one in row]
+        lines.append(draw(blanks).join(quoted))
+        if kind == "swf":
+            lines += draw(st.sampled_from([[], [], [""], ["  ; said"], ["\t"]]))
+    return draw(st.sampled_from(["\n", "\r\n"])).join(lines).encode()
+
+
+def by_row(path: Path) -> Records:
+    """Read a file row by row."""
+    if path.suffix == ".csv":
+        return csv_table.by_row(read_text(path), path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swf, "by_column", lambda _: None)
+        return swf.read(path)
+
+
+def content(reader: Callable[[Path], Records], path: Path) -> object:
+    """Return all that a reader says of a file: its records, or the message."""
+    try:
+        found = reader(path)
+    except TraceError as error:
+        return str(error)
+    details = {name: one.tolist() for name, one in found.details.items()}
+    width = None if found.width is None else found.width.tolist()
+    happened = found.happened and [*found.happened.recorded()]
+    times = found.arrived.tobytes(), found.service.tobytes()
+    return times, found.ids, details, width, found.left_out, happened
+
+
+@pytest.mark.parametrize("kind", ["swf", "csv"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_columns_are_read_as_rows_are(kind: str, tmp_path: Path, data: Any) -> None:
+    """Both give the same records of every file, and the same message on one that is wrong."""
+    path = tmp_path / f"t.{kind}"
+    path.write_bytes(data.draw(files(kind)))
+    assert content(FORMATS[kind].read, path) == content(by_row, path)
+
+
+def test_regular_files_are_read_by_column(write: Write) -> None:
+    """Else the former test would compare rows with rows."""
+    numbers = swf.by_column(SWF[SWF.index(" 1 ") :].encode())
+    assert numbers is not None
+    assert numbers.shape == (6, 18)
+    text = "submitted_at_s,service_time_s,kind\n1,2,x\n"
+    assert csv_table.by_column(text, Path("t.csv")).details["kind"].tolist() == ["x"]
 
 
 def test_firefox_ci(write: Write) -> None:

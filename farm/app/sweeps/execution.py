@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -24,11 +23,13 @@ from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs
 from farm.whole_files import ending, read_whole, write_whole
-from farm.workload import Workload, build_workload
+from farm.workload import Workload, build_several, build_workload
 from farm.workload.job_columns import JobColumns
 
 MOST_HELD = 1_000_000
 """Jobs that are held for the next run."""
+DRAWN_AT_ONCE = 20_000
+"""Jobs that are drawn together, for several seeds: with more of them each costs no less."""
 JOBS_AT_ONCE = 200_000
 """Jobs of the runs that a worker is given together: some tenths of a second."""
 WORKERS = 16
@@ -47,10 +48,7 @@ class SeededRun(NamedTuple):
 
     def play(self) -> Figures:
         """Simulate it; the figures are as they would be read back, so that both write the same."""
-        seeded = self.scenario.model_copy(update={"seed": self.seed})
-        load = _held(_Load(self.same_load, self.seed, seeded)) if self.same_load else None
-        written = msgspec.json.encode(simulated_run(seeded, load=load).kept.figures)
-        return msgspec.json.decode(written, type=Figures)
+        return _play([self])[0]
 
     @property
     def key(self) -> str:
@@ -58,22 +56,62 @@ class SeededRun(NamedTuple):
         return run_key(self.scenario, self.seed, self.written)
 
 
+def _play(runs: Sequence[SeededRun]) -> list[Figures]:
+    """Simulate runs of one scenario, their jobs drawn together."""
+    scenario, name = runs[0].scenario, runs[0].same_load
+    loads: Sequence[Workload | None] = [None] * len(runs)
+    if name:
+        loads = _held(_Load(name, tuple([run.seed for run in runs]), scenario)) or loads
+    found = []
+    for run, load in zip(runs, loads, strict=True):
+        seeded = scenario.model_copy(update={"seed": run.seed})
+        written = msgspec.json.encode(simulated_run(seeded, load=load).kept.figures)
+        found.append(msgspec.json.decode(written, type=Figures))
+    return found
+
+
 @dataclass(frozen=True)
 class _Load:
-    """The jobs of a scenario with one seed, by what they are equal for."""
+    """The jobs of a scenario with some seeds, by what they are equal for."""
 
     name: str
-    seed: int
+    seeds: tuple[int, ...]
     scenario: Scenario = field(compare=False)
 
 
 @lru_cache(maxsize=1)
-def _held(load: _Load) -> Workload | None:
-    """Return jobs that several runs can play, one after the other; None: there are too many."""
-    made = build_workload(load.scenario)
+def _held(load: _Load) -> list[Workload] | None:
+    """Return the jobs with each seed, to be played by one setting after the other.
+
+    None: there are too many, or they cannot be drawn together.
+    """
+    if len(load.seeds) > 1:
+        return build_several(load.scenario, load.seeds)
+    made = build_workload(load.scenario.model_copy(update={"seed": load.seeds[0]}))
     if isinstance(made.jobs, JobColumns) and made.jobs.hold(MOST_HELD):
-        return made
+        return [made]
     return None
+
+
+def _together(runs: Sequence[SeededRun]) -> list[list[int]]:
+    """Return the places of runs of one scenario whose jobs are drawn together.
+
+    Those that share jobs with the runs of other scenarios are neighbours.
+    """
+    seeds_of: dict[str, dict[int, None]] = {}
+    for run in runs:
+        seeds_of.setdefault(run.same_load, {})[run.seed] = None
+    found: dict[tuple[object, ...], list[int]] = {}
+    sizes: dict[int, int] = {}
+    ranks = {name: {seed: n for n, seed in enumerate(seeds)} for name, seeds in seeds_of.items()}
+    for place, run in enumerate(runs):
+        if (one := id(run.scenario)) not in sizes:
+            jobs = max(1.0, expected_jobs(run.scenario))
+            sizes[one] = max(1, int(DRAWN_AT_ONCE / jobs)) if run.same_load else 1
+        piece = ranks[run.same_load][run.seed] // sizes[one]
+        found.setdefault((run.same_load, piece, one), []).append(place)
+    order = {key: n for n, key in enumerate(found)}
+    return [found[key] for key in sorted(found, key=lambda key: (key[:2], order[key]))]
 
 
 def _load_name(scenario: Scenario) -> str:
@@ -95,18 +133,15 @@ class SentRuns(msgspec.Struct, frozen=True):
 
     def play(self) -> list[Figures]:
         """Simulate them; raises RunError if the sender's results would differ."""
-        found = []
         scenario = parse_scenario(parse_document(self.scenario, "sweep"))
         written = scenario.to_yaml()
-        for seed, key in self.runs:
-            run = SeededRun(scenario, seed, written=written)
-            if run.key != key:
-                raise RunError(
-                    "a worker has another version of the farm, or other files or code of your own: "
-                    "they must be the same there (after a change of code, restart it)"
-                )
-            found.append(run.play())
-        return found
+        runs = [SeededRun(scenario, seed, written=written) for seed, _ in self.runs]
+        if [run.key for run in runs] != [key for _, key in self.runs]:
+            raise RunError(
+                "a worker has another version of the farm, or other files or code of your own: "
+                "they must be the same there (after a change of code, restart it)"
+            )
+        return play_all(runs, lambda _: None)
 
 
 class FinishedRuns:
@@ -167,24 +202,20 @@ def _prepared(runs: Sequence[SeededRun], *, written: bool) -> list[SeededRun]:
     scenarios = {id(run.scenario): run.scenario for run in runs}
     names = {place: _load_name(scenario) for place, scenario in scenarios.items()}
     texts = {place: one.to_yaml() if written else "" for place, one in scenarios.items()}
-    several = {name for name, count in Counter(names.values()).items() if count > 1}
     return [
-        run._replace(
-            same_load=name if (name := names[id(run.scenario)]) in several else "",
-            written=texts[id(run.scenario)],
-        )
+        run._replace(same_load=names[id(run.scenario)], written=texts[id(run.scenario)])
         for run in runs
     ]
 
 
 def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Figures]]:
     """Yield the summaries as they are made: locally, or by processes if it takes long."""
-    # those that share jobs are neighbours
-    places = sorted(places, key=lambda place: (runs[place].same_load, runs[place].seed))
+    parts = [[places[one] for one in some] for some in _together([runs[p] for p in places])]
     try:
         with SharedWork() as work:
-            for number, summary in work.done([runs[p].play for p in places]):
-                yield places[number], summary
+            calls = [partial(_play, [runs[place] for place in some]) for some in parts]
+            for number, found in work.done(calls):
+                yield from zip(parts[number], found, strict=True)
     finally:
         _held.cache_clear()
 

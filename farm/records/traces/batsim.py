@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.records.coded import columns_of
 from farm.records.content import read_bytes
 from farm.records.traces.records import Records
 
@@ -52,7 +53,7 @@ def read(path: Path) -> Records:
         np.array([job.subtime for job in found.jobs]),
         service,
         ids if len(set(ids)) == len(ids) else None,
-        [_details(job, found.profiles[job.profile]) for job in found.jobs],
+        columns_of([_details(job, found.profiles[job.profile]) for job in found.jobs]),
         np.array([job.res for job in found.jobs]),
     )
 

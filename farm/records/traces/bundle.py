@@ -16,7 +16,8 @@ from farm.core.errors import TraceError
 from farm.core.model import Platform
 from farm.records.attempt import Attempt
 from farm.records.bundle import read_bundle
-from farm.records.traces.records import Records
+from farm.records.coded import columns_of
+from farm.records.traces.records import Happened, Records
 
 
 def read(path: Path) -> Records:
@@ -37,9 +38,9 @@ def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
         arrived - arrived.min(),
         np.array([one.ran for one in ran], float),
         [one.id for one in ran],
-        [_details(one, platforms) for one in ran],
+        columns_of([_details(one, platforms) for one in ran]),
         left_out={why: count for why, count in left_out.items() if count},
-        attempt_at=ran.__getitem__,
+        happened=Happened.of(ran),
     )
 
 

@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
-from farm.records.attempt import Attempt
+from farm.records.coded import Coded, columns_of
 from farm.records.columns import result_of
 from farm.records.content import read_text
-from farm.records.traces.records import Records, Times, attempts_of
+from farm.records.traces.records import Happened, Records, Times
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -55,7 +56,64 @@ RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 
 def read(path: Path) -> Records:
     """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
-    rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    try:
+        return by_column(text, path)
+    except (TraceError, ValueError, csv.Error):
+        return by_row(text, path)  # which names what is wrong
+
+
+def by_column(text: str, path: Path) -> Records:
+    """Return the jobs of a table, a column at once; raises for whatever is wrong in it."""
+    header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    names = [name.strip() for name in header]
+    used = dict(found := _used(names, f"{path}:1"))
+    rows = [row for row in rows if row]
+    if {len(names)} != {*map(len, rows)} or len(used) < len(found):
+        raise ValueError("found rows of other lengths, or a column twice")
+    count = len(rows)
+    if "outcome" in used:
+        rows = [row for row in rows if row[used[REQUIRED[1]]]]
+    never_ran = count - len(rows)
+    columns = {}
+    for name, place in used.items():
+        known: dict[str, int] = {}
+        codes = np.array([known.setdefault(row[place], len(known)) for row in rows], np.int64)
+        values = [_value(name, cell) for cell in known]
+        if {*map(id, values)} != {id(UNSET)}:
+            columns[COLUMNS.get(name, "fails")] = Coded(codes, values)
+    arrived, service = (columns.pop(name).mapped(float) for name in ("arrived_at", "service_time"))
+    ids = columns.pop("id", Coded.same(UNSET, len(rows))).replaced("").tolist()
+    cells = []
+    if RECORDED[0] in names:
+        cells = [
+            [row[names.index(name)] for row in rows] if name in names else [""] * len(rows)
+            for name in RECORDED
+        ]
+    return Records(
+        arrived,
+        service,
+        _unique(ids, path),
+        columns,
+        left_out={"of jobs that never ran": never_ran} if never_ran else {},
+        happened=_happened([(str(path), *one) for one in zip(*cells, strict=True)], arrived)
+        if cells
+        else None,
+    )
+
+
+def _value(name: str, cell: str) -> object:
+    """Return what a cell holds; UNSET: nothing."""
+    if name == "outcome":
+        return True if cell == "failed" else UNSET
+    if not cell and name not in REQUIRED:
+        return UNSET
+    return value_of(name, as_given(cell), "", name)
+
+
+def by_row(text: str, path: Path) -> Records:
+    """Return the same, row by row: the first of them that is wrong is named."""
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     arrived: list[float] = []
     service: list[float] = []
     ids: list[str] = []
@@ -98,22 +156,20 @@ def read(path: Path) -> Records:
         np.array(arrived),
         np.array(service),
         _unique(ids, path),
-        details,
+        columns_of(details),
         left_out=left_out,
-        attempt_at=_recorded(of_run, ids, np.array(arrived)) if of_run else None,
+        happened=_happened(of_run, np.array(arrived)) if of_run else None,
     )
 
 
-def _recorded(
-    rows: list[tuple[str, ...]], ids: list[str], arrived: Times
-) -> Callable[[int], Attempt] | None:
-    """Return what makes the attempts of a run's jobs: the line, and the cells of ``RECORDED``."""
+def _happened(rows: Sequence[tuple[str, ...]], arrived: Times) -> Happened | None:
+    """Return what happened to a run's jobs, by their lines and the cells of ``RECORDED``."""
     where, starts, ends, outcomes, builders = zip(*rows, strict=True)
     started = _seconds(starts, RECORDED[0], where)
     finished = _seconds(ends, RECORDED[1], where)
     known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
     results = [known[word] for word in outcomes] if any(outcomes) else None
-    return attempts_of(ids, arrived, started, finished, results, list(map(as_given, builders)))
+    return Happened.between(arrived, started, finished, list(map(as_given, builders)), results)
 
 
 def _seconds(texts: Sequence[str], name: str, where: Sequence[str]) -> Times:

@@ -32,10 +32,11 @@ import numpy as np
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
+from farm.records.coded import columns_of
 from farm.records.columns import in_seconds, missing_column, result_of, table_of, time_of
 from farm.records.content import read_text
 from farm.records.traces.csv_table import COLUMNS, value_of
-from farm.records.traces.records import Records
+from farm.records.traces.records import Happened, Records
 from farm.units import ALLOWED_TIME, parse_time
 
 T = TypeVar("T")
@@ -172,9 +173,9 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
         arrived,
         service,
         ids if distinct else None,
-        jobs,
+        columns_of(jobs),
         notes=() if distinct else notes,
-        attempt_at=recorded.__getitem__ if any(one.started_at for one in recorded) else None,
+        happened=Happened.of(recorded) if any(one.started_at for one in recorded) else None,
     )
 
 

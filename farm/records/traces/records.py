@@ -3,17 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
+from farm.core.model import Recorded
 from farm.records.attempt import Attempt, Result
+from farm.records.coded import Coded
 from farm.scenario.workload import TraceOptions
 
+T = TypeVar("T")
 Times = NDArray[np.float64]
+
+
+class Happened(NamedTuple):
+    """What really happened to each job, by the file's own clock; nan: it is not known."""
+
+    #: start - arrival, seconds
+    waited: Times
+    #: end - start, seconds
+    ran: Times
+    #: empty, or None for all: not known
+    runners: list[str] | None = None
+    results: list[Result] | None = None
+
+    @classmethod
+    def between(
+        cls,
+        arrived: Times,
+        started: Times,
+        finished: Times,
+        runners: list[str] | None = None,
+        results: list[Result] | None = None,
+    ) -> Happened | None:
+        """Return what follows from these instants; None: no start is known."""
+        if np.isnan(started).all():
+            return None
+        return cls(started - arrived, finished - started, runners, results)
+
+    @classmethod
+    def of(cls, attempts: Sequence[Attempt]) -> Happened:
+        """Return what these attempts tell."""
+        return cls(
+            np.array([one.waited for one in attempts], np.float64),
+            np.array([one.ran for one in attempts], np.float64),
+            [one.runner for one in attempts],
+            [one.result for one in attempts],
+        )
+
+    def taken(self, order: NDArray[np.intp]) -> Happened:
+        """Return what happened to the jobs at these positions, in this order."""
+        runners, results = _taken(self.runners, order), _taken(self.results, order)
+        return Happened(self.waited[order], self.ran[order], runners, results)
+
+    def recorded(self) -> Iterator[Recorded]:
+        """Yield the record of each job."""
+        nothing = repeat(None)
+        runners = None if self.runners is None else [one or None for one in self.runners]
+        outcomes = [None if one == "open" else one for one in self.results or ()]
+        times = [
+            [None if one != one else one for one in times.tolist()]
+            for times in (self.waited, self.ran)
+        ]
+        return map(Recorded, *times, runners or nothing, outcomes or nothing)
+
+
+def _taken(values: list[T] | None, order: NDArray[np.intp]) -> list[T] | None:
+    return None if values is None else [values[place] for place in order.tolist()]
 
 
 class Records(NamedTuple):
@@ -25,8 +86,8 @@ class Records(NamedTuple):
     service: Times
     #: the trace's own ids, unique; None: it has no ids
     ids: list[str] | None = None
-    #: further fields of each job (keyword arguments of a Job); None: nothing more is known
-    details: list[dict[str, Any]] | None = None
+    #: further fields of the jobs, by the name of a Job's field; UNSET: nothing is known of it
+    details: Mapping[str, Coded] = {}
     #: processors that each job took; None: one
     width: NDArray[np.int64] | None = None
     #: why rows of the file were left out, and how many
@@ -35,21 +96,18 @@ class Records(NamedTuple):
     unused: tuple[str, ...] = ()
     #: whatever else a reader of the file must know
     notes: tuple[str, ...] = ()
-    #: what the file says really happened to the job at a place, by the file's own clock
-    #: (``Attempt.waited``: its wait there); None: nothing of when jobs started
-    attempt_at: Callable[[int], Attempt] | None = None
+    #: what the file says really happened to the jobs; None: nothing of when they started
+    happened: Happened | None = None
 
     def taken(self, order: NDArray[np.intp]) -> Records:
         """Return the records at these positions, in this order."""
-        places: list[int] = order.tolist()
-        made = self.attempt_at
         return self._replace(
             arrived=self.arrived[order],
             service=self.service[order],
-            ids=None if self.ids is None else [self.ids[place] for place in places],
-            details=None if self.details is None else [self.details[place] for place in places],
+            ids=_taken(self.ids, order),
+            details={field: found.taken(order) for field, found in self.details.items()},
             width=None if self.width is None else self.width[order],
-            attempt_at=made and (lambda place: made(places[place])),
+            happened=self.happened and self.happened.taken(order),
         )
 
     def name(self, number: int) -> str:
@@ -68,33 +126,6 @@ class Records(NamedTuple):
     def parallel(self) -> int:
         """The number of jobs that took several processors."""
         return 0 if self.width is None else int((self.width > 1).sum())
-
-
-def attempts_of(
-    ids: Sequence[str] | None,
-    submitted: Times,
-    started: Times,
-    finished: Times,
-    results: Sequence[Result] | None = None,
-    runners: Sequence[str] | None = None,
-) -> Callable[[int], Attempt] | None:
-    """Return what makes the attempt at a place; None: no start is known (all are nan)."""
-    if np.isnan(started).all():
-        return None
-
-    def attempt(place: int) -> Attempt:
-        start, end = float(started[place]), float(finished[place])
-        return Attempt(
-            id=ids[place] if ids else "",
-            submitted_at=float(submitted[place]),
-            eligible_at=float(submitted[place]),
-            started_at=None if math.isnan(start) else start,
-            finished_at=None if math.isnan(end) else end,
-            result=results[place] if results else "open",
-            runner=runners[place] if runners else "",
-        )
-
-    return attempt
 
 
 def selected(records: Records, options: TraceOptions) -> Records:
@@ -139,12 +170,14 @@ def widened(records: Records, options: TraceOptions, source: str) -> Records:
     names = map(records.name, range(1, len(width) + 1))
     numbered = [(name, n, of) for name, of in zip(names, width.tolist(), strict=True)
                 for n in range(1, of + 1)]  # fmt: skip
-    details = parts.details or [{} for _ in numbered]
+    known = parts.details.get("matrix")
+    matrices = [UNSET] * len(numbered) if known is None else known.tolist()
+    matrices = [
+        name if of > 1 and own is UNSET else own
+        for (name, _, of), own in zip(numbered, matrices, strict=True)
+    ]
     ids = [f"{name}-{n}" if of > 1 else name for name, n, of in numbered]
     return parts._replace(
         ids=ids if len(set(ids)) == len(ids) else None,  # "a" in two parts beside an "a-1"
-        details=[
-            {"matrix": name, **known} if of > 1 else known
-            for (name, _, of), known in zip(numbered, details, strict=True)
-        ],
+        details={**parts.details, "matrix": Coded.of(matrices)},
     )

@@ -22,18 +22,23 @@ are added up into one job, submitted when the first part was.
 from __future__ import annotations
 
 import math
+from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
 from farm.records.attempt import Result
+from farm.records.coded import Array, Coded, combined, distinct
 from farm.records.content import read_bytes
-from farm.records.traces.records import Records, attempts_of
+from farm.records.traces.records import Happened, Records, Times
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -59,18 +64,19 @@ NUMBERS = ("level", "priority", "score", "declared_time", "threads")
 JOB, SUBMIT, WAIT, RUN, PROCESSORS, REQUESTED, STATUS = 0, 1, 2, 3, 4, 7, 10
 FAILED, PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED, CANCELLED = 0, 2, 3, 4, 5
 PARTS = (PARTIAL, LAST_PARTIAL, LAST_PARTIAL_FAILED)
-_RESULTS: dict[float, Result] = {
-    FAILED: "failed", LAST_PARTIAL_FAILED: "failed", CANCELLED: "cancelled",
-}  # fmt: skip
+FAILS = (FAILED, LAST_PARTIAL_FAILED)
+_RESULTS: dict[float, Result] = {**dict.fromkeys(FAILS, "failed"), CANCELLED: "cancelled"}
 
-Line = tuple[float, ...]
+#: characters of a file that are read together
+PIECE = 1 << 18
+_NUMBERS = msgspec.json.Decoder(list[float])
 
 
 class SwfLog(NamedTuple):
     """An SWF file: its header (each key's values in order) and its lines of 18 numbers."""
 
     header: dict[str, list[str]]
-    lines: list[Line]
+    lines: Times
 
 
 def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
@@ -78,52 +84,100 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     mapping = _mapping(path, fields or {})
     log = read_log(path)
     left_out: Counter[str] = Counter()
-    lines = list(_jobs(log, left_out))
-    if not lines:
+    lines = _jobs(log, left_out)
+    if not len(lines):
         raise TraceError(f"{path}: found no job with a known submit and run time")
-    numbers = [f"{line[JOB]:.0f}" for line in lines]
-    describe = _describer(mapping, path)
-    submitted = np.array([line[SUBMIT] for line in lines])
-    run = np.array([line[RUN] for line in lines])
-    waits = np.array([line[WAIT] for line in lines])
+    numbers = _ids(lines[:, JOB])
+    submitted, run, waits, status = (lines[:, place] for place in (SUBMIT, RUN, WAIT, STATUS))
     started = np.where(waits >= 0, submitted + waits, np.nan)
-    results = [_RESULTS.get(line[STATUS], "succeeded") for line in lines]
     # when the parts of a job ended that was put together is not known
-    whole = ~np.isin([line[STATUS] for line in lines], PARTS)
-    finished = np.where(whole, started + run, np.nan)
+    finished = np.where(_is_among(status, PARTS), np.nan, started + run)
+    known = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
+    results = _repeating(status).mapped(lambda one: _RESULTS.get(one, "succeeded")).tolist()
     return Records(
-        submitted,
-        run,
+        submitted.copy(),
+        run.copy(),
         numbers if len(set(numbers)) == len(numbers) else None,
-        [describe(line) for line in lines],
-        np.array([_processors(line) for line in lines]),
+        _details(lines, mapping, path),
+        np.maximum(1, known).astype(np.int64),
         left_out,
-        attempt_at=attempts_of(numbers, submitted, started, finished, results),
+        happened=Happened.between(submitted, started, finished, None, results),
     )
 
 
-def _processors(line: Line) -> int:
-    known = line[PROCESSORS] if line[PROCESSORS] >= 1 else line[REQUESTED]
-    return max(1, int(known))
+def _ids(jobs: Times) -> list[str]:
+    """Return the numbers as text, rounded."""
+    if not np.signbit(jobs).any() and ((jobs < 2**53) & (jobs == np.floor(jobs))).all():
+        return list(map(str, jobs.astype(np.int64).tolist()))
+    return [f"{job:.0f}" for job in jobs.tolist()]
+
+
+def _is_among(column: Times, values: Sequence[float]) -> Array:
+    found: Array = np.logical_or.reduce([column == value for value in values])
+    return found
 
 
 def read_log(path: Path) -> SwfLog:
     """Return header and lines as they stand in the file, gzip or plain."""
+    content = read_bytes(path).removeprefix(BOM_UTF8)
     header: dict[str, list[str]] = {}
-    lines: list[Line] = []
-    text = read_bytes(path).decode("utf-8-sig", errors="replace")
-    for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.strip()
-        if stripped.startswith(";"):
-            key, colon, value = stripped.lstrip("; \t").partition(":")
-            if colon and not lines:
-                header.setdefault(key.strip(), []).append(value.strip())
-        elif stripped:
-            lines.append(_line(stripped, f"{path}:{number}"))
-    return SwfLog(header, lines)
+    begin, number = 0, 1
+    while begin < len(content):
+        end = content.find(b"\n", begin) + 1 or len(content)
+        stripped = content[begin:end].decode(errors="replace").strip()
+        if stripped and not stripped.startswith(";"):
+            break
+        key, colon, value = stripped.lstrip("; \t").partition(":")
+        if colon:
+            header.setdefault(key.strip(), []).append(value.strip())
+        begin, number = end, number + 1
+    pieces = [np.zeros((0, len(FIELDS)))]
+    while begin < len(content):
+        end = content.find(b"\n", begin + PIECE) + 1 or len(content)
+        piece = content[begin:end]
+        found = by_column(piece)
+        pieces.append(_by_line(piece, number, path) if found is None else found)
+        begin, number = end, number + piece.count(b"\n")
+    return SwfLog(header, np.concatenate(pieces))
 
 
-def _line(text: str, where: str) -> Line:
+def by_column(piece: bytes) -> Times | None:
+    """Return the numbers of lines that have nothing but them, as ``_by_line`` does; else None.
+
+    They are read as one list in JSON, whose numbers are those that Python reads, if not all.
+    """
+    piece = piece.strip(b" \t\r\n")
+    text = np.frombuffer(piece, np.uint8).copy()
+    blank = text <= ord(" ")
+    if np.count_nonzero(text < ord(" ")) != sum(map(piece.count, (b"\t", b"\r", b"\n"))):
+        return None
+    gaps = np.flatnonzero(blank[:-1] & ~blank[1:])
+    before = np.searchsorted(gaps, np.flatnonzero(text == ord("\n")))
+    words = np.diff(before, prepend=-1, append=len(gaps))
+    if not ((words == len(FIELDS)) | (words == 0)).all():
+        return None
+    text[gaps] = ord(",")
+    try:
+        numbers = _NUMBERS.decode(b"[" + text.tobytes() + b"]")
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if len(numbers) != len(gaps) + 1:
+        return None
+    return np.fromiter(numbers, np.float64, len(numbers)).reshape(-1, len(FIELDS))
+
+
+def _by_line(piece: bytes, first: int, path: Path) -> Times:
+    lines = piece.decode(errors="replace").split("\n")
+    numbered = ((number, line.strip()) for number, line in enumerate(lines, first))
+    found = [
+        _line(line, f"{path}:{number}")
+        for number, line in numbered
+        if line and not line.startswith(";")
+    ]
+    return np.array(found, np.float64).reshape(-1, len(FIELDS))
+
+
+def _line(text: str, where: str) -> tuple[float, ...]:
     words = text.split()
     if len(words) != len(FIELDS):
         raise TraceError(f"{where}: found {len(words)} fields; allowed: {len(FIELDS)}")
@@ -147,38 +201,42 @@ def _float(word: str) -> float:
         return math.nan
 
 
-def _jobs(log: SwfLog, left_out: Counter[str]) -> Iterator[Line]:
-    """Yield one line a job: those with an arrival that did run, parts combined."""
+def _jobs(log: SwfLog, left_out: Counter[str]) -> Times:
+    """Return one line a job: those with an arrival that did run, parts combined."""
     preemption = (log.header.get("Preemption") or ["No"])[-1].lower()
     lines = log.lines
+    part = _is_among(lines[:, STATUS], PARTS)
     if preemption == "double":
-        in_parts = {line[JOB] for line in lines if line[STATUS] in PARTS}
-        lines = [it for it in lines if it[STATUS] in PARTS or it[JOB] not in in_parts]
-    if any(line[STATUS] in PARTS for line in lines):
+        lines = lines[part | ~np.isin(lines[:, JOB], lines[part, JOB])]
+        part = _is_among(lines[:, STATUS], PARTS)
+    if part.any():
         lines = _put_together(lines)
-    for line in lines:
-        if line[STATUS] == CANCELLED and line[RUN] <= 0:
-            left_out["cancelled before running"] += 1
-        elif line[SUBMIT] < 0 or line[RUN] < 0:
-            left_out["without a submit or run time"] += 1
-        else:
-            yield line
+    cancelled = (lines[:, STATUS] == CANCELLED) & (lines[:, RUN] <= 0)
+    unknown = ~cancelled & ((lines[:, SUBMIT] < 0) | (lines[:, RUN] < 0))
+    for why, some in (
+        ("cancelled before running", cancelled),
+        ("without a submit or run time", unknown),
+    ):
+        if some.any():
+            left_out[why] += int(np.count_nonzero(some))
+    made: Times = lines[~(cancelled | unknown)]
+    return made
 
 
-def _put_together(lines: list[Line]) -> list[Line]:
+def _put_together(lines: Times) -> Times:
     """Add up the run times of each job's parts; its last part decides how it ended."""
     whole: dict[float, list[float]] = {}
     made: list[list[float]] = []
-    for line in lines:
+    for line in lines.tolist():
         known = whole.get(line[JOB]) if line[STATUS] in PARTS else None
         if known is None:
-            made.append(list(line))
+            made.append(line)
             if line[STATUS] in PARTS:
-                whole[line[JOB]] = made[-1]
+                whole[line[JOB]] = line
         else:
             known[RUN] = max(known[RUN], 0.0) + max(line[RUN], 0.0)
             known[STATUS] = line[STATUS]
-    return [tuple(line) for line in made]
+    return np.array(made)
 
 
 def _mapping(path: Path, changes: Mapping[str, str]) -> dict[str, int]:
@@ -193,43 +251,44 @@ def _mapping(path: Path, changes: Mapping[str, str]) -> dict[str, int]:
     return mapping
 
 
-def _describer(mapping: dict[str, int], path: Path) -> Any:
-    """Return a function for a job's further fields of a line; equal attributes share one dict."""
-    special = {*NUMBERS, "platform", "kind", "matrix"}
-    numbers = [(JOB_FIELDS[part], place) for part, place in mapping.items() if part in NUMBERS]
-    texts = [(part, place) for part, place in mapping.items() if part in {"kind", "matrix"}]
-    attributes = [(part, place) for part, place in mapping.items() if part not in special]
-    places = [place for _, place in attributes]
-    partition = mapping.get("platform")
-    shared: dict[Line, dict[str, str]] = {}
-    platforms: dict[float, Platform] = {}
+def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Coded]:
+    """Return the further fields of the jobs; jobs with the same attributes share one dict."""
+    columns = {part: _repeating(lines[:, place]) for part, place in mapping.items()}
+    found: dict[str, Coded] = {}
+    refused: list[tuple[int, str]] = []
+    for part in NUMBERS:
+        if part in columns:
+            field, place = JOB_FIELDS[part], mapping[part]
+            least = 1 if part == "threads" else 0
+            values = [field.kind(v) if v >= least else UNSET for v in columns[part].values]
+            found[part] = columns[part]._replace(values=values)
+            for code, value in enumerate(values):
+                if value is not UNSET and not field.limit.holds(value):
+                    row = int(np.argmax(columns[part].codes == code))
+                    where = f"{path}: job {lines[row, JOB]:.0f}: {FIELDS[place]}"
+                    refused.append((row, f"{where}: {field.refuse(value)}"))
+    if refused:
+        raise TraceError(min(refused, key=itemgetter(0))[1])
+    for part, made in (("kind", str), ("matrix", str), ("platform", Platform)):
+        if part in columns:
+            place, column = mapping[part], columns[part]
+            values = [made(_named(place, v)) if v >= 0 else UNSET for v in column.values]
+            found[part] = column._replace(values=values)
+    known = [part for part in mapping if part not in found]
+    firsts, codes = combined([columns[part] for part in known], len(lines))
+    some = lines[firsts]
+    attributes = [
+        {part: _named(mapping[part], v) for part in known if (v := line[mapping[part]]) >= 0}
+        for line in some.tolist()
+    ]
+    found["attributes"] = Coded(codes, attributes)
+    found["fails"] = Coded(_is_among(lines[:, STATUS], FAILS).astype(np.int8), [UNSET, True])
+    return {field: one for field, one in found.items() if {*map(id, one.values)} != {id(UNSET)}}
 
-    def attributes_of(line: Line) -> dict[str, str]:
-        key = tuple([line[place] for place in places])
-        if key not in shared:
-            shared[key] = {part: _named(p, line[p]) for part, p in attributes if line[p] >= 0}
-        return shared[key]
 
-    def describe(line: Line) -> dict[str, Any]:
-        fields: dict[str, Any] = {"attributes": attributes_of(line)}
-        for field, place in numbers:
-            if line[place] >= (field.name == "threads"):
-                fields[field.name] = value = field.kind(line[place])
-                if not field.limit.holds(value):
-                    where = f"{path}: job {line[JOB]:.0f}: {FIELDS[place]}"
-                    raise TraceError(f"{where}: {field.refuse(value)}")
-        for part, place in texts:
-            if line[place] >= 0:
-                fields[part] = _named(place, line[place])
-        if partition is not None and (value := line[partition]) >= 0:
-            if value not in platforms:
-                platforms[value] = Platform(_named(partition, value))
-            fields["platform"] = platforms[value]
-        if _RESULTS.get(line[STATUS]) == "failed":
-            fields["fails"] = True
-        return fields
-
-    return describe
+def _repeating(column: Times) -> Coded:
+    values, _, codes = distinct(column)
+    return Coded(codes, values.tolist())
 
 
 def _named(place: int, value: float) -> str:

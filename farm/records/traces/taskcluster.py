@@ -14,7 +14,7 @@ import numpy as np
 
 from farm.core.errors import TraceError
 from farm.records.content import read_bytes
-from farm.records.traces.records import Records, attempts_of
+from farm.records.traces.records import Happened, Records
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
@@ -63,7 +63,7 @@ def read(path: Path) -> Records:
         "ended before the start": len(complete) - len(ids),
     }
     left_out = {why: count for why, count in reasons.items() if count}
-    recorded = attempts_of(
-        ids, arrived, begun / 1000.0, over / 1000.0, ["succeeded"] * len(ids), names
+    happened = Happened.between(
+        arrived, begun / 1000.0, over / 1000.0, names, ["succeeded"] * len(ids)
     )
-    return Records(arrived - arrived[0], service, ids, left_out=left_out, attempt_at=recorded)
+    return Records(arrived - arrived[0], service, ids, left_out=left_out, happened=happened)

@@ -56,9 +56,9 @@ class BuilderTimes(msgspec.Struct, frozen=True):
 def builder_counts(records: RunRecords, window: Window) -> BuilderCounts:
     """Count what happened to builders in the window."""
     builders = records.builders
-    idle = window.holds(builders.joined_at) & ~np.isin(
-        builders.builder.numbers, records.attempts.builder.numbers
-    )
+    ran = np.zeros(len(records.pool_of), np.bool_)
+    ran[records.attempts.builder.numbers] = True
+    idle = window.holds(builders.joined_at) & ~ran[builders.builder.numbers]
     gone = window.holds(builders.gone_at)
     return BuilderCounts(
         requested=_count(window.holds(builders.requested_at)),

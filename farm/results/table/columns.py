@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from farm.records.coded import distinct
+
 A = TypeVar("A")
 
 Floats = npt.NDArray[np.float64]
@@ -193,9 +195,7 @@ def numbered(
 
 def in_order_of_appearance(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """Number the values from 0, in order of first appearance; return also the distinct values."""
-    if len(numbers) and (numbers == numbers[0]).all():
-        return np.zeros(len(numbers), np.int64), numbers[:1]
-    found, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    found, first, places = distinct(numbers)
     order = np.argsort(first)
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))

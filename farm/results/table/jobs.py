@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -32,6 +33,7 @@ from farm.results.table.columns import (
 
 A = TypeVar("A")
 
+UNKNOWN = Recorded()
 OUTCOMES = (*get_args(Outcome), "lost")
 CAUSES = tuple(Cause)
 
@@ -156,8 +158,8 @@ class Jobs(Table):
     def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
         if field not in self.recorded_fields:
             return None
-        found = map(self.recorded.get, self.job_id)
-        return made([None if one is None else getattr(one, field) for one in found])
+        found = [self.recorded.get(one, UNKNOWN) for one in self.job_id]
+        return made(map(attrgetter(field), found))
 
     #: service time alone on a builder of speed 1
     work = Column(floats, "job.service_time")
@@ -214,6 +216,8 @@ class Jobs(Table):
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
         """Return last end - first arrival of each finished matrix, in order of first end."""
+        if not self.matrix.values:
+            return np.zeros(0)
         some, matrix, names = self._matrices()
         released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])
@@ -224,10 +228,12 @@ class Jobs(Table):
 
     def names_of_matrices(self) -> set[str]:
         """Return the names of the matrices that these jobs belong to."""
-        return set(self.matrix.each()) - {None}
+        return {self.matrix.values[place] for place in set(self.matrix.numbers.tolist()) - {-1}}
 
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
+        if not self.matrix.values:
+            return np.zeros(0)
         some, matrix, names = self._matrices()
         released, failed = np.full(len(names), np.inf), np.full(len(names), np.inf)
         np.minimum.at(released, matrix, self.arrived_at[some])

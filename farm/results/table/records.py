@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import inf, nan
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -112,7 +113,7 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         known = {
             name
             for name in Recorded.__struct_fields__
-            if any(getattr(one, name) is not None for one in recorded.values())
+            if [*map(attrgetter(name), recorded.values())].count(None) < len(recorded)
         }
         return self.having(recorded=recorded, recorded_fields=known)
 

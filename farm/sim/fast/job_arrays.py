@@ -14,12 +14,12 @@ from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator
 from farm.forecasts.runtime.oracle import Oracle
+from farm.records.coded import Coded as Repeating
 from farm.results.table.columns import Coded, Column, Floats, Numbers, coded, numbered
 from farm.results.table.jobs import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.workload.columns import Block
-from farm.workload.columns import Coded as Repeating
 from farm.workload.job_columns import JobColumns
 
 Jobs = Sequence[Job] | JobColumns
