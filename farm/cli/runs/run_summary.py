@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
 from farm.app.recorded.result import Result
 from farm.core.errors import FarmError, InputError
+from farm.results.formatting import sentence
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
@@ -56,6 +58,7 @@ def show(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
+        note(Text(sentence(result.answer), "bold"))
         note(render_summary(summary))
     for warning in summary.warnings:
         typer.echo(f"warning: {warning}", err=True)
