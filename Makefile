@@ -22,8 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integration, in half a minute
-	@n=1; while [ -e runs/quickstart-$$n ]; do n=$$((n + 1)); done; \
-	$(BIN)/farm run $(SCENARIO) --out runs/quickstart-$$n
+	@$(BIN)/farm run $(SCENARIO)
 
 kernel: $(VENV)/.installed ## compile the loop of simulations, for a minute or two: they become ten times as fast
 	@$(BIN)/python -c 'import numba' 2>/dev/null || $(PIP_INSTALL) --no-deps --target build/numba numba llvmlite

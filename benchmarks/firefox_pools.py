@@ -88,7 +88,7 @@ def farm_spends(trace: Path, folder: Path) -> Spent:
     """Measure ``farm simulate``; then a run in this process, with the engine that it chooses."""
     words = scenario(trace.absolute())
     (folder / "scenario.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
-    command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml"]
+    command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml", "--no-save"]
     whole = process(command, folder)
     began = time.process_time()
     simulated_run(parse_scenario(words))

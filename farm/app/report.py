@@ -138,13 +138,13 @@ def _of_run(
 ) -> list[Section]:
     summary, figures = run.kept.summary, run.figures()
     if not whole:
-        return [Section(label, list(words.of_run(summary)), figures.draw("queue"))]
+        return [Section(label, list(words.of_run(run.answer, summary)), figures.draw("queue"))]
     tables = [
         _parts_table(name, parts)
         for name, parts in (("pool", summary.pools), ("platform", summary.platforms))
         if parts
     ]
-    sections = [Section(label, list(words.of_run(summary)), (), tables)]
+    sections = [Section(label, list(words.of_run(run.answer, summary)), (), tables)]
     for name in figures.names:
         on_step(f"drawing {name}")
         charts = figures.draw(name)

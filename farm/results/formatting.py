@@ -7,6 +7,7 @@ import math
 from farm.units import LARGEST_EXACT, format_roughly, format_time
 
 NOTHING = "-"
+BEGINNINGS = ("no", "nothing", "fewer", "mean", "with")
 
 
 def readable_span(seconds: float | None) -> str:
@@ -20,6 +21,43 @@ def readable_span(seconds: float | None) -> str:
     return sign + format_time(float(round(abs(seconds) / grain) * grain))
 
 
+def sentence(text: str) -> str:
+    """Return a text with a full stop, and a capital where it does not begin with a name."""
+    begin = text[:1].upper() if text.split(" ", 1)[0] in BEGINNINGS else text[:1]
+    return f"{begin}{text[1:]}."
+
+
+def spoken_span(seconds: float, beside: float | None = None) -> str:
+    """Return a span in one unit, with two digits, as a person says it: ``26 min``, ``4.5 h``.
+
+    ``beside``: another span, that has been said; a unit that both have is not said again.
+    """
+    if not math.isfinite(seconds):
+        return NOTHING
+    unit, length = spoken_unit(seconds)
+    said = spoken_in(seconds, length)
+    return said if beside is not None and spoken_unit(beside)[0] == unit else f"{said} {unit}"
+
+
+def spoken_unit(seconds: float) -> tuple[str, float]:
+    """Return the unit in which a span is said, and its length in seconds."""
+    units = (("days", 86400.0, 2.0), ("h", 3600.0, 1.65), ("min", 60.0, 1.65), ("s", 1.0, 0.0995))
+    found = ((unit, length) for unit, length, least in units if abs(seconds) >= least * length)
+    return next(found, ("ms", 0.001) if seconds else ("s", 1.0))
+
+
+def spoken_in(seconds: float, length: float) -> str:
+    """Return a span in a unit of this length, with two digits."""
+    value = seconds / length
+    return f"{value:,.0f}" if abs(value) >= 9.95 else f"{value:.1f}".removesuffix(".0")
+
+
+def spoken_number(value: int) -> str:
+    """Return a small number as a word."""
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[value] if 0 <= value < len(words) else f"{value:,}"
+
+
 def readable_count(value: int | None) -> str:
     """Return a count with thousands separators: ``106,233``."""
     return NOTHING if value is None else f"{value:,}"
@@ -29,7 +67,7 @@ def readable_ratio(value: float | None) -> str:
     """Return a pure number with three significant digits."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{value:,.0f}" if 1000 <= abs(value) < LARGEST_EXACT else f"{value:.3g}"
+    return f"{value:,.0f}" if 999.5 <= abs(value) < LARGEST_EXACT else f"{value:.3g}"
 
 
 def readable_percent(value: float | None, *, signed: bool = False) -> str:

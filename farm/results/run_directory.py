@@ -7,12 +7,14 @@ by its meta.json.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -34,6 +36,9 @@ log = logging.getLogger("farm.results")
 
 FORMAT = 1
 """Version of the directory's layout; other versions are refused."""
+
+RUNS = Path("runs")
+"""Where runs are kept that were given no directory."""
 
 T = TypeVar("T")
 RunState = Literal["running", "finished", "interrupted"]
@@ -70,6 +75,21 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=json_name, omit_def
     machine: Machine
 
 
+def next_directory(name: str) -> Path:
+    """Make and return ``runs/NAME-N``, empty, one number above the others of that name.
+
+    Raises OSError if it cannot be made.
+    """
+    same = re.compile(re.escape(name) + r"-([0-9]+)")
+    RUNS.mkdir(exist_ok=True)
+    taken = [int(found[1]) for one in RUNS.iterdir() if (found := same.fullmatch(one.name))]
+    for number in itertools.count(max(taken, default=0) + 1):
+        with suppress(FileExistsError):  # another process was faster
+            (path := RUNS / f"{name}-{number}").mkdir()
+            return path
+    raise AssertionError("there is always a next number")
+
+
 class RunDirectory:
     """Writes a run directory. Files appear in the order of the methods below."""
 
@@ -83,15 +103,17 @@ class RunDirectory:
     ) -> RunDirectory:
         """Create the directory, with the scenario and a meta.json in the state ``running``.
 
-        ``started`` is an ISO 8601 instant. Raises InputError if the path exists or cannot be made.
+        ``started`` is an ISO 8601 instant. Raises InputError if the path exists and is no empty
+        directory, or cannot be made.
         """
         path = Path(path)
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            raise InputError(
-                f"{path}: exists already; a run is never overwritten: name another directory"
-            ) from None
+            if not path.is_dir() or any(path.iterdir()):
+                raise InputError(
+                    f"{path}: exists already; a run is never overwritten: name another directory"
+                ) from None
         except OSError as error:
             raise InputError(f"{path}: cannot make the run directory: {error.strerror}") from None
         (path / SCENARIO).write_text(scenario, encoding="utf-8")

@@ -33,8 +33,14 @@ Overrides = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="RUN", help="Keep the run in this new directory.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="RUN",
+        help="Keep the run in this new directory. Default: runs/NAME-N, the next free number.",
+    ),
 ]
+NoSave = Annotated[bool, typer.Option("--no-save", help="Do not keep the run.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 
 Speed = Annotated[

@@ -73,6 +73,11 @@ class Listing:
         self._title, self._caption = title, caption
         self._first_to_go = first_to_go
 
+    @property
+    def names(self) -> list[str]:
+        """The headings."""
+        return [column.name for column in self._columns]
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._title:
             yield Text(plain(self._title, MAX_MESSAGE), "italic")
@@ -87,7 +92,7 @@ class Listing:
 
     def _table(self, width: int) -> tuple[Table, int]:
         """Return the table for this width, and the least width that it can take."""
-        names = [column.name for column in self._columns]
+        names = self.names
         places = list(range(len(names)))
 
         def needed(folded: int = FOLDED) -> int:

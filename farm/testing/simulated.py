@@ -10,7 +10,7 @@ from farm.app.recorded.result import Result
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
-from farm.results.summary.objectives import measure, parse_objective
+from farm.results.summary.objectives import Term, check_pools, measure, parse_objective
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 
@@ -32,6 +32,7 @@ class Simulated:
         self.result = result
         self._records = records
         self._window = run_info(scenario, "simulated", "reference").window
+        self._pools = scenario.pools
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -44,17 +45,21 @@ class Simulated:
         A job that was never served counts as infinity. Raises InputError for an unknown one.
         """
         (term,) = parse_objective(f"{what} <= 1", "measured")
-        return measure(self._records, self._window, term)
+        return self._value(term, "measured")
 
     def assert_that(self, objective: str) -> None:
         """Raise AssertionError unless the run meets it: ``p95(waiting_time) < 5m and …``."""
         missed = [
             f"{term}: found {term.show(value)}"
             for term in parse_objective(objective, "assert_that")
-            if not term.is_met_by(value := measure(self._records, self._window, term))
+            if not term.is_met_by(value := self._value(term, "assert_that"))
         ]
         if missed:
             raise AssertionError("; ".join(missed))
+
+    def _value(self, term: Term, asked: str) -> float:
+        check_pools([term], self._pools, asked)
+        return measure(self._records, self._window, term, self._pools)
 
 
 def simulated(scenario: Source, **overrides: object) -> Simulated:

@@ -88,7 +88,7 @@ def test_a_speed_at_which_plans_come_late_is_reported(tmp_path: Path):
     short = small_scenario({"provisioner": sized}, {"count": 1, "service_time": "1s"})
     assert too_fast_to_plan(parse_scenario(short | {"live": {"speed": 100}})) == []
     (tmp_path / "s.yaml").write_text(json.dumps(short), encoding="utf-8")
-    run = ["run", str(tmp_path / "s.yaml"), "--speed", "600", "--json"]
+    run = ["run", str(tmp_path / "s.yaml"), "--speed", "600", "--json", "--no-save"]
     told = CliRunner().invoke(app, run)
     said = "pool p is planned every 25ms of real time, and plans come some 10ms late, 40 %"
     assert said in " ".join(told.stderr.split())

@@ -164,7 +164,7 @@ def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
     begun = CliRunner().invoke(
         app, ["init", str(table), *COLUMNS, "-o", str(tmp_path / "first.yaml")]
     )
-    played = CliRunner().invoke(app, ["simulate", str(tmp_path / "first.yaml")])
+    played = CliRunner().invoke(app, ["simulate", "--no-save", str(tmp_path / "first.yaml")])
     for one in (found, begun, played):
         assert one.exit_code == 0
         assert "left out: 1 row never ran, or had not ended" in one.stderr

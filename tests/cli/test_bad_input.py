@@ -126,9 +126,10 @@ def test_bad_overrides(refused, write, override, says):
 
 
 def test_a_run_directory_that_exists(refused, write, tmp_path):
-    """It is not touched, whether it holds a run or not."""
+    """It is not touched, whether what it holds is a run or not."""
     kept = tmp_path / "kept"
     kept.mkdir()
+    (kept / "notes").touch()
     for world in WORLDS:
         refused(world, write(), "--out", kept, says=("kept", "exists"))
 

@@ -60,6 +60,32 @@ def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):
         assert len(list(csv.DictReader(file))) == 5
 
 
+def test_a_run_is_kept_under_the_next_number_unless_it_shall_not_be(farm, tmp_path: Path):
+    """Numbers go on behind the highest; the commands that the output names work as printed."""
+    (tmp_path / "runs/small-7").mkdir(parents=True)
+    done = farm("simulate", "farm.yaml")
+    page = done.err.partition("a page of it: farm ")[2]
+    assert "kept in runs/small-8 (" in done.err
+    assert farm(*page.split()).code == 0
+    assert (tmp_path / "small-8.html").is_file()
+    quiet = farm("simulate", "farm.yaml", "--json", "--set", "name=né")
+    assert (quiet.err, (tmp_path / "runs/né-1/jobs.csv").is_file()) == ("", True)
+    assert farm("simulate", "farm.yaml", "--no-save").code == 0
+    assert farm("simulate", "farm.yaml", "--set", "pools.linux.builders=0").code == 2
+    runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert runs == ["né-1", "small-7", "small-8"]
+    refused = farm("simulate", "farm.yaml", "--no-save", "--out", "one")
+    assert (refused.code, "--no-save: found with --out" in refused.err) == (2, True)
+
+
+def test_a_run_that_cannot_be_kept_is_played(farm, tmp_path: Path):
+    """As in a folder that may only be read: a warning, and the results."""
+    (tmp_path / "runs").write_text("a file")
+    done = farm("simulate", "farm.yaml", "--json")
+    assert (done.code, json.loads(done.out)["jobs"]["submitted"]) == (0, 5)
+    assert "warning: the run is not kept: runs: File exists; see --out" in done.err
+
+
 def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     """scenario.yaml is the whole scenario: the same log comes out."""
     assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").code == 0

@@ -41,7 +41,7 @@ def test_help_imports_nothing_heavy():
 
 def test_a_simulation_imports_no_service():
     """In virtual time there is no broker, and no metrics server."""
-    found = imported("simulate", str(QUICKSTART), "--json")
+    found = imported("simulate", str(QUICKSTART), "--json", "--no-save")
     assert "pydantic" in found
     assert found & SERVICES == set()
 

@@ -24,7 +24,7 @@ PORTIONS = {"demo": ["--set", "phases.run=6h"]}
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_simulates(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It loads, every job ends, and none is lost."""
-    words = ["simulate", str(path), "--json", *PORTIONS.get(path.stem, ())]
+    words = ["simulate", str(path), "--json", "--no-save", *PORTIONS.get(path.stem, ())]
     if "firefox" in path.stem:
         words += ["--set", f"workload.0.path={recording(tmp_path)}"]
     assert app(words, standalone_mode=False) == 0

@@ -9,7 +9,16 @@ import pytest
 from farm.processes.shared_work import SharedWork
 from farm.results.summary.objectives import parse_objective
 from farm.scenario import parse_scenario
-from farm.sim.capacity_planning import Evaluator, PlanOptions, plan, plan_settings, play, sized
+from farm.scenario.load import load_scenario
+from farm.sim.capacity_planning import (
+    Evaluator,
+    PlanOptions,
+    draws_nothing,
+    plan,
+    plan_settings,
+    play,
+    sized,
+)
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
@@ -94,6 +103,34 @@ def test_replications_are_common_and_costs_are_counted() -> None:
     point = evaluator.at((10,))
     assert point.cost == pytest.approx(2 * point.builder_hours)
     assert point.builder_hours > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "once"),
+    [
+        ({}, True),
+        ({"pools.a.failure_rate": 0.1}, False),
+        ({"scheduling.policy": "random"}, False),
+        ({"workload.0.arrivals.service_time": {"exponential": {"mean": "60s"}}}, False),
+    ],
+)
+def test_where_nothing_is_drawn_each_size_is_simulated_once(changes, once: bool) -> None:
+    """As of a trace: further replications would come out the same."""
+    plain = scenario("0.2/s").model_dump(mode="json", exclude_none=True)
+    fixed = {"every": "5s", "count": 60, "service_time": "60s", "platform": {"processor": "a"}}
+    plain["workload"] = [{"arrivals": fixed}]
+    wanted = load_scenario(plain, changes=changes)
+    found = plan(wanted, parse_objective("max(waiting_time) < 1s"), PlanOptions(replications=3))
+    assert (found.replications == 1) == once
+    assert draws_nothing(wanted) == once
+
+
+def test_an_objective_may_be_of_one_pool() -> None:
+    """Only the jobs that the pool can run count: the other one may be as small as can be."""
+    wanted = scenario("0.2/s", "0.2/s")
+    found = plan(wanted, parse_objective("p95(b.waiting_time) < 30s"), OPTIONS)
+    assert found.best is not None
+    assert found.best.sizes[0] == 1 < int(found.best.sizes[1])
 
 
 def test_a_pool_with_a_provisioner_keeps_it_beside_a_fixed_one() -> None:

@@ -14,6 +14,7 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.recorded_run import FinishedRun
 from farm.results.run_directory import load_run
+from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
 from farm.scenario import Scenario
 
@@ -42,6 +43,20 @@ class Result:
         """The summary, with the keys of summary.json (docs/reference/results.md)."""
         plain: dict[str, object] = msgspec.to_builtins(self.kept.summary)
         return plain
+
+    @cached_property
+    def answer(self) -> str:
+        """One sentence: how long jobs wait, for which builders, when, and how many more halve it.
+
+        The last is simulated, for short simulated runs; a long or live run does not say it.
+
+        >>> farm.simulate("quickstart").answer
+        'p95 wait 26 min: …'
+        """
+        from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
+
+        run = self.kept
+        return answer_of_run(run.summary, run.jobs, run.scenario, more_builders(run))
 
     @property
     def jobs(self) -> JobTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +14,17 @@ from farm.app.forecasts.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure, check_figures, write_figures
-from farm.results.summary.objectives import Term, parse_objective
+from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.sim.capacity_planning import PlanOptions, Point, SizePlan
+from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, pools_to_size
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
-from farm.units import format_roughly
+from farm.units import format_roughly, many
+
+NEAREST = 5
+"""Rows of the table without --all."""
 
 
 def plan(
@@ -33,6 +37,7 @@ def plan(
     most: Annotated[int, typer.Option(min=1)] = 10_000,
     price: Annotated[list[str] | None, typer.Option(metavar="[POOL=]PRICE")] = None,
     plot: Plot = None,
+    every: Annotated[bool, typer.Option("--all")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,27 +49,36 @@ def plan(
 
     Args:
         slo: For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 max
-            of waiting_time response_time stretch matrix_response_time.
+            of waiting_time response_time stretch matrix_response_time; p95(linux.waiting_time): of
+            the jobs that the pool linux can run.
         vary: Try these settings instead of sizes: pools.*.provisioner.max=10,20
             pools.linux.idle_timeout=5m,15m …; repeatable.
-        replications: Simulations per size, with common seeds.
+        replications: Simulations per size, with common seeds; one where nothing is drawn.
         confidence: Confidence level at which the mean over replications meets the objective.
         most: Maximum number of builders in a pool.
         price: Price of a builder-hour. Default: the pool's. Repeatable.
+        every: Show all that was tried, not only the five nearest to the answer.
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
         raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
     check_figures(plot, "--plot")
     wanted = load_scenario(scenario, sets or ())
+    check_pools(terms, wanted.pools)
     wanted = priced(wanted, _prices(price or (), wanted))
     axes = [parse_axis(text) for text in vary or ()]
     options = PlanOptions(replications=replications, confidence=confidence, most=most)
-    with progress("simulating", silent=quiet or as_json) as update:
+    names = [axis.key for axis in axes] or [pool.name for pool in pools_to_size(wanted)]
+    total = math.prod(len(axis.values) for axis in axes) if axes else None
+    with progress("simulating the first size", silent=quiet or as_json) as update:
+        tried = 0
 
         def show_point(point: Point) -> None:
-            tried = " + ".join(map(str, point.sizes))
-            update(description=f"{tried}: {'meets it' if point.met else 'misses it'}")
+            nonlocal tried
+            tried += 1
+            share = f"{tried} of {total} settings" if total else many(tried, "size")
+            met = "meets" if point.met else "misses"
+            update(description=f"{share} tried: {_named(names, point)} {met} it")
 
         found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:
@@ -73,7 +87,7 @@ def plan(
         document = _as_json(found, terms, options)
         print_json(document, pretty=True)
     else:
-        _print(found, terms, options)
+        _print(found, terms, options, every=every)
         if plot is not None:
             note(f"Curves written to {plot}")
     raise typer.Exit(0 if found.best is not None else 1)
@@ -97,22 +111,39 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     return prices
 
 
-def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> None:
-    note(_table(found, terms, options))
+def _named(names: Sequence[str], point: Point) -> str:
+    return ", ".join(f"{name} {size}" for name, size in zip(names, point.sizes, strict=True))
+
+
+def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, every: bool) -> None:
     objective = " and ".join(map(str, terms))
     if found.best is None:
         note(f"{objective}: {found.why}")
     else:
-        named = zip(found.pools, found.best.sizes, strict=True)
-        needs = ", ".join(f"{name} {size}" for name, size in named)
+        needs = _named(found.pools, found.best)
         counted = "" if _settings(found) else " builders"
-        note(
+        answer = (
             f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
-            f"{options.replications} replications): {found.best.builder_hours:.1f} builder-hours, "
+            f"{_replications(found)}): {found.best.builder_hours:.1f} builder-hours, "
             f"cost {found.best.cost:.2f}"
         )
+        note(Text(answer, "bold"))
+    note(_table(found, terms, options, every=every))
     if found.twin is not None:
         note(str(found.twin))
+
+
+def _replications(found: SizePlan) -> str:
+    """Return how often each was simulated."""
+    return "one simulation" if found.replications == 1 else f"{found.replications} replications"
+
+
+def _shown(found: SizePlan, *, every: bool) -> list[Point]:
+    """Return what is listed, the cheapest first: all, or the nearest to the answer."""
+    points = sorted(found.points, key=lambda one: (one.cost, one.bounds))
+    best = len(points) if found.best is None else points.index(found.best)
+    first = min(max(0, best - NEAREST // 2), max(0, len(points) - NEAREST))
+    return points if every else points[first : first + NEAREST]
 
 
 def _settings(found: SizePlan) -> bool:
@@ -120,17 +151,20 @@ def _settings(found: SizePlan) -> bool:
     return any(isinstance(size, str) for size in found.points[0].sizes)
 
 
-def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> Listing:
+def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, every: bool) -> Listing:
     """Lay out what was tried, the cheapest first; pools and keys share one column."""
+    shown = _shown(found, every=every)
+    rest = len(found.points) - len(shown)
     bound = f"{options.confidence:.0%} below"
-    judged = [name for t in terms for name in (f"{t.statistic} {t.metric}", bound)]
+    judged = [name for t in terms for name in (f"{t.pool} {t.statistic} {t.metric}".strip(), bound)]
     first = "settings" if _settings(found) else "builders"
     return Listing(
         (*folding(first), *numbers(*judged, "mean wait", "hours", "cost", "meets it")),
         (
             _row(point, terms, _hidden(found, point, terms), best=point == found.best)
-            for point in sorted(found.points, key=lambda one: (one.cost, one.bounds))
+            for point in shown
         ),
+        caption=f"{many(rest, 'other')} tried: --all" if rest else "",
         first_to_go=("hours", "mean wait"),
         title=f"{' + '.join(found.pools)}: what was tried, the cheapest first",
     )
@@ -161,7 +195,7 @@ def _row(point: Point, terms: Sequence[Term], hidden: str | None, *, best: bool)
 def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> dict[str, object]:
     return {
         "objective": [str(term) for term in terms],
-        "replications": options.replications,
+        "replications": found.replications,
         "confidence": options.confidence,
         "best": None if found.best is None else _point_json(found, found.best, terms),
         "why": found.why,

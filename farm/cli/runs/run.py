@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -10,9 +11,17 @@ import typer
 from farm.app.runs.live_run import live_run
 from farm.app.runs.promises import too_fast_to_plan
 from farm.cli.runs.event_lines import EventLines
-from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
+from farm.cli.runs.run_summary import (
+    exit_code,
+    kept_in,
+    said_with_size,
+    show,
+    suggest,
+    this_command,
+)
 from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
+from farm.results.run_directory import SCENARIO
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
@@ -21,6 +30,7 @@ from farm.terminal.options import (
     MetricsAddress,
     MetricsPort,
     MetricsTargets,
+    NoSave,
     Out,
     Overrides,
     Quiet,
@@ -38,6 +48,7 @@ def run(
     scenario: ScenarioFile,
     sets: Overrides = None,
     out: Out = None,
+    no_save: NoSave = False,
     learn_from: LearnFrom = None,
     speed: Speed = None,
     duration: str | None = None,
@@ -63,10 +74,13 @@ def run(
     wanted = load_scenario(scenario, overrides)
     for remark in too_fast_to_plan(wanted):
         warn(remark)
-    with progress("starting", silent=quiet or as_json or log) as update:
+    with (
+        kept_in(out, wanted, save=not no_save) as kept,
+        progress("starting", silent=quiet or as_json or log) as update,
+    ):
         result = live_run(
             wanted,
-            out=out,
+            out=kept,
             redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
@@ -74,8 +88,8 @@ def run(
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)
-    if not (quiet or as_json):
-        _what_next(scenario, out)
+    if kept is not None and not (quiet or as_json):
+        _what_next(scenario if not overrides else kept / SCENARIO, kept)
     raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
 
 
@@ -89,18 +103,18 @@ def _words(now: FarmStatus) -> str:
     )
 
 
-def _what_next(scenario: Path, out: Path | None) -> None:
-    farm = this_command()
-    live = out or Path("runs/live")
-    simulated, other = live.with_name(f"{live.name}-simulated"), live.with_name(f"{live.name}-sjf")
+def _what_next(scenario: Path, live: Path) -> None:
+    """Suggest commands that work as they are printed; ``scenario`` has the run's overrides."""
+    farm, kept, played = this_command(), quote(str(live)), quote(str(scenario))
+    simulated, sjf = (quote(f"{live}-{name}") for name in ("simulated", "sjf"))
     suggest(
         "",
-        "What next:",
+        f"kept in {said_with_size(live)}. What next:",
         "  the same farm in virtual time:",
-        f"    {farm} simulate {scenario} --out {simulated}",
-        "  how well the two agree:" if out else "  keep the live run with --out, and compare:",
-        f"    {farm} compare {live} {simulated}",
-        f"  a page of it: {farm} report {live} -o {live.name}.html",
+        f"    {farm} simulate {played} --out {simulated}",
+        "  how well the two agree:",
+        f"    {farm} compare {kept} {simulated}",
+        f"  a page of it: {farm} report {kept} -o {quote(live.name)}.html",
         "  another policy, the same jobs:",
-        f"    {farm} simulate {scenario} --set scheduling.policy=sjf --out {other}",
+        f"    {farm} simulate {played} --set scheduling.policy=sjf --out {sjf}",
     )

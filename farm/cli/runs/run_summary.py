@@ -4,14 +4,52 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
 from farm.app.recorded.result import Result
+from farm.core.errors import FarmError, InputError
+from farm.results.formatting import sentence
+from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
-from farm.terminal.output import note, print_json
+from farm.scenario import Scenario
+from farm.terminal.output import note, print_json, warn
+
+
+@contextmanager
+def kept_in(out: Path | None, scenario: Scenario, *, save: bool) -> Iterator[Path | None]:
+    """Yield where a run is kept: ``out``, or ``runs/NAME-N``; None: nowhere.
+
+    Where nothing was run, because of a mistake, no directory of ours stays. Where none can
+    be made, such as in a folder that may only be read, the run is not kept, with a warning.
+    """
+    if out is not None and not save:
+        raise InputError("--no-save: found with --out; allowed: one of them")
+    made = None
+    try:
+        made = out or (next_directory(scenario.name) if save else None)
+    except OSError as error:
+        warn(f"the run is not kept: {error.filename}: {error.strerror}; see --out")
+    try:
+        yield made
+    except FarmError:
+        if made is not None and out is None:
+            with suppress(OSError):
+                if not any(log.stat().st_size for log in made.glob(EVENTS)):
+                    shutil.rmtree(made)
+                made.parent.rmdir()  # if it holds no other run
+        raise
+
+
+def said_with_size(run: Path) -> str:
+    """Return a run directory and its size: that of many jobs is large."""
+    size = sum(path.stat().st_size for path in run.iterdir()) / 1e6
+    return f"{run} ({size:,.1f} MB)"
 
 
 def show(result: Result, *, as_json: bool) -> None:
@@ -20,6 +58,7 @@ def show(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
+        note(Text(sentence(result.answer), "bold"))
         note(render_summary(summary))
     for warning in summary.warnings:
         typer.echo(f"warning: {warning}", err=True)

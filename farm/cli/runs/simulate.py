@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from shlex import quote
 
 import typer
 
 from farm.app.runs.simulated_run import simulated_run
 from farm.cli.runs.event_lines import EventLines
-from farm.cli.runs.run_summary import exit_code, show, suggest, this_command
+from farm.cli.runs.run_summary import (
+    exit_code,
+    kept_in,
+    said_with_size,
+    show,
+    suggest,
+    this_command,
+)
 from farm.core.commands import Command
 from farm.core.driver import Observer
 from farm.core.errors import InputError
@@ -20,6 +28,7 @@ from farm.terminal.options import (
     AsJson,
     LearnFrom,
     Log,
+    NoSave,
     Out,
     Overrides,
     Quiet,
@@ -34,6 +43,7 @@ def simulate(
     scenario: ScenarioFile,
     sets: Overrides = None,
     out: Out = None,
+    no_save: NoSave = False,
     learn_from: LearnFrom = None,
     engine: Engine = "auto",
     log: Log = False,
@@ -52,19 +62,21 @@ def simulate(
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
-    try:
-        with progress("starting", silent=silent) as update:
-            observers: list[Observer] = [] if silent else [_Ticker(update)]
-            if log:
-                observers, engine = [EventLines()], "reference"
-            result = simulated_run(wanted, out=out, observers=observers, engine=engine)
-    except KeyboardInterrupt:
-        if out is not None and out.is_dir():
-            suggest(f"interrupted; what happened until then is in {out}")
-        raise
+    with kept_in(out, wanted, save=not no_save) as kept:
+        try:
+            with progress("starting", silent=silent) as update:
+                observers: list[Observer] = [] if silent else [_Ticker(update)]
+                if log:
+                    observers, engine = [EventLines()], "reference"
+                result = simulated_run(wanted, out=kept, observers=observers, engine=engine)
+        except KeyboardInterrupt:
+            if kept is not None and any(kept.glob("*")):
+                suggest(f"interrupted; what happened until then is in {kept}")
+            raise
     show(result, as_json=as_json)
-    if out is not None and not (quiet or as_json):
-        suggest(f"a page of it: {this_command()} report {out} -o {out.name}.html")
+    if kept is not None and not (quiet or as_json):
+        page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
+        suggest(f"kept in {said_with_size(kept)}; a page of it: {page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 

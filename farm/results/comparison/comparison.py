@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,7 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.core.fields import json_name
+from farm.results.comparison.answer import answer_of_comparison
 from farm.results.comparison.metrics import (
     METRICS,
     RELEVANT,
@@ -22,15 +24,17 @@ from farm.results.comparison.metrics import (
     verdict_of,
 )
 from farm.results.comparison.significance import (
+    FEW_DAYS,
     Interval,
     difference_of,
     inverted_share,
     mean_of,
     paired_interval,
+    resampled_interval,
     welch_interval,
 )
 from farm.results.recorded_run import FinishedRun
-from farm.results.table.columns import Flags, Floats, known
+from farm.results.table.columns import Flags, Floats, Numbers, known
 from farm.results.table.job_table import JobTable, joined
 from farm.scenario import TwinErrors
 
@@ -91,6 +95,11 @@ class Comparison(msgspec.Struct, frozen=True):
     """The first run against each of the others."""
 
     pairs: tuple[PairComparison, ...]
+
+    @property
+    def answer(self) -> str:
+        """One sentence: which run is best for what it costs."""
+        return answer_of_comparison(self)
 
     def to_json(self) -> bytes:
         """Return the comparison as JSON."""
@@ -187,6 +196,11 @@ class Pairs(NamedTuple):
     base: JobTable
     other: JobTable
 
+    def values(self, column: str) -> tuple[Floats, Floats]:
+        """Return the values of both runs, NaN for the jobs that have none in one of them."""
+        one, two = (run.counted(column) for run in self)
+        return np.where(np.isnan(two), np.nan, one), np.where(np.isnan(one), np.nan, two)
+
     def differences(self, column: str) -> Floats:
         """Return other - base, for the jobs that have the value in both runs."""
         return known(self.other.counted(column) - self.base.counted(column))
@@ -207,6 +221,20 @@ class CommonJobs:
             self.impostors += int((~same).sum())
         self.pairs = Pairs(*(joined(tables) for tables in zip(*self.by_run, strict=True)))
         self.count = len(self.pairs.base)
+
+    def values(self, column: str) -> tuple[Floats, Floats]:
+        """Return the values of both settings, job by job."""
+        return self.pairs.values(column)
+
+    @cached_property
+    def day(self) -> Numbers:
+        """The day in the base's farm time on which each job arrived."""
+        return np.floor(self.pairs.base.arrived_at / 86400.0).astype(np.int64)
+
+    @property
+    def days(self) -> int:
+        """The number of days on which jobs arrived."""
+        return len(np.unique(self.day))
 
     @property
     def note(self) -> str:
@@ -280,8 +308,13 @@ def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) 
         return _interval_over_seeds(metric, base, other)
     if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
         return None
+    rng = np.random.default_rng(1)
+    if found.count and (metric.level is not None or found.days >= FEW_DAYS):
+        return resampled_interval(*found.values(metric.of_jobs), found.day, metric.level, rng)
     if found.count:
-        return paired_interval(found.pairs.differences(metric.of_jobs), np.random.default_rng(1))
+        return paired_interval(found.pairs.differences(metric.of_jobs), rng)
+    if metric.level is not None:
+        return None
     one, two = (known(jobs.counted(metric.of_jobs)) for jobs in (found.base, found.other))
     return welch_interval(one, two)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -14,10 +14,15 @@ from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 
 Better = Literal["lower", "higher"]
-Verdict = Literal["same", "better", "worse", "noise", "small", "not distinguishable", "differs"]
+Direction = Literal["shorter", "longer", "cheaper", "dearer", "less", "more"]
+DIRECTIONS = get_args(Direction)
+Verdict = (
+    Literal["same", "better", "worse", "noise", "small", "not distinguishable", "differs"]
+    | Direction
+)
 """``noise``: the confidence interval contains zero. ``small``: more than noise, but less than
 relevant. ``not distinguishable``: of a twin, smaller than its own errors. ``differs``: neither
-direction is better, or the noise is unknown."""
+direction is better. A direction: the noise is unknown."""
 Unit = Literal["s", "count", "ratio"]
 
 WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
@@ -26,13 +31,17 @@ RELEVANT = 0.01
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A number of the summary, its better direction, and the column of jobs behind its mean."""
+    """A number of the summary, its better direction, and the column of jobs behind it.
+
+    ``level``: it is this quantile of the column; None: its mean.
+    """
 
     name: str
     unit: Unit
     value: Callable[[Figures | Summary], float | None]
     better: Better | None = "lower"
     of_jobs: str | None = None
+    level: float | None = None
 
     @property
     def waits(self) -> bool:
@@ -42,15 +51,31 @@ class Metric(msgspec.Struct, frozen=True):
 
 METRICS: tuple[Metric, ...] = (
     Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time_s"),
-    Metric("waiting_time p50", "s", lambda s: s.waiting_time.p50),
-    Metric("waiting_time p95", "s", lambda s: s.waiting_time.p95),
+    Metric(
+        "waiting_time p50", "s", lambda s: s.waiting_time.p50, of_jobs="waiting_time_s", level=0.5
+    ),
+    Metric(
+        "waiting_time p95", "s", lambda s: s.waiting_time.p95, of_jobs="waiting_time_s", level=0.95
+    ),
     Metric("waiting_time max", "s", lambda s: s.waiting_time.max),
     Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time_s"),
-    Metric("response_time p50", "s", lambda s: s.response_time.p50),
-    Metric("response_time p95", "s", lambda s: s.response_time.p95),
+    Metric(
+        "response_time p50",
+        "s",
+        lambda s: s.response_time.p50,
+        of_jobs="response_time_s",
+        level=0.5,
+    ),
+    Metric(
+        "response_time p95",
+        "s",
+        lambda s: s.response_time.p95,
+        of_jobs="response_time_s",
+        level=0.95,
+    ),
     Metric("response_time max", "s", lambda s: s.response_time.max),
     Metric("stretch mean", "ratio", lambda s: s.stretch.mean, of_jobs="stretch"),
-    Metric("stretch p95", "ratio", lambda s: s.stretch.p95),
+    Metric("stretch p95", "ratio", lambda s: s.stretch.p95, of_jobs="stretch", level=0.95),
     Metric("matrix_response_time mean", "s", lambda s: s.matrix_response_time.mean),
     Metric("first_failure_time mean", "s", lambda s: s.first_failure_time.mean),
     Metric("makespan", "s", lambda s: s.makespan),
@@ -102,6 +127,16 @@ def verdict_of(
         return "noise"
     if abs(difference) < relevant * abs(base):
         return "small"
-    if metric.better is None or interval is None:
+    if metric.better is None:
         return "differs"
+    if interval is None:
+        return _direction(metric, up=difference > 0)
     return "better" if (difference < 0) == (metric.better == "lower") else "worse"
+
+
+def _direction(metric: Metric, *, up: bool) -> Direction:
+    if metric.name == "cost":
+        return "dearer" if up else "cheaper"
+    if metric.unit == "s" and metric.name not in ("builder_time", "over_provisioned_time"):
+        return "longer" if up else "shorter"
+    return "more" if up else "less"

@@ -10,10 +10,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from farm.results.table.columns import Floats
+from farm.results.table.columns import Floats, Numbers
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
+FEW_DAYS = 5
+"""Days from which days are resampled; jobs in blocks before."""
+BINS = 500
 SMALLEST_SAMPLE = 10
 """No interval is computed for fewer values than this."""
 
@@ -51,6 +54,56 @@ def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval |
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(float(low), float(high), "paired block bootstrap")
+
+
+def resampled_interval(
+    base: Floats, other: Floats, day: Numbers, level: float | None, rng: np.random.Generator
+) -> Interval | None:
+    """Return the interval of the difference of a mean or quantile of paired values.
+
+    Args:
+        base, other: the values of the same jobs in two runs; NaN: a job has none.
+        day: the day on which each job arrived. Days are drawn with replacement, the same for both
+            runs; of fewer than ``FEW_DAYS`` blocks of about √n successive jobs, as jobs of one
+            queue wait for each other.
+        level: the quantile, 0 to 1; None: the mean.
+        rng: draws the days.
+
+    A quantile is taken from a histogram of ``BINS`` ranks near it. None for too few values.
+    """
+    there = ~np.isnan(base + other)
+    base, other, day = base[there], other[there], day[there]
+    count = len(base)
+    if count < SMALLEST_SAMPLE:
+        return None
+    _, block = np.unique(day, return_inverse=True)
+    method = f"{block[-1] + 1} resampled days"
+    if block[-1] + 1 < FEW_DAYS:
+        length = max(1, round(math.sqrt(count)))
+        block = np.arange(count) // length
+        method = f"resampled blocks of {length} successive jobs"
+    blocks = int(block.max()) + 1
+    drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=RESAMPLES).astype(np.float64)
+    one, two = (_resampled(values, block, blocks, drawn, level) for values in (base, other))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(two - one, (tail, 1 - tail))
+    return Interval(float(low), float(high), method)
+
+
+def _resampled(
+    values: Floats, block: Numbers, blocks: int, drawn: Floats, level: float | None
+) -> Floats:
+    """Return the statistic of each resample: how often each block was drawn."""
+    numbers = drawn @ np.bincount(block, minlength=blocks)
+    if level is None:
+        return np.asarray(drawn @ np.bincount(block, values, blocks) / numbers)
+    ordered = np.sort(values)
+    ranks = np.array([0.0, *(level + np.linspace(-0.15, 0.15, BINS)).clip(0.0, 1.0), 1.0])
+    edges = np.unique(ordered[np.round(np.sort(ranks) * (len(ordered) - 1)).astype(np.int64)])
+    of = np.searchsorted(edges, values)
+    cells = np.bincount(block * len(edges) + of, minlength=blocks * len(edges))
+    sums = np.cumsum(drawn @ cells.reshape(blocks, len(edges)), axis=1)
+    return np.asarray(edges[(sums >= level * numbers[:, np.newaxis]).argmax(axis=1)])
 
 
 def welch_interval(one: Floats, other: Floats) -> Interval | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from farm.results.comparison.answer import answer_of_sweep
 from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
 from farm.results.comparison.significance import Interval, Mean, holm_levels, means_of
 from farm.results.summary.summary import Figures
@@ -54,6 +55,11 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[SweepRow, ...]
     #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """One sentence: which setting is best for what it costs."""
+        return answer_of_sweep(self)
 
     def to_json(self) -> bytes:
         """Return the sweep as JSON."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,11 +12,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from farm.csv_cells import harmless
+from farm.results.comparison.answer import WAIT, choices_of_sweep, frontier, setting_name
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
-from farm.results.comparison.metrics import METRICS, Metric, Unit
+from farm.results.comparison.metrics import DIRECTIONS, METRICS, Metric, Unit
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
-from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.terminal.tables import Listing, folding, numbers, texts
@@ -44,12 +46,12 @@ def readable(value: float | None, unit: Unit) -> str:
 
 
 def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
-    """Return the table of a sweep for some metrics, with one line per setting and metric."""
-    parts: list[RenderableType] = []
-    for metric in metrics:
-        rows = [row for row in sweep.rows if row.metric == metric.name]
-        parts.append(_table(sweep, metric, rows))
-    return Group(*parts, *(Text(line) for line in remarks(sweep)))
+    """Return the answer of a sweep and its matrix: a line per setting, some metrics."""
+    answer = Text(sentence(sweep.answer), "bold")
+    matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
+    if "frontier" in matrix.names:
+        lines.append("frontier: no other setting waits less on average and costs no more")
+    return Group(answer, matrix, *(Text(line) for line in lines))
 
 
 def remarks(sweep: Sweep) -> Iterator[str]:
@@ -69,14 +71,27 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield f"{axis} changed nothing: every number is the same with each of its values"
 
 
-def _table(sweep: Sweep, metric: Metric, rows: Sequence[SweepRow]) -> Listing:
-    columns = numbers("mean", "±", "median", "difference", "from", "to", "verdict")
-    return Listing(
-        (*folding(*_headings(sweep.axes)), *columns),
-        [(*row.settings.values(), *_cells(row)) for row in rows],
-        title=metric.name.replace("_", " "),
-        first_to_go=("median", "±", "to", "from", "mean"),
-    )
+def _matrix(sweep: Sweep, metrics: Sequence[Metric]) -> Listing:
+    """Return settings by metrics: each mean, its ±, and what it is against the baseline."""
+    by_setting: dict[tuple[str, ...], dict[str, SweepRow]] = {}
+    for row in sweep.rows:
+        by_setting.setdefault(tuple(row.settings.values()), {})[row.metric] = row
+    several, noisy = len(by_setting) > 1, len(sweep.seeds) > 1
+    best = set(frontier([*choices_of_sweep(sweep)])) if several else set()
+    columns = [*folding(*_headings(sweep.axes))]
+    for metric in metrics:
+        columns += numbers(metric.name.replace("_", " "))
+        columns += [*numbers(*["±"] * noisy), *texts(*["against"] * several)]
+    columns += texts("frontier") if best else ()
+    lines = []
+    for settings, rows in by_setting.items():
+        line: list[str | Text] = [*settings]
+        for metric in metrics:
+            cells = _cells(rows[metric.name], whole=len(metrics) == 1)
+            line += [cells[0], *cells[1:2] * noisy, *cells[2:] * several]
+        line += [["", "*"][setting_name(rows[WAIT].settings) in best]] if best else []
+        lines.append(line)
+    return Listing(columns, lines, first_to_go=("±",))
 
 
 def _headings(axes: Iterable[str]) -> list[str]:
@@ -90,28 +105,35 @@ def _headings(axes: Iterable[str]) -> list[str]:
     ]
 
 
-def _cells(row: SweepRow) -> list[Text]:
-    unit = row.unit
+def _cells(row: SweepRow, *, whole: bool) -> list[str | Text]:
+    """Return a mean, its ±, and its difference with the verdict; ``whole``: its interval too."""
     half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
-    cells = [readable(row.mean, unit), readable(half, unit), readable(row.median, unit)]
+    mean = [readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)]
     if row.difference is None:
-        cells += ["baseline" if row.baseline is None else "", "", "", ""]
-    else:
-        cells += difference_cells(row.difference, row.relative, row.difference_interval, unit)
-        cells.append(row.verdict or "")
-    return [Text(cell, style=STYLES.get(cell, "")) for cell in cells]
+        return [*mean, Text("baseline" if row.baseline is None else "", "dim")]
+    cells = difference_cells(row.difference, row.relative, row.difference_interval, row.unit)
+    between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
+    verdict = row.verdict or ""
+    said = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
+    return [*mean, Text(said, STYLES.get(verdict, ""))]
 
 
 def difference_cells(
     difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
 ) -> list[str]:
-    """Return a difference and its interval, as shares of the base where that is not 0."""
+    """Return a difference and its interval, as shares of the base where that is not 0.
+
+    The ends are taken on a log scale, so that none lies below -100 %: the ratio to the base,
+    to the power of end ÷ difference (test-based limits: Miettinen, "Estimability and estimation in
+    case-referent studies", 1976). They hold 0 % just where the interval holds 0.
+    """
     found = (difference, *_ends(interval))
-    if not difference or not relative or abs(relative) > MOST:
+    if not difference or not relative or abs(relative) > MOST or relative <= -1:
         return ["" if value is None else readable(value, unit) for value in found]
-    share = relative / difference
+    log = math.log1p(relative) / difference
     return [
-        "" if value is None else readable_percent(value * share, signed=True) for value in found
+        "" if value is None else readable_percent(math.expm1(value * log), signed=True)
+        for value in found
     ]
 
 
@@ -156,8 +178,34 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
-    """Return a comparison as rich tables, one for each run compared with the first."""
-    return Group(*(_pair(pair) for pair in comparison.pairs))
+    """Return a comparison: its answer, and a table; of several with the base, a matrix."""
+    answer, pairs = Text(sentence(comparison.answer), "bold"), comparison.pairs
+    if len(pairs) == 1:
+        return Group(answer, _pair(pairs[0]))
+    lines = [*_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
+    lines.append("intervals: of two runs compared, and with --json")
+    return Group(answer, _metrics_by_run(pairs), *map(Text, dict.fromkeys(lines)))
+
+
+def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
+    """Return metrics by runs: each value, its difference from the base, and the verdict."""
+    rows = []
+    for found in zip(*(pair.metrics for pair in pairs), strict=True):
+        if not any(one.base or one.other for one in found):
+            continue
+        line: list[str | Text] = [found[0].metric.replace("_", " ")]
+        line.append(readable(found[0].base, found[0].unit))
+        for one in found:
+            cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
+            verdict = one.verdict or ""
+            line.append(readable(one.other, one.unit))
+            said = "same" if verdict == "same" else f"{cells[0]} {verdict}"
+            line.append(Text(said, STYLES.get(verdict, "")))
+        rows.append(line)
+    columns = [*texts(""), *numbers(pairs[0].base)]
+    for pair in pairs:
+        columns += [*numbers(pair.other), *texts("against")]
+    return Listing(columns, rows)
 
 
 def _pair(pair: PairComparison) -> RenderableType:
@@ -187,14 +235,25 @@ def _intervals(pair: PairComparison) -> list[str]:
     """Say where the intervals are from, and what has none."""
     methods = dict.fromkeys(m.interval.method for m in pair.metrics if m.interval is not None)
     lines = [f"from, to: of the difference, 95 %, {method}" for method in methods]
-    if any(m.verdict == "differs" and m.interval is None and m.better for m in pair.metrics):
-        lines.append("differs: with one run of each the noise is unknown; give several seeds")
-    return lines
+    return [*lines, *_unknown([pair])]
+
+
+def _unknown(pairs: Iterable[PairComparison]) -> list[str]:
+    """Say which verdicts are directions alone."""
+    found = sorted(
+        {str(m.verdict) for pair in pairs for m in pair.metrics if m.verdict in DIRECTIONS}
+    )
+    said = "the noise of one run is unknown there; give several seeds"
+    return [f"{', '.join(found)}: {said}"] if found else []
+
+
+def _notes(pair: PairComparison) -> list[str]:
+    lines = [str(TwinErrors(**pair.twin))] if pair.twin is not None else []
+    return lines + ([pair.note] if pair.note else [])
 
 
 def _lines(pair: PairComparison) -> list[str]:
-    lines = [str(TwinErrors(**pair.twin))] if pair.twin is not None else []
-    lines += [pair.note] if pair.note else []
+    lines = _notes(pair)
     if pair.jobs is None and pair.note:
         return lines
     if (jobs := pair.jobs) is not None:

@@ -6,16 +6,23 @@ from collections.abc import Iterator
 
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import readable, remarks
-from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
+from farm.results.comparison.tables import remarks
+from farm.results.formatting import (
+    readable_count,
+    readable_percent,
+    readable_ratio,
+    readable_span,
+    sentence,
+)
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
 
 TOLD = ("waiting_time mean", "response_time mean", "cost")
 
 
-def of_run(summary: Summary) -> Iterator[str]:
-    """Describe a run."""
+def of_run(answer: str, summary: Summary) -> Iterator[str]:
+    """Describe a run; ``answer`` is the first sentence."""
+    yield sentence(answer)
     jobs, wait = summary.jobs, summary.waiting_time
     share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
     yield (
@@ -34,15 +41,12 @@ def of_run(summary: Summary) -> Iterator[str]:
         f"{readable_ratio(summary.cost)}, and {readable_percent(summary.idle_share)} of the slot "
         "time paid was idle."
     )
-    slow = {name: part.waiting_time.mean for name, part in summary.platforms.items()}
-    waits = {name: mean for name, mean in slow.items() if mean is not None}
-    if len(waits) > 1 and (longest := max(waits, key=lambda name: waits[name])):
-        yield f"The longest waits were for {longest}: {readable_span(waits[longest])} on average."
     yield from (*summary.warnings, *summary.remarks)
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:
-    """Describe what differs."""
+    """Describe what differs; the answer first."""
+    yield sentence(comparison.answer)
     for pair in comparison.pairs:
         told = {found.metric: found for found in pair.metrics}
         words = [
@@ -59,18 +63,6 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
 
 
 def of_sweep(sweep: Sweep) -> Iterator[str]:
-    """Describe which settings are best, and which differences are significant."""
-    for name in TOLD:
-        rows = [row for row in sweep.rows if row.metric == name and row.mean is not None]
-        if not rows or not sweep.axes:
-            continue
-        best = min(rows, key=lambda row: row.mean or 0.0)
-        verdict = f" ({best.verdict} than the baseline)" if best.verdict == "better" else ""
-        settings = ", ".join(f"{key} {value}" for key, value in best.settings.items())
-        counts = [sum(row.verdict == word for row in rows) for word in ("better", "worse")]
-        yield (
-            f"Lowest {name.replace('_', ' ')}: {readable(best.mean, best.unit)} with "
-            f"{settings}{verdict}. Of {len(rows)} settings {counts[0]} are better than their "
-            f"baseline and {counts[1]} worse."
-        )
+    """Say which setting is best, and what a reader of the figures must know."""
+    yield sentence(sweep.answer)
     yield from remarks(sweep)

@@ -2,7 +2,8 @@
 
 An objective is one or several terms joined by ``and``; a term compares a statistic (mean p50 p90
 p95 p99 max) of a metric (waiting_time response_time stretch matrix_response_time) over the jobs of
-a run with a limit: a span of time, or for stretch a number.
+a run with a limit: a span of time, or for stretch a number. ``p95(linux.waiting_time)`` is of the
+jobs that the pool linux can run.
 """
 
 from __future__ import annotations
@@ -10,35 +11,44 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, not_among
 from farm.core.model import Cause
 from farm.results.descriptive_statistics import quantile
 from farm.results.summary.builder_time import Window
 from farm.results.table.columns import Floats
+from farm.results.table.jobs import Jobs
 from farm.results.table.records import RunRecords
+from farm.scenario import Pool
 from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
 
-_TERM = re.compile(r"\s*([a-z0-9]+)\s*\(\s*([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z", re.IGNORECASE)
+_TERM = re.compile(
+    r"\s*([a-z0-9]+)\s*\(\s*(?:(\S+)\.)?([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z", re.IGNORECASE
+)
 _GRAMMAR = (
-    f"allowed: STATISTIC(METRIC) < LIMIT, several joined by and, such as p95(waiting_time) < 5m; "
-    f"statistics: {' '.join(STATISTICS)}; metrics: {' '.join(METRICS)}"
+    "allowed: STATISTIC([POOL.]METRIC) < LIMIT, several joined by and, such as "
+    f"p95(waiting_time) < 5m; statistics: {' '.join(STATISTICS)}; metrics: {' '.join(METRICS)}"
 )
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One comparison; ``limit`` in seconds, for stretch a plain number."""
+    """One comparison; ``limit`` in seconds, for stretch a plain number.
+
+    ``pool``: of the jobs that this pool can run; empty: of all.
+    """
 
     statistic: str
     metric: str
     strict: bool
     limit: float
+    pool: str = ""
 
     def is_met_by(self, value: float) -> bool:
         """Return whether this value meets the objective (infinity never does)."""
@@ -47,7 +57,7 @@ class Term(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The measured quantity: ``p95(waiting_time)``."""
-        return f"{self.statistic}({self.metric})"
+        return f"{self.statistic}({self.pool}{'.' * bool(self.pool)}{self.metric})"
 
     def show(self, value: float) -> str:
         """Return a value of this term's metric as readable text."""
@@ -70,12 +80,13 @@ def _term(text: str, option: str) -> Term:
     found = _TERM.match(text)
     if found is None:
         raise InputError(f"{option}: found {text.strip()!r}; {_GRAMMAR}")
-    statistic, metric = found[1].lower(), found[2].lower()
+    statistic, metric = found[1].lower(), found[3].lower()
     if statistic not in STATISTICS:
         raise InputError(f"{option}: found statistic {statistic!r}; {_GRAMMAR}")
     if metric not in METRICS:
         raise InputError(f"{option}: found metric {metric!r}; {_GRAMMAR}")
-    term = Term(statistic, metric, found[3] == "<", _limit(found[4], metric, option))
+    limit = _limit(found[5], metric, option)
+    term = Term(statistic, metric, found[4] == "<", limit, found[2] or "")
     if term.limit < 0 or (term.strict and term.limit == 0):
         raise InputError(f"{option}: {text.strip()!r} can never be met: nothing is below 0")
     return term
@@ -94,13 +105,24 @@ def _limit(text: str, metric: str, option: str) -> float:
     return limit
 
 
-def measure(records: RunRecords, window: Window, term: Term) -> float:
+def check_pools(terms: Sequence[Term], pools: Sequence[Pool], option: str = "--slo") -> None:
+    """Raise InputError for a term of a pool that is none of these."""
+    names = [pool.name for pool in pools]
+    for term in terms:
+        if term.pool and term.pool not in names:
+            raise InputError(f"{option}: {term.name}: pool {not_among(term.pool, names)}")
+
+
+def measure(records: RunRecords, window: Window, term: Term, pools: Sequence[Pool] = ()) -> float:
     """Return the term's statistic in a run (percentiles: type 7).
 
-    A job that was never served, or was given up, counts as infinity, and so does a matrix with such
-    a job; cancelled ones are ignored.
+    ``pools``: the farm's, for terms of one of them (``check_pools``). A job that was never served,
+    or was given up, counts as infinity, and so does a matrix with such a job; cancelled ones are
+    ignored.
     """
-    jobs, lost = records.within(window.start, window.end)
+    jobs, lost = (
+        _of_pool(one, term.pool, pools) for one in records.within(window.start, window.end)
+    )
     given_up = jobs.cause.where(Cause.UNRUNNABLE)
     if term.metric == "matrix_response_time":
         never_whole = jobs.taken(given_up).names_of_matrices() | lost.names_of_matrices()
@@ -112,6 +134,15 @@ def measure(records: RunRecords, window: Window, term: Term) -> float:
         values = jobs.responses() if term.metric == "response_time" else jobs.stretches()
         never = len(lost) + int((given_up & ~jobs.served).sum())
     return _statistic(np.concatenate((values, np.full(never, math.inf))), term.statistic)
+
+
+def _of_pool(jobs: Jobs, name: str, pools: Sequence[Pool]) -> Jobs:
+    """Return the jobs that a pool can run; without a name all."""
+    if not name:
+        return jobs
+    platform = next(pool.platform for pool in pools if pool.name == name)
+    can_run = [n for n, of in enumerate(jobs.platform.values) if platform.can_run(of)]
+    return jobs.taken(np.isin(jobs.platform.numbers, can_run))
 
 
 def _statistic(values: Floats, statistic: str) -> float:

@@ -128,6 +128,13 @@ def test_plan_finds_a_size_or_reports_that_there_is_none(farm, tmp_path: Path) -
     assert found["best"]["builders"]["linux"] >= 2
     assert len(found["points"]) >= 3
     assert "<svg" in (tmp_path / "p.html").read_text()
+    found = farm(*words, "--slo", "p95(linux.waiting_time) < 1m").out.splitlines()
+    assert found[0].startswith("p95(linux.waiting_time) < 1m needs linux ")
+    rows = [line for line in found if line.endswith((" no", " yes", "best"))]
+    every = farm(*words, "--slo", "p95(linux.waiting_time) < 1m", "--all").out.splitlines()
+    assert (len(rows), len(every)) == (5, len(found) + int(found[-1].split()[0]) - 1)
+    code, _, err = farm(*words, "--slo", "p95(linx.waiting_time) < 1m")
+    assert (code, "did you mean linux?" in err) == (2, True)
     code, out, _ = farm(*words, "--slo", "p50(response_time) < 1s")
     assert code == 1
     assert "no size can" in out

@@ -24,7 +24,10 @@ live: {speed: 7, hosts: 3, heartbeat: 2s, lost_after: 30s}
 
 @pytest.mark.parametrize(
     ("command", "options"),
-    [("run", ["--quiet"]), ("scheduler", ["--redis", "redis://127.0.0.1:1/0", "--hosts", "3"])],
+    [
+        ("run", ["--quiet", "--no-save"]),
+        ("scheduler", ["--redis", "redis://127.0.0.1:1/0", "--hosts", "3"]),
+    ],
 )
 def test_the_farm_is_set_up_as_the_scenario_says(
     command: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,213 @@
+"""The first sentence on a run: how long jobs wait, for what, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from farm.core.model import Platform
+from farm.results.formatting import spoken_number, spoken_span
+from farm.results.summary.summary import Summary
+from farm.results.table.columns import Flags, Floats
+from farm.results.table.job_table import JobTable
+from farm.scenario import Pool, Scenario
+from farm.units import format_time, many
+
+GRAINS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0)
+"""Lengths of the intervals of time by which it is said when jobs waited, seconds."""
+MOST_INTERVALS = 12
+DAY = 86400.0
+FEW_DAYS = 3
+"""From as many days on, waits may be told by the hour of the day."""
+MOST_HOURS = 8
+"""More hours of each day than this are most of the time."""
+FULL = 0.8
+"""Share of slots that run a job while others wait, from which builders are what is missing."""
+SHORT, OF_SERVICE = 60.0, 0.05
+"""Waits below both of these, seconds and a share of the mean service time, are no shortage."""
+
+
+class MoreBuilders(NamedTuple):
+    """How many more builders of a pool at least halve the p95 wait, and what it is then."""
+
+    pool: str
+    builders: int
+    wait: float
+
+
+def answer_of_run(
+    summary: Summary, jobs: JobTable, scenario: Scenario, more: MoreBuilders | None = None
+) -> str:
+    """Return the first sentence on a run: its p95 wait, what is short, and when.
+
+    ``more`` is what more builders would do, where that was simulated.
+    """
+    counts, wait = summary.jobs, summary.waiting_time
+    if not counts.submitted:
+        return "no job was submitted"
+    ended = [f"{counts.lost:,} of {many(counts.submitted, 'job')} never ended"] * bool(counts.lost)
+    ended += [f"{many(counts.failed, 'job')} failed"] * bool(counts.failed)
+    if wait.p95 is None or wait.max is None:
+        return "; ".join(["no job started", *ended])
+    said = f"p95 wait {spoken_span(wait.p95)}"
+    if not wait.max:
+        said = "no job waited"
+    elif not wait.p95:
+        said = "fewer than one in twenty jobs waited: there are builders enough"
+    elif not is_short(summary):
+        said += ": there are builders enough"
+    elif (shortage := shortage_of(jobs, summary, scenario)) is not None:
+        said += f": {_why(shortage)}{_when(shortage)}"
+        if more is not None and more.pool in {pool.name for pool in shortage.pools}:
+            said += f"; {_with_more(more, wait.p95)}"
+    return "; ".join([said, *ended])
+
+
+def is_short(summary: Summary) -> bool:
+    """Return whether waits are long enough to be worth a word on builders."""
+    p95, response = summary.waiting_time.p95 or 0.0, summary.response_time.mean
+    service = max(0.0, (response or 0.0) - (summary.waiting_time.mean or 0.0))
+    return p95 >= SHORT or p95 >= OF_SERVICE * service > 0.0
+
+
+class Shortage(NamedTuple):
+    """The jobs that waited longest together, and what they waited for."""
+
+    platform: str
+    #: the pools that run such jobs, and whether the scenario has others
+    pools: Sequence[Pool]
+    others: bool
+    #: share of the slots that ran a job while these waited; None: their number varies
+    full: float | None
+    #: start and end of what they waited in; None: most of the time
+    span: tuple[float, float] | None
+    #: the span is of each day, on the farm's clock
+    daily: bool = False
+
+
+def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortage | None:
+    """Return for which pools and when jobs waited most; None: none waited.
+
+    When: the shortest span, in intervals of a readable length, that has half of the time waited;
+    of several days the hours of the day, if these are few.
+    """
+    window, arrived_at = summary.window, jobs.arrived_at
+    counts = (window.start <= arrived_at) & (arrived_at < window.end)
+    began = np.where(np.isnan(jobs["started_at_s"]), jobs["finished_at_s"], jobs["started_at_s"])
+    waited = np.where(counts, np.nan_to_num(began - arrived_at), 0.0).clip(0.0)
+    names, of = np.unique(jobs["platform"], return_inverse=True)
+    sums = np.bincount(of, waited, len(names))
+    if not sums.any():
+        return None
+    place = int(np.argmax(sums))
+    platform = str(names[place])
+    pools = [pool for pool in scenario.pools if pool.platform.can_run(Platform.parse(platform))]
+    chosen = (of == place) & (waited > 0.0)
+    starts, ends = arrived_at[chosen], began[chosen]
+    span, daily = _span(starts, ends, scenario.starts)
+    return Shortage(
+        platform, pools, len(scenario.pools) > len(pools),
+        _full(jobs, pools, starts, ends), span, daily,
+    )  # fmt: skip
+
+
+def _full(jobs: JobTable, pools: Sequence[Pool], starts: Floats, ends: Floats) -> float | None:
+    """Return the share of the pools' slots that were busy, weighted by those who waited."""
+    if any(pool.provisioner or pool.losses or pool.failure_rate for pool in pools):
+        return None
+    names, of = np.unique(jobs["platform"], return_inverse=True)
+    there: list[bool] = [
+        any(pool.platform.can_run(Platform.parse(str(name))) for pool in pools) for name in names
+    ]
+    ran: Flags = np.array(there, dtype=bool)[of] & ~np.isnan(jobs["started_at_s"])
+    begun, over = jobs["started_at_s"][ran], jobs["finished_at_s"][ran]
+    over = np.where(np.isnan(over), np.inf, over)
+    grid = np.unique(np.concatenate([starts, ends, begun, over[np.isfinite(over)]]))
+    lengths = np.diff(grid)
+    waiting, running = _level(starts, ends, grid), _level(begun, over, grid)
+    slots = sum((pool.builders or 0) * pool.slots for pool in pools)
+    whole = float((waiting * lengths).sum())
+    return float((waiting * running * lengths).sum()) / (whole * slots) if whole * slots else None
+
+
+def _level(starts: Floats, ends: Floats, grid: Floats) -> Floats:
+    """Return how many spans hold each interval of a grid that has all their ends."""
+    begun = np.searchsorted(np.sort(starts), grid[:-1], side="right")
+    over = np.searchsorted(np.sort(ends), grid[:-1], side="right")
+    return np.asarray(begun - over, dtype=np.float64)
+
+
+def _span(starts: Floats, ends: Floats, midnight: float) -> tuple[tuple[float, float] | None, bool]:
+    """Return when half of the time was waited, and whether that is by the hour of the day."""
+    first, last = min(0.0, float(starts.min())), float(ends.max())
+    grain = next((g for g in GRAINS if last - first <= MOST_INTERVALS * g), GRAINS[-1])
+    edges = np.arange(np.floor(first / grain), np.ceil(last / grain) + 1) * grain
+    times = _time_within(starts, ends, edges)
+    low, high = _shortest_half(times)
+    if high - low <= len(times) / 2:
+        return (float(edges[low]), float(edges[high])), False
+    if last - first < FEW_DAYS * DAY:
+        return None, False
+    hours = np.arange(np.floor(first / 3600.0), np.ceil(last / 3600.0) + 1) * 3600.0
+    of_day = ((hours[:-1] + midnight) // 3600.0).astype(np.int64) % 24
+    by_hour = np.bincount(of_day, _time_within(starts, ends, hours), 24)
+    low, high = _shortest_half(np.concatenate([by_hour, by_hour]), by_hour.sum() / 2)
+    few = high - low <= MOST_HOURS
+    return ((low % 24 * 3600.0, high % 24 * 3600.0) if few else None), few
+
+
+def _time_within(starts: Floats, ends: Floats, edges: Floats) -> Floats:
+    """Return the time that all spans together have in each interval."""
+    sums = []
+    for instants in (starts, ends):
+        ordered = np.sort(instants)
+        before = np.searchsorted(ordered, edges, side="right")
+        sums.append(before * edges - np.concatenate([[0.0], np.cumsum(ordered)])[before])
+    return np.asarray(np.diff(sums[0] - sums[1]), dtype=np.float64)
+
+
+def _shortest_half(times: Floats, half: float | None = None) -> tuple[int, int]:
+    """Return the shortest run of intervals that has half of the sum: of several the fullest."""
+    sums = np.concatenate([[0.0], np.cumsum(times)])
+    half = float(sums[-1]) / 2 if half is None else half
+    ends = np.searchsorted(sums, sums + half * (1 - 1e-9), side="left")
+    found = [
+        (int(end) - low, -float(sums[end] - sums[low]), low, int(end))
+        for low, end in enumerate(ends.tolist())
+        if end < len(sums)
+    ]
+    _, _, low, high = min(found)
+    return low, high
+
+
+def _why(one: Shortage) -> str:
+    if not one.pools:
+        return f"no pool runs jobs for {one.platform}"
+    what = "builders"
+    if one.others:
+        only = len(one.pools) == 1
+        what = f"{one.pools[0].name} builders" if only else f"builders for {one.platform}"
+    if one.full is None:
+        return f"too few {what} were there"
+    if one.full < FULL:
+        return f"jobs wait though {1 - one.full:.0%} of the {what} are free"
+    return f"the farm is short of {what}"
+
+
+def _when(one: Shortage) -> str:
+    if one.span is None:
+        return " most of the time"
+    if one.daily:
+        clock = [f"{round(at / 3600):02d}:00" for at in one.span]
+        return f" between {clock[0]} and {clock[1]} of the day"
+    start, end = map(format_time, one.span)
+    return f" between {start} and {end}" if one.span[0] else f" in the first {end}"
+
+
+def _with_more(more: MoreBuilders, wait: float) -> str:
+    number, verb = spoken_number(more.builders), "s" if more.builders == 1 else ""
+    if more.wait >= 0.3 * wait:
+        return f"{number} more halve{verb} it"
+    return f"with {number} more it is {spoken_span(more.wait)}"

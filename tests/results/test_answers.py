@@ -1,0 +1,175 @@
+"""The first sentence on a run, a comparison, a sweep: right for farms of every shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import farm
+from farm.results.comparison.answer import Choice, answer_of_choices, frontier
+from farm.results.formatting import sentence, spoken_span
+from farm.testing import small_scenario
+
+AMD, ARM = {"processor": "amd64"}, {"processor": "arm64"}
+
+
+def answer(pools: list[dict[str, Any]], *workload: dict[str, Any], **more: Any) -> str:
+    """Return the first sentence on a simulation of these pools and arrivals."""
+    document = {"pools": pools, "workload": [{"arrivals": one} for one in workload], **more}
+    return farm.simulate(document).answer
+
+
+def pool(name: str = "p", platform: dict[str, str] = AMD, **more: Any) -> dict[str, Any]:
+    """Return a pool of one builder."""
+    return {"name": name, "platform": platform, **({} if more else {"builders": 1}), **more}
+
+
+#: a burst of 20 jobs of 5 minutes an hour after the start, and a job a minute all day
+BURST = {"every": "1s", "start": "1h", "count": 20, "service_time": "5m", "platform": AMD}
+DAILY = {"every": "1m", "count": 1440, "service_time": "30s", "platform": ARM}
+
+
+def test_a_shortage_names_builders_hours_and_how_many_more_halve_it():
+    """Only the pool that is short is named, with the hours of half of the waiting."""
+    both = [pool("few", builders=2), pool("many", ARM, builders=3)]
+    found = answer(both, BURST, {**DAILY, "count": 1})
+    assert found.startswith("p95 wait ")
+    assert "the farm is short of few builders between 1h and" in found
+    assert found.endswith("; two more halve it")
+
+
+def test_the_claim_on_more_builders_is_simulated():
+    """With that many more the p95 wait is at most half; with one fewer it is not."""
+    document = {"pools": [pool(builders=2)], "workload": [{"arrivals": BURST}]}
+    before = farm.simulate(document)
+    waits = [
+        farm.simulate(document, pools__p__builders=2 + more).summary["waiting_time_s"]["p95"]
+        for more in range(4)
+    ]
+    found = next(more for more in range(4) if waits[more] <= waits[0] / 2)
+    words = ["", "one more halves it", "two more halve it", "three more halve it"]
+    assert before.answer.endswith(words[found])
+    own = farm.simulate(document, jobs=[])
+    assert own.answer == "no job was submitted"
+
+
+def test_jobs_of_your_own_are_not_simulated_again():
+    """The scenario does not have them: nothing is claimed of what more builders would do."""
+    document = small_scenario()
+    mine = [
+        farm.Job(
+            id=f"mine-{n}", service_time=300.0, platform=farm.Platform("amd64"), arrived_at=0.0
+        )
+        for n in range(8)
+    ]
+    assert " more " not in farm.simulate(document, jobs=mine).answer
+
+
+@pytest.mark.parametrize(
+    ("pools", "arrivals", "more", "said"),
+    [
+        ([pool(builders=30)], BURST, {}, "no job waited"),
+        (
+            [pool()],
+            {"every": "50s", "count": 50, "service_time": "50.04s", "platform": AMD},
+            {},
+            "p95 wait 1.9 s: there are builders enough",
+        ),
+        (
+            [pool(builders=2, inter_job_time="5m")],
+            {**BURST, "service_time": "10s"},
+            {},
+            "p95 wait 46 min: jobs wait though 97% of the builders are free between 1h and 1h15m",
+        ),
+    ],
+)
+def test_what_else_there_is_to_say(pools, arrivals, more, said):
+    """No waits, small ones, and waits for something else than builders."""
+    assert answer(pools, arrivals, **more) == said
+
+
+def test_pools_that_grow_and_jobs_that_fail():
+    """Of a provisioned pool no number of builders is told; failed jobs are counted."""
+    sized = {"algorithm": "keda", "max": 2, "interval": "1m"}
+    grows = pool(provisioner=sized, boot_time="10m")
+    found = answer([grows], {**BURST, "fails": 1.0}, scheduling={"retries": 0})
+    assert "too few builders were there between" in found
+    assert " more " not in found
+    assert found.endswith("20 jobs failed")
+
+
+def test_waits_of_each_day_are_told_by_the_hour():
+    """Two hours each day, over five days."""
+    bursts = [{**BURST, "start": f"{24 * day + 9}h"} for day in range(5)]
+    assert "between 09:00 and 10:00 of the day" in answer([pool(builders=2)], *bursts)
+    later = answer([pool(builders=2)], *bursts, starts="mon 03:00")
+    assert "between 12:00 and 13:00 of the day" in later
+
+
+BASE = Choice("a", 2400.0, None, None, "", 100.0, costs_other=False)
+BEST = Choice("b", 240.0, 216.0, 276.0, "better", 100.0, costs_other=False)
+
+
+WAITS = "mean wait 4 min instead of 40 (3.6 to 4.6)"
+DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, f"with b jobs wait less, at the same cost as with a: {WAITS}"),
+        (DEAR, f"with b jobs wait less, at 20.0 % more cost than with a: {WAITS}"),
+        (
+            {"wait": 2300.0, "low": None, "verdict": "noise", **CHEAP},
+            ("with b jobs wait no longer, at 20.0 % less cost than with a: "
+            "mean wait 38 min instead of 40"),
+        ),
+        (
+            {"wait": 4800.0, "low": None, "verdict": "longer", **CHEAP},
+            ("with b jobs wait longer, at 20.0 % less cost than with a: "
+            "mean wait 80 min instead of 40"),
+        ),
+        ({"wait": 4800.0, "verdict": "worse"},
+         "a stays the best: mean wait 40 min instead of 80 with b"),
+        ({"wait": 2400.0, "verdict": "same"}, "nothing changes the waits: mean wait 40 min"),
+        ({"wait": 2390.0, "verdict": "small"},
+         "no wait differs by more than noise: mean wait 40 min"),
+    ],
+)  # fmt: skip
+def test_the_best_choice_for_what_it_costs(changes, said):
+    """What waits least at no more cost; else what a change would buy."""
+    assert answer_of_choices([BASE, BEST._replace(**changes)]) == said
+
+
+def test_the_best_of_several_may_cost_no_more():
+    """One that waits even less, for more, is not it."""
+    dear = BEST._replace(name="c", wait=200.0, **DEAR)
+    said = f"b is the best that costs no more: {WAITS}"
+    assert answer_of_choices([BASE, dear, BEST]) == said
+
+
+def test_farms_without_cost_or_waits():
+    """A price of nothing, and waits of nothing, divide nothing."""
+    free = BASE._replace(cost=0.0, wait=0.0)
+    dear = BEST._replace(cost=5.0, wait=0.0, costs_other=True, verdict="same")
+    assert answer_of_choices([free, dear]) == "nothing changes the waits: no job waits"
+    assert frontier([free, dear, dear._replace(name="c")]) == ["a"]
+    assert frontier([BASE, BEST._replace(cost=120.0), BEST._replace(cost=130.0)]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.0, "0 s"), (0.027, "27 ms"), (0.5, "0.5 s"), (98.0, "98 s"), (1553.0, "26 min"),
+     (521.0, "8.7 min"), (7000.0, "1.9 h"), (300_000.0, "3.5 days"), (float("inf"), "-")],
+)  # fmt: skip
+def test_spans_as_they_are_said(seconds, said):
+    """Two digits and one unit."""
+    assert spoken_span(seconds) == said
+
+
+def test_a_sentence_begins_with_a_capital_but_for_names():
+    """A policy is not called Sjf."""
+    assert [sentence(text) for text in ("no job waited", "sjf is best")] == [
+        "No job waited.", "sjf is best.",
+    ]  # fmt: skip
