@@ -1,4 +1,4 @@
-"""``farm chaos``: injects faults into a separate farm and audits every job."""
+"""``farm admin chaos``: injects faults into a separate farm and audits every job."""
 
 from __future__ import annotations
 

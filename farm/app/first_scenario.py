@@ -115,7 +115,7 @@ def _fitting(
     ]
     columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
-# What every key means, and which others there are: farm schema, docs/reference/scenario.md
+# What every key means, and which others there are: farm init --schema, docs/reference/scenario.md
 version: 1
 name: first
 seed: 1

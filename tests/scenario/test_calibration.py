@@ -58,7 +58,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such file; farm calibrate -o writes one"),
+        (None, "no such file; farm admin calibrate -o writes one"),
         ("a: [", ":1: not valid YAML"),
         ("[1, 2]", ": found a list; allowed: a mapping"),
         ("slowdown: fast", ":1: slowdown: found 'fast'; allowed: a list"),

@@ -1,4 +1,4 @@
-"""``farm dead-letters``: messages that the scheduler refused."""
+"""``farm admin dead-letters``: messages that the scheduler refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``farm acl``: users for a server that several people and machines share."""
+"""``farm admin acl``: users for a server that several people and machines share."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def acl(
         )
     if not kept:
         console.print(
-            "the server forgets these users when it ends: start it with an aclfile (farm acl "
+            "the server forgets these users when it ends: start it with an aclfile (farm admin acl "
             "--aclfile), or apply them again"
         )

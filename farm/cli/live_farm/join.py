@@ -1,4 +1,4 @@
-"""``farm join``: how another machine can run builders of this farm."""
+"""``farm admin join``: how another machine can run builders of this farm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def join(
         str | None,
         server_option(
             "Create the builder's user on this server, as a user that may use ACL. Default: it "
-            "exists already (farm acl builder)."
+            "exists already (farm admin acl builder)."
         ),
     ] = None,
     quiet: Quiet = False,

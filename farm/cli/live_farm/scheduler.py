@@ -1,4 +1,4 @@
-"""``farm scheduler``: the scheduler of a long-running farm, as a service."""
+"""``farm admin scheduler``: the scheduler of a long-running farm, as a service."""
 
 from __future__ import annotations
 

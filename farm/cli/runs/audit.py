@@ -1,4 +1,4 @@
-"""``farm audit``: checks that a recorded run is consistent and reproducible."""
+"""``farm admin audit``: checks that a recorded run is consistent and reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``farm export``: a finished run in other programs' formats."""
+"""``farm admin export``: a finished run in other programs' formats."""
 
 from __future__ import annotations
 

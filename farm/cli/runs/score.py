@@ -1,4 +1,4 @@
-"""``farm score``: the accuracy of the dispatch estimates of a run."""
+"""``farm admin score``: the accuracy of the dispatch estimates of a run."""
 
 from __future__ import annotations
 

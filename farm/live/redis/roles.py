@@ -80,7 +80,7 @@ ROLES: dict[str, Role] = {
         owns=("provisioner", "provisioner:*"),
     ),
     "scheduler": Role(
-        about="farm scheduler, farm run: everything of this farm, and nothing else",
+        about="farm admin scheduler, farm run: everything of this farm, and nothing else",
         commands=("+@read", "+@write"),
         owns=patterns(),
     ),

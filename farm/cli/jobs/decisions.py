@@ -1,13 +1,11 @@
-"""``farm explain``: why a job was dispatched as it was, live or in a recorded run."""
+"""``farm job --why``: why a job was dispatched as it was, live or in a recorded run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 from rich.text import Text
 
 from farm.app.jobs.job_descriptions import tried
@@ -22,7 +20,6 @@ from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import FarmConsole, plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly, many
@@ -46,27 +43,10 @@ _WHY = {
 }
 
 
-def explain(
-    what: Annotated[str, typer.Argument(metavar="ID|RUN")],
-    job: Annotated[str | None, typer.Option("--job")] = None,
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Explain a dispatch: the competing jobs, whose turn it was, and the free builders.
-
-    For a waiting job of a live farm: why it waits. The decisions of a recorded run are
-    reconstructed by replaying its log.
-
-    Args:
-        what: A job of a live farm, or a run directory.
-        job: The job, if RUN is a run directory.
-    """
-    if job is None:
-        _explain_live(what, redis, folder, as_json=as_json)
-        return
+def explain_in_run(run: Path, job_id: str, *, as_json: bool) -> None:
+    """Print the decisions on a job of a recorded run, found by replaying its log."""
     with progress("replaying", silent=as_json):
-        found = decisions_on(Path(what), job)
+        found = decisions_on(run, job_id)
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
         return
@@ -74,9 +54,10 @@ def explain(
         _show(one)
 
 
-def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+def explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+    """Print the last decision on a job of a live farm, or why it waits."""
     if redis is None and Path(job_id).is_dir():
-        raise InputError(f"{job_id} is a run directory: name the job with --job ID")
+        raise InputError(f"{job_id} is a run directory; allowed: ID --why --run {job_id}")
     with reach(redis, folder) as client:
         found, tries, answer, warning = history_of(client, job_id)
         warn(warning)
@@ -112,7 +93,7 @@ def _in_words(found: KnownJob, answer: Answer | None) -> str:
     else:
         rest = (
             "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
-            "none across a restart; a recorded run keeps all: farm explain RUN --job)"
+            "none across a restart; a recorded run keeps all: farm job ID --why --run RUN)"
         )
     if now is not None and now.why:
         return f"{name} waits: {now.why}"
