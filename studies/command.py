@@ -83,6 +83,11 @@ def study(
             for the week of the autoscalers, or for the forecasts' provisioned pool.
         table: Calibration: the file that farm admin calibrate -o saved.
         scenario: Calibration: a scenario whose jobs burn. Default: the example burning.
+
+    Examples:
+        farm admin study autoscalers  all algorithms on one week
+        farm admin study thesis --runs 1000 -o thesis.html
+        farm admin study forecasts
     """
     given = {"--runs": runs, "--part": part, "--live": live, "--trace": trace, "--table": table,
              "--scenario": scenario}  # fmt: skip

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -22,6 +23,7 @@ from farm.cli.lazy_command import InstalledCommand, LazyCommand, installed_comma
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
+from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option
 
 #: characters of a help's line, on a terminal that has them
 WIDEST = 200
@@ -85,9 +87,8 @@ class Commands(TyperGroup):
 
     def list_commands(self, _: object) -> list[str]:
         """Return the commands' names, in the order of the table."""
-        ordered = [name for name in self._names() if name in self.commands]
-        ordered += [name for name in self.commands if name not in ordered]
-        return [*ordered, *self.installed]
+        known = {**self.commands, **self.installed}
+        return [*dict.fromkeys((*(name for name in self._names() if name in known), *known))]
 
     def format_commands(self, ctx: object, formatter: object) -> None:
         """Write the commands, with what each does, under a heading for each kind."""
@@ -172,6 +173,11 @@ app = typer.Typer(
     name="farm",
     cls=FarmCommands,
     rich_markup_mode=None,
+    epilog="""\b
+Examples:
+    farm run quickstart                             an afternoon of jobs, in half a minute
+    farm simulate quickstart --policy sjf           the same in virtual time, another policy
+    farm init jobs.csv                              a scenario for a table of your own jobs""",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
@@ -191,8 +197,14 @@ def options(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    redis: Annotated[str | None, server_option(SERVER)] = None,
+    folder: Annotated[Path, dir_option(hidden=False)] = DEFAULT_DIR,
 ) -> None:
-    """An emulated build farm, live and in virtual time."""
+    """An emulated build farm, live and in virtual time.
+
+    farm help COMMAND says all of one. Which live farm a command is about: --redis or --dir, before
+    or after its name, or the environment.
+    """
 
 
 def main() -> None:

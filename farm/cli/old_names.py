@@ -25,6 +25,8 @@ class Renamed(NamedTuple):
 ADMIN = "scheduler acl join dead-letters audit export score calibrate estimate chaos study"
 RENAMED = {name: Renamed(f"admin {name}") for name in ADMIN.split()} | {
     "calibrate": Renamed("admin calibrate", {"--output": "--out"}),
+    "score": Renamed("admin score", {"-o": "--plot"}),
+    "plan": Renamed("plan", {"-o": "--plot"}),
     "undrain": Renamed("drain --undo"),
     "explain": Renamed("job --why"),
     "load": Renamed("submit --format scenario", {"--name": "--prefix"}),
@@ -56,8 +58,14 @@ def as_now_called(args: Sequence[str]) -> list[str]:
     if name not in RENAMED:
         return list(args)
     now, options = RENAMED[name]
-    typer.echo(f"note: farm {name} is now farm {now}", err=True)
-    return [*now.split(), *_renamed(rest, options)]
+    words = list(_renamed(rest, options))
+    if now != name:
+        typer.echo(f"note: farm {name} is now farm {now}", err=True)
+    elif words != rest:
+        typer.echo(
+            f"note: of farm {name}, {' '.join({*rest} - {*words})} is another option", err=True
+        )
+    return [*now.split(), *words]
 
 
 def _renamed(words: Sequence[str], options: Mapping[str, str]) -> Iterator[str]:

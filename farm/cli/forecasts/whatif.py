@@ -39,6 +39,11 @@ def whatif(
         seed: Seed of the rollouts.
         arrivals: Continue the scenario's workload; otherwise nothing arrives.
         limit: Number of slowest jobs shown; 0: all.
+
+    Examples:
+        farm whatif                                   when will each waiting job start?
+        farm whatif --set pools.linux.builders=+3     and with three more builders?
+        farm whatif now.json --arrivals --policy sjf  from a file of farm status --save
     """
     image = image_from(source, redis, folder)
     with progress("simulating", silent=as_json):

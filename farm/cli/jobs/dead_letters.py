@@ -31,6 +31,11 @@ def dead_letters(
 
     Args:
         clear: Delete them, and their counts.
+
+    Examples:
+        farm admin dead-letters         who sent what was refused, and why
+        farm admin dead-letters --json  with the beginning of each
+        farm admin dead-letters --clear
     """
     with reach(redis, folder) as client:
         letters, counts = client.dead_letters()

@@ -39,6 +39,11 @@ def acl(
         passwords: Directory of the passwords, one file per user; missing ones are generated.
         aclfile: Print a complete file for the server's aclfile option.
         apply: Create the users on the server and print nothing.
+
+    Examples:
+        farm admin acl  commands for redis-cli
+        farm admin acl --aclfile > users.acl
+        farm admin acl builder --host rack1 --apply
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")

@@ -38,6 +38,11 @@ def join(
         room: Maximum number of builders; 0: no limit.
         pool: Run only builders of this pool. Default: any.
         passwords: Directory of the users' passwords, one file per user.
+
+    Examples:
+        farm admin join redis://farm.example:6379/0
+        farm admin join rediss://farm.example:6380/0 --host rack1 --room 8
+        farm admin join redis://farm.example:6379/0 --pool linux
     """
     for line in join_commands(server, hosts or (), passwords, redis, room, pool):
         typer.echo(line)

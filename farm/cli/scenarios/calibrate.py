@@ -75,9 +75,9 @@ def calibrate(
         runs: Moved to farm admin study calibration.
 
     Examples:
-        farm admin calibrate                           the slowdown by 0 to 4 heavy jobs
-        farm admin calibrate -o machine.yaml           the same, saved for a scenario
-        farm admin calibrate --reference burn --jobs 2 a heavy job beside two others
+        farm admin calibrate                            the slowdown by 0 to 4 heavy jobs
+        farm admin calibrate -o machine.yaml            the same, saved for a scenario
+        farm admin calibrate --reference burn --jobs 2  a heavy job beside two others
     """
     if compare is not None or runs is not None:
         raise InputError(
