@@ -25,12 +25,12 @@ def init(
     """Write a commented, runnable scenario, with a pool for each platform of a trace.
 
     Args:
-        trace: Recorded jobs. Default: those of the quickstart.
+        trace: Recorded jobs. Default: some that are drawn.
         out: The new file.
         schema: Write nothing, but print the JSON Schema of all keys, for editors and checkers.
 
     Examples:
-        farm init                              scenario.yaml, with the jobs of the quickstart
+        farm init                              scenario.yaml: the twelve keys that a farm needs
         farm init jobs.csv -o mine.yaml        one for a table of your own jobs
         farm init --schema > farm.json         every key, with its meaning
     """
