@@ -64,7 +64,7 @@ def test_a_table_against_jobs_that_really_burn(farm: Callable[..., Any], tmp_pat
     [
         (WORDS[:3], "--table: not given; allowed: the file that farm admin calibrate -o saved"),
         ((*WORDS[:3], "--table", "gone.yaml"), "gone.yaml: no such file"),
-        ((*WORDS[:4], "--scenario", "gone.yaml"), "gone.yaml: no such file"),
+        ((*WORDS[:5], "--scenario", "gone.yaml"), "gone.yaml: no such file"),
         ((*WORDS, "--live"), "--live: found with calibration; allowed: with thesis"),
         (
             ("admin", "study", "thesis", "--table", "t"),

@@ -137,6 +137,8 @@ def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
     ("header", "told"),
     [
         ("id,submitted,duration", "found no column submitted_at_s; did you mean submitted?"),
+        ("id,created_at,started_at", "_at_s; required: submitted_at_s, service_time_s; name the"),
+        ("id,created_at,started_at", "or farm import csv --column submitted=created_at"),
         ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
     ],
 )

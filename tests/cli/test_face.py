@@ -37,7 +37,7 @@ def test_no_more_commands_are_in_view_than_a_person_takes_in() -> None:
 
 
 def test_no_more_options_are_in_view() -> None:
-    """Each new one should be worth a line of somebody's reading."""
+    """Each new one should be worth a line that everyone reads."""
     lines = {
         words: sum(not getattr(one, "hidden", False) for one in command.params)
         for words, command in EACH.items()

@@ -72,7 +72,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
         ("slowdown: [1]\nslowdown: [1, 2]", ":2: key 'slowdown' was given at"),
         ("slowdown: [1]\nslodown: 3", ":2: slodown: unknown key; did you mean slowdown?"),
         ("slowdown: [1]\nversion: 9", ":2: version: found 9; allowed: 1"),
-        ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: 'farm-calibration'"),
+        ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: farm-calibration"),
         (
             "slowdown: [1]\nrates: {gpu: 3}",
             "rates.gpu: found 'gpu'; did you mean cpu? allowed: cpu, memory, stress_ng",

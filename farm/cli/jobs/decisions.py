@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.text import Text
@@ -24,7 +25,8 @@ from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly, many
 
-_COMPETITORS = (*texts("job"), *folding("charged to", "key"))
+_COMPETITORS = (*texts("job"), *folding("charged to", "key, part by part"))
+ORDER = "competing jobs, the next to go first: by urgency, smallest policy key, submission"
 _TURNS = (
     *texts("level", "invocation"),
     *numbers("executing", "priority", "waiting", "last start"),
@@ -121,11 +123,12 @@ def _show(decision: Decision) -> None:
     )  # fmt: skip
     if decision.path:
         console.print(plain(f"charged to {' / '.join(decision.path)}"))
-    console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
+    waited = f"{many(decision.waiting, 'other')} waited"
+    console.print(f"its key: {_key(decision.key)}; {waited}")
     _show_turns(decision.turns)
     if decision.next:
         rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
-        note(Listing(_COMPETITORS, rows, title="competing jobs, the next to go first"))
+        note(Listing(_COMPETITORS, rows, title=ORDER))
     if not decision.free_builders:
         console.print("no other builder was free: this slot was, just then")
         return
@@ -155,7 +158,8 @@ def _party(party: Party) -> tuple[str, ...]:
     return (party.name, *map(str, counts), last)
 
 
-def _key(key: object) -> str:
-    if isinstance(key, tuple | list):
-        return f"({', '.join(_key(part) for part in key)})"
-    return f"{key:g}" if isinstance(key, float) else str(key)
+def _key(key: Sequence[Any]) -> str:
+    """Return a sort key with the names of its parts: (-level, the policy's own, serial)."""
+    level, *own, serial = key
+    numbers = ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in own)
+    return f"urgency {-level:g}, policy {numbers}, submission {serial}"
