@@ -3,7 +3,7 @@
 Run: ``python benchmarks/dispatch_estimate.py [--jobs 1000,10000,…] [--platforms 50]``.
 
 "sweep" is the part that a live scheduler pays when it keeps its queue as columns; "with its
-arithmetic" is one estimate as ``farm estimate --job`` prints it; "at submission" is one for a job
+arithmetic" is one estimate as ``admin estimate --job`` prints it; "at submission" is one for a job
 that is about to be queued.
 """
 

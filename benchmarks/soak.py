@@ -1,6 +1,6 @@
 """A long-running farm under a steady load: what grows.
 
-Starts ``farm up`` and ``farm load`` in a temporary folder and samples periodically the memory of
+Starts ``farm up`` and ``farm submit`` in a temporary folder and samples periodically the memory of
 each process and the number of keys in Redis. Unbounded growth shows as a slope in the second half;
 what is bounded (the records of 100,000 ended jobs) has filled up by then.
 
@@ -33,7 +33,7 @@ live: {{speed: 1}}
 """
 #: how the processes of a farm are recognised, by a part of their command line
 ROLES = {
-    "farm scheduler": "schedulers",
+    "farm admin scheduler": "schedulers",
     "provisioner": "provisioner",
     "workers.app": "builder host",
     "aof-rewrite": "server's child",
@@ -100,7 +100,7 @@ def main() -> None:
         scenario.write_text(SCENARIO.format(rate=wanted.rate, seconds=seconds))
         place = ["--dir", str(folder / "farm")]
         subprocess.run([*farm, "up", str(scenario), *place, "--quiet"], check=True, timeout=180)
-        load = subprocess.Popen([*farm, "load", str(scenario), *place, "--quiet"])
+        load = subprocess.Popen([*farm, "submit", str(scenario), *place, "--quiet"])
         farm_file = json.loads((folder / "farm/farm.json").read_bytes())
         client = redis.Redis.from_url(farm_file["redis_url"])
         series: dict[str, list[tuple[float, float]]] = defaultdict(list)

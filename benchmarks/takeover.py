@@ -39,7 +39,7 @@ class Schedulers:
     """Two of them on one server, restarted when killed."""
 
     def __init__(self, url: str, scenario: Path, log: Path, within: tuple[str, ...]) -> None:
-        self._command = [*within, sys.executable, "-m", "farm", "scheduler", str(scenario)]
+        self._command = [*within, sys.executable, "-m", "farm", "admin", "scheduler", str(scenario)]
         self._environment = os.environ | {"FARM_REDIS_URL": url}
         self._log = log
         self._client: Connection = connect(url, "benchmark")

@@ -1,4 +1,4 @@
-"""``farm chaos``: injects faults into a separate farm and audits every job."""
+"""``farm admin chaos``: injects faults into a separate farm and audits every job."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def chaos(
         jobs: Number of jobs, spread over the faults (at least one each).
         only: Faults of this kind; repeatable. Default: all.
         keep: Keep the farm's files in this new directory.
+
+    Examples:
+        farm admin chaos quickstart  sixty faults, two thousand jobs
+        farm admin chaos quickstart --faults 20 --seed 7
+        farm admin chaos quickstart --only kill-host --keep kept
     """
     loaded = load_scenario(scenario, sets or ())
     kinds = kinds_here(only or ())

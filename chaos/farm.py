@@ -46,7 +46,7 @@ class ChaosFarm:
 
     def __init__(self, folder: Path, scenario: str) -> None:
         if not Path("/proc/self/cwd").exists():
-            raise InputError("farm chaos finds processes in /proc: it works on Linux only")
+            raise InputError("farm admin chaos finds processes in /proc: it works on Linux only")
         self.folder = folder.resolve()
         self.state = self.folder / "farm"
         self.data = self.state / "redis"

@@ -1,4 +1,4 @@
-"""Fault injection through a live farm's server (``farm chaos``)."""
+"""Fault injection through a live farm's server (``farm admin chaos``)."""
 
 from __future__ import annotations
 

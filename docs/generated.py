@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import typer.main
 
-from farm.cli.main import COMMANDS, HEADINGS, app
+from farm.cli.main import ADMIN, COMMANDS, app, commands_in
 from farm.metrics import catalogue
 from farm.scenario import scenario_schema
 from farm.units import format_time
@@ -49,31 +49,26 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def commands() -> str:
-    """Return the commands, by the headings of ``farm --help``."""
-    groups = {HEADINGS[folder]: names.split() for folder, names in COMMANDS.items()}
-    groups["Beside the farm"] = list(known_commands().installed)
-    rows = [(of, ", ".join(f"`farm {name}`" for name in names)) for of, names in groups.items()]
+    """Return the commands in view, by the headings of ``farm --help`` and ``farm admin --help``."""
+    rows = [
+        (heading, ", ".join(f"`{words} {name}`" for name in names.split()))
+        for words, of in (("farm", COMMANDS), ("farm admin", ADMIN))
+        for heading, names in of.items()
+    ]
     return table(("of", "commands"), *rows)
-
-
-def known_commands() -> Any:
-    """Return the group of all commands."""
-    return typer.main.get_command(app)
 
 
 def helps() -> str:
     """Return the whole help of each command."""
-    known = known_commands()
     parts = []
-    for name in known.list_commands(None):
-        command = known.get_command(None, name).load()
-        context = typer.Context(command, info_name=f"farm {name}", terminal_width=90)
-        parts.append(f"### farm {name}\n\n```text\n{command.get_help(context)}\n```")
+    for words, command in commands_in(typer.main.get_command(app)):
+        context = typer.Context(command, info_name=words, terminal_width=90)
+        parts.append(f"### {words}\n\n```text\n{command.get_help(context)}\n```")
     return "\n\n".join(parts)
 
 
 class Keys:
-    """The keys of a scenario's sections, from ``farm schema``."""
+    """The keys of a scenario's sections, from ``farm init --schema``."""
 
     def __init__(self) -> None:
         schema = scenario_schema()

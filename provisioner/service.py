@@ -221,7 +221,7 @@ class Provisioner:
         if report.watcher == EMBEDDED:
             raise RunError(
                 "this farm's pools are sized by farm run itself: start its scheduler as a service "
-                "(farm scheduler) for a separate provisioner"
+                "(farm admin scheduler) for a separate provisioner"
             )
         if not self._backend.acts:
             return True

@@ -1,4 +1,4 @@
-"""``farm study``: repeats a published experiment, or compares all autoscalers on one week."""
+"""``farm admin study``: repeats a published experiment, or compares all autoscalers on one week."""
 
 from __future__ import annotations
 
@@ -81,8 +81,13 @@ def study(
         live: Thesis: also run a part of section 5.1 on a live farm.
         trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
             for the week of the autoscalers, or for the forecasts' provisioned pool.
-        table: Calibration: the file that farm calibrate -o saved.
+        table: Calibration: the file that farm admin calibrate -o saved.
         scenario: Calibration: a scenario whose jobs burn. Default: the example burning.
+
+    Examples:
+        farm admin study autoscalers  all algorithms on one week
+        farm admin study thesis --runs 1000 -o thesis.html
+        farm admin study forecasts
     """
     given = {"--runs": runs, "--part": part, "--live": live, "--trace": trace, "--table": table,
              "--scenario": scenario}  # fmt: skip
@@ -102,7 +107,7 @@ def study(
         return
     if find_spec("matplotlib") is None:
         raise InputError(
-            "farm study needs matplotlib; allowed: pip install 'build-farm-emulator[studies]'"
+            "farm admin study needs matplotlib; allowed: pip install 'build-farm-emulator[studies]'"
         )
     if which is Study.AUTOSCALERS:
         _autoscalers(out, trace, as_json=as_json, quiet=quiet)
@@ -168,7 +173,7 @@ def _calibration(
     out: Path, table: Path | None, scenario: Path, runs: int, *, as_json: bool, quiet: bool
 ) -> None:
     if table is None:
-        raise InputError("--table: not given; allowed: the file that farm calibrate -o saved")
+        raise InputError("--table: not given; allowed: the file that farm admin calibrate -o saved")
     found, played = read_calibration(table), load_scenario(scenario)
     with progress("measuring a core", silent=quiet or as_json) as update:
 

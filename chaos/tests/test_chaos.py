@@ -170,7 +170,18 @@ scheduling: {retries: 9, max_builders_lost: 9}
 def test_sixty_faults_break_no_promise(tmp_path: Path):
     """Every kind at least twice, 2,000 jobs: none lost, stuck, run twice or misreported."""
     (tmp_path / "chaos.yaml").write_text(SCENARIO)
-    words = ["chaos", "chaos.yaml", "--faults", "60", "--jobs", "2000", "--seed", "7", "--json"]
+    words = [
+        "admin",
+        "chaos",
+        "chaos.yaml",
+        "--faults",
+        "60",
+        "--jobs",
+        "2000",
+        "--seed",
+        "7",
+        "--json",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "farm", *words, "--keep", "kept"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What ``farm chaos`` writes to the scheduler's streams: refused, for many reasons."""
+"""What ``farm admin chaos`` writes to the scheduler's streams: refused, for many reasons."""
 
 from __future__ import annotations
 

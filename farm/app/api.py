@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, cast, overload
 from farm.app.recorded.result import Result, Results
 from farm.app.runs.own_parts import AlgorithmChoice, Load, OwnEstimator, OwnParts
 from farm.app.runs.simulated_run import simulated_run
-from farm.core.errors import InputError
+from farm.core.errors import InputError, ScenarioError, nearest
 from farm.core.model import Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.scenario import Scenario
@@ -26,14 +26,22 @@ Balancer = str | Callable[..., float]
 Estimator = str | RuntimeEstimator | Callable[[Job], float]
 
 
+#: keys of a scenario that have a word of their own
+WORDS = {
+    "policy": "scheduling.policy",
+    "balancer": "scheduling.balancer",
+    "estimator": "scheduling.runtime_estimates",
+}
+
+
 def load_scenario(source: Source, **overrides: object) -> Scenario:
     """Load and validate a scenario, with overrides.
 
     Args:
         source: a scenario file, the name of a packaged example, or a mapping like a file's.
         overrides: keys of the scenario and their values, dots written as ``__``
-            (``scheduling__policy="sjf"``), or with dots in a mapping:
-            ``**{"pools.linux.builders": 4}``.
+            (``scheduling__policy="sjf"``, for which ``policy="sjf"`` is short), or with dots in
+            a mapping: ``**{"pools.linux.builders": 4}``.
 
     Raises ScenarioError with one message: where, what was found, what is allowed.
 
@@ -261,7 +269,13 @@ def _is_importable(part: object) -> bool:
 
 
 def _dotted(overrides: Mapping[str, object]) -> dict[str, object]:
-    return {key.replace("__", "."): value for key, value in overrides.items()}
+    """Return overrides by key; raises ScenarioError for a word that is almost another one."""
+    changes = {WORDS.get(key, key).replace("__", "."): value for key, value in overrides.items()}
+    known = [*WORDS, "algorithms", "seeds", "jobs", *Scenario.model_fields]
+    for key in changes:
+        if "." not in key and key not in known and (near := nearest(key, known)):
+            raise ScenarioError(f"{key}: unknown; did you mean {near}?")
+    return changes
 
 
 def _whole(seed: SupportsIndex) -> int:

@@ -20,7 +20,6 @@ from farm.records.bundle import is_bundle
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.scenario.examples import find_scenario
 from farm.twin.calibration import Document
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import scheduling_lines
@@ -33,10 +32,37 @@ ENOUGH = 10
 """Pairs of jobs from which the time between two jobs is taken."""
 
 
+#: what ``farm init`` writes without a trace: each key that a farm needs, once
+FIRST = """\
+# A morning of jobs, and the builders for it: the twelve keys that a farm needs.
+# All others have defaults: farm init --schema, docs/reference/scenario.md
+name: first
+seed: 1                             # of everything random
+# like: jenkins                     # decide as taskcluster, jenkins, buildbarn or launchpad
+pools:
+  - name: linux
+    platform: {processor: amd64}    # what a job asks for
+    slots: 4                        # jobs at once on a builder
+    builders: 8                     # or, instead of this key, sized by an algorithm:
+    # provisioner: {algorithm: taskcluster, max: 16}
+    # boot_time: 1m
+    # idle_timeout: 15m
+workload:
+  - arrivals:                       # or recorded jobs: farm init jobs.csv
+      poisson: {rate: 120/h}
+      duration: 3h
+      service_time: {lognormal: {mean: 12m, std: 10m}}
+      kind: {test: 6, build: 3, lint: 1}
+scheduling:
+  policy: fifo                      # or sjf, ljf, ljf-aging, …
+live: {speed: 600}                  # of farm run: ten minutes in a second
+"""
+
+
 def write_first_scenario(
     out: Path, trace: Path | None = None, fields: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Write a scenario that runs: the quickstart's, or a pool for each platform of a trace.
+    """Write a scenario that runs: a small farm's, or a pool for each platform of a trace.
 
     Returns what of the trace is not among its jobs, and why. Raises InputError where the file
     exists or cannot be written, TraceError for the trace.
@@ -45,7 +71,7 @@ def write_first_scenario(
         raise InputError(f"{out}: exists already; allowed: a new file")
     remarks: list[str] = []
     if trace is None:
-        text = find_scenario("quickstart").read_text(encoding="utf-8")
+        text = FIRST
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
         records = read_records(trace, None, options)
@@ -115,7 +141,7 @@ def _fitting(
     ]
     columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
-# What every key means, and which others there are: farm schema, docs/reference/scenario.md
+# What every key means, and which others there are: farm init --schema, docs/reference/scenario.md
 version: 1
 name: first
 seed: 1

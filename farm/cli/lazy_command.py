@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from farm.core.errors import InputError
 from farm.terminal.command_help import with_docstring
+from farm.terminal.options import with_short_forms
 
 #: the group of entry points by which a package adds commands
 GROUP = "farm.commands"
@@ -52,7 +53,7 @@ class LazyCommand(TyperCommand):
         if isinstance(found, typer.Typer):
             return _described(typer.main.get_command(found), self.name)
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
-        only.command(name=self.name)(found)
+        only.command(name=self.name)(with_short_forms(found))
         return with_docstring(typer.main.get_command(only), found.__doc__)
 
     def make_context(self, *args: object, **extra: object) -> Any:

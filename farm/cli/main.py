@@ -10,69 +10,102 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 
 import farm
 from farm.cli.lazy_command import InstalledCommand, LazyCommand, installed_commands, warn
+from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import with_error_messages
+from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option
 
-#: the commands of each folder, and their heading in the help
-COMMANDS = {
-    "scenarios": "init examples schema import calibrate",
+#: characters of a help's line, on a terminal that has them
+WIDEST = 200
+#: the commands of each folder
+FOLDERS = {
+    "scenarios": "init examples import calibrate",
     "own_farm": "doctor twin trace",
     "runs": "run simulate sweep compare report audit export score",
-    "live_farm": "up down status builders drain undrain pools set snapshot scheduler acl join load",
-    "jobs": "submit jobs job cancel priority policy retry invocations explain dead-letters",
-    "forecasts": "estimate runtime-estimate whatif plan risk",
+    "live_farm": "up down status builders drain pools set scheduler acl join",
+    "jobs": "submit jobs job cancel policy retry dead-letters",
+    "forecasts": "estimate whatif plan",
 }
-HEADINGS = {
-    "scenarios": "Scenarios",
-    "own_farm": "Your own farm",
-    "runs": "Runs",
-    "live_farm": "A long-running farm",
-    "jobs": "Its jobs",
-    "forecasts": "Forecasts",
+#: the commands by their heading in the help; all others are hidden
+COMMANDS = {
+    "Try a farm": "run simulate init examples import doctor twin trace sweep compare report plan",
+    "A farm that stays up": "up down status submit jobs job cancel retry pools builders drain set "
+    "whatif",
 }
-#: names that no function can have, and commands in another command's module
-FUNCTIONS, MODULES = {"import": "import_trace", "set": "set_keys"}, {"undrain": "drain"}
+#: those of ``farm admin``; some come from the packages beside the farm
+ADMIN = {
+    "Services": "scheduler acl join dead-letters",
+    "Runs": "audit export score estimate",
+    "Studies": "calibrate study chaos",
+}
+#: names that no function can have
+FUNCTIONS = {"import": "import_trace", "set": "set_keys"}
 
 
 class Commands(TyperGroup):
-    """The commands; a closed output pipe is not an error."""
+    """The commands under headings, among those that installed packages add."""
+
+    #: the names under each heading
+    table: ClassVar = ADMIN
+    #: the heading of commands that are in no table; None: they are not of this group
+    others: ClassVar[str | None] = None
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for folder, names in COMMANDS.items():
-            for name in names.split():
-                function = FUNCTIONS.get(name, name.replace("-", "_"))
-                module = f"farm.cli.{folder}.{MODULES.get(name, function)}"
-                self.commands[name] = LazyCommand(name, module, function)
+        names = self._names()
+        for folder, known in FOLDERS.items():
+            for name in known.split():
+                if name in names or (self.others and name not in _names_of(ADMIN)):
+                    function = FUNCTIONS.get(name, name.replace("-", "_"))
+                    module = f"farm.cli.{folder}.{function}"
+                    self.commands[name] = LazyCommand(name, module, function)
+                    self.commands[name].hidden = name not in names
+
+    def _names(self) -> list[str]:
+        return _names_of(self.table)
 
     @cached_property
     def installed(self) -> dict[str, InstalledCommand]:
         """The commands that installed packages add; only who asks for these looks for them."""
-        return installed_commands(self.commands)
+        theirs = set(_names_of(ADMIN)) - {n for names in FOLDERS.values() for n in names.split()}
+        found = installed_commands({*self.commands, *RENAMED, *ANSWERS} - theirs)
+        return {name: one for name, one in found.items() if (name in theirs) != bool(self.others)}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Take no words for a question after all of them."""
+        return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, _: object) -> list[str]:
         """Return the commands' names, in the order of the table."""
-        return [*self.commands, *self.installed]
+        known = {**self.commands, **self.installed}
+        return [*dict.fromkeys((*(name for name in self._names() if name in known), *known))]
 
     def format_commands(self, ctx: object, formatter: object) -> None:
-        """Write the commands, with what each does, under a heading for each folder."""
-        for folder, names in COMMANDS.items():
-            self._write(ctx, formatter, HEADINGS[folder], names.split())
-        self._write(ctx, formatter, "Of installed packages", list(self.installed))
+        """Write the commands, with what each does, under a heading for each kind."""
+        shown = []
+        for heading, names in self.table.items():
+            self._write(ctx, formatter, heading, names.split())
+            shown += names.split()
+        if self.others:
+            rest = [one for one in self.installed if one not in shown]
+            self._write(ctx, formatter, self.others, rest)
 
     def _write(self, ctx: object, formatter: Any, heading: str, names: list[str]) -> None:
         rows = []
         for name in names:
             try:
-                rows.append((name, self.get_command(ctx, name).help))
+                if found := self.get_command(ctx, name):
+                    rows.append((name, found.help))
             except InputError as error:
                 warn(str(error))
         if rows:
@@ -93,6 +126,26 @@ class Commands(TyperGroup):
             raise InputError(f"found no command {args[0]!r}; did you mean {near}?")
         return super().resolve_command(ctx, args)
 
+
+def _names_of(table: Mapping[str, str]) -> list[str]:
+    return [name for names in table.values() for name in names.split()]
+
+
+class FarmCommands(Commands):
+    """All commands, also by their old names; a closed output pipe is not an error."""
+
+    table: ClassVar = {**COMMANDS, "Administration": "admin"}
+    others: ClassVar = "Of installed packages"
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        about = "Services of a farm, its users, checks and exports of runs, and studies."
+        self.commands["admin"] = Commands(name="admin", help=about, rich_markup_mode=None)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is named, by its name of today or of the last release."""
+        return super().resolve_command(ctx, as_now_called(args))
+
     def invoke(self, ctx: Any) -> Any:
         """Run one of them."""
         try:
@@ -106,12 +159,27 @@ class Commands(TyperGroup):
             raise typer.Exit(0) from None
 
 
+def commands_in(group: Any, words: str = "farm") -> Iterator[tuple[str, Any]]:
+    """Yield the words and the loaded command of each that is in view, in a group's own order."""
+    for name in group.list_commands(None):
+        one = group.get_command(None, name)
+        if isinstance(one, Commands):
+            yield from commands_in(one, f"{words} {name}")
+        elif not one.hidden:
+            yield f"{words} {name}", one.load()
+
+
 app = typer.Typer(
     name="farm",
-    cls=Commands,
+    cls=FarmCommands,
     rich_markup_mode=None,
+    epilog="""\b
+Examples:
+    farm run quickstart                             an afternoon of jobs, in half a minute
+    farm simulate quickstart --policy sjf           the same in virtual time, another policy
+    farm init jobs.csv                              a scenario for a table of your own jobs""",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
 
 
@@ -121,19 +189,22 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def options(
-    context: typer.Context,
     _: Annotated[
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    redis: Annotated[str | None, server_option(SERVER)] = None,
+    folder: Annotated[Path, dir_option(hidden=False)] = DEFAULT_DIR,
 ) -> None:
-    """An emulated build farm, live and in virtual time."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    """An emulated build farm, live and in virtual time.
+
+    farm help COMMAND says all of one. Which live farm a command is about: --redis or --dir, before
+    or after its name, or the environment.
+    """
 
 
 def main() -> None:

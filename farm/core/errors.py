@@ -4,7 +4,7 @@ FarmError                  base of all of them
 ├── InputError             invalid input (exit code 2)
 │   ├── ScenarioError      a scenario file, with its key
 │   ├── TraceError         a trace file, with its record or line
-│   └── StateError         a state file of `farm estimate`, with its key
+│   └── StateError         a state file of `farm admin estimate`, with its key
 ├── ServerError            a Redis server that is absent, busy or refuses access (exit code 2)
 ├── RunError               a run that failed (exit code 1)
 └── InvariantError         a bug in this project: the farm's state is inconsistent

@@ -1,4 +1,4 @@
-"""``contention: {calibration: FILE}``: the slowdown table that ``farm calibrate`` measured.
+"""``contention: {calibration: FILE}``: the slowdown table that ``farm admin calibrate`` measured.
 
 Loading a scenario replaces the file's name by its table, so the scenario kept by a run does not
 need the file.
@@ -57,7 +57,7 @@ class Machine(Mapped):
 
 
 class Calibration(Mapped):
-    """The file saved by `farm calibrate`; a scenario needs only `slowdown`."""
+    """The file saved by `farm admin calibrate`; a scenario needs only `slowdown`."""
 
     format: Literal["farm-calibration"] = "farm-calibration"
     version: Literal[1] = 1
@@ -104,7 +104,7 @@ def read_calibration(path: Path) -> Calibration:
         if not (path.is_file() or path.is_dir()):
             raise ScenarioError(f"{path}: allowed: a file")
     except FileNotFoundError:
-        raise ScenarioError(f"{path}: no such file; farm calibrate -o writes one") from None
+        raise ScenarioError(f"{path}: no such file; farm admin calibrate -o writes one") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(f"{path}: cannot be read: {reason}") from None

@@ -55,7 +55,10 @@ def find_scenario(path: str | Path) -> Path:
 
 
 def about(path: Path) -> str:
-    """Return the first sentence of the comment at the beginning of an example."""
+    """Return the first sentence of the comment at the beginning of an example.
+
+    And what it needs, which another sentence says (``Needs …``).
+    """
     lines = path.read_text(encoding="utf-8").splitlines()
     words = []
     for line in lines:
@@ -63,4 +66,6 @@ def about(path: Path) -> str:
             break
         words.append(line.lstrip("# "))
     text = " ".join(words)
-    return text.partition(". ")[0].rstrip(".") if text else ""
+    first, *others = text.split(". ")
+    needs = next((one for one in others if one.startswith("Needs ")), "")
+    return first.rstrip(".") + (f"; {needs[0].lower()}{needs[1:].rstrip('.')}" if needs else "")

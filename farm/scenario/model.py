@@ -22,6 +22,7 @@ from farm.scenario.quantities import (
 )
 from farm.scenario.scheduling import Estimates, Scheduling
 from farm.scenario.section import Mapped, Section, describe_keys
+from farm.scenario.upstream_presets import System, with_preset
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -117,6 +118,9 @@ class Scenario(Section):
     """Name of the run."""
     description: str = ""
     """For people."""
+    like: System | None = None
+    """Decide as another system does; stands for keys of `scheduling`, `estimates` and
+    provisioners that are not given."""
     seed: Whole = 1
     """Seed of all random draws."""
     starts: TimeOfWeek = 0.0
@@ -137,6 +141,11 @@ class Scenario(Section):
     """Accept jobs that no pool could ever run (they wait forever)."""
     twin: TwinErrors | None = None
     """Of a farm made by `farm twin`: its errors, which are shown beside answers."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_another_system(cls, given: object) -> object:
+        return with_preset(given) if isinstance(given, dict) else given
 
     @property
     def remarks(self) -> tuple[str, ...]:

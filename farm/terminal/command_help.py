@@ -1,23 +1,67 @@
-"""The help of a command, from its docstring."""
+"""The help of a command, from its docstring and its signature."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+#: what stands for a value of a type; for others the name of the option does
+WORDS = {int: "N", float: "X", Path: "FILE"}
+
 
 def with_docstring(command: Any, docstring: str | None) -> Any:
-    """Return the command with the help of its options, from ``Args:`` in its docstring."""
-    command.help, _, arguments = inspect.cleandoc(docstring or "").partition("\n\nArgs:\n")
+    """Return the command with the help of its options, from ``Args:`` in its docstring.
+
+    ``Examples:``, a line each, end its help.
+    """
+    text, _, examples = inspect.cleandoc(docstring or "").partition("\n\nExamples:\n")
+    command.help, _, arguments = text.partition("\n\nArgs:\n")
+    if examples:
+        command.epilog = f"\b\nExamples:\n{examples}"
     texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE))
+    kinds = inspect.signature(command.callback, eval_str=True).parameters
     for parameter in command.params:
         if parameter.name in texts:
             parameter.help = " ".join(texts[parameter.name].split())
+        if parameter.metavar is None and not getattr(parameter, "is_flag", False):
+            kind = kinds[parameter.name].annotation if parameter.name in kinds else str
+            parameter.metavar = _word(kind, _name_of(parameter))
+        if parameter.param_type_name == "argument":
+            _without_type(parameter)
     return command
+
+
+def _name_of(parameter: Any) -> str:
+    name = str(parameter.opts[0]).lstrip("-").replace("_", "-").upper()
+    return "TIME" if name.endswith("-TIME") else name
+
+
+def _without_type(argument: Any) -> None:
+    """Show an argument by its name alone: ``FILE``, ``[FILE]`` if it can be left out."""
+    name = argument.metavar.strip("[]")
+    argument.metavar = name
+    argument.display_type_rich = lambda **_: ""
+    argument.get_usage_pieces = lambda *_: [name if argument.required else f"[{name}]"]
+
+
+def _word(kind: Any, name: str) -> str:
+    """Return what stands for a value in the help: ``N``, ``FILE``, ``a|b``, or the name."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
+    inner = [one for one in get_args(kind) if one is not type(None)]
+    if inner:
+        return _word(inner[0], name)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(one.value) for one in kind)
+    return WORDS.get(kind, name)
 
 
 def command_group(function: Callable[[], None]) -> typer.Typer:

@@ -30,6 +30,8 @@ class Fields(NamedTuple):
     names: tuple[str, ...] = ()
     #: what their own declaration does not say
     options: Mapping[str, OptionInfo] = {}
+    #: whether the help shows them
+    hidden: bool = False
     #: the record if no option is given; None: that of the parameter's type
     base: msgspec.Struct | None = None
 
@@ -74,6 +76,7 @@ def _options(base: msgspec.Struct, how: Fields) -> Iterator[Parameter]:
         kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         declared = [mark for mark in marks if isinstance(mark, OptionInfo)]
         option = copy.copy(how.options.get(name) or next(iter(declared), typer.Option()))
+        option.hidden = option.hidden or how.hidden
         about = comments[name]
         if isinstance(default, dict):
             kind, default, option.metavar = list[str] | None, None, "KEY=VALUE"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
 from datetime import UTC, tzinfo
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -32,10 +36,13 @@ Overrides = Annotated[
         "pools.linux.builders=+3; repeatable.",
     ),
 ]
+#: options that are short for --set, wherever it is taken
+SHORT_FORMS = {"policy": "scheduling.policy", "seed": "seed"}
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
+        "-o",
         metavar="RUN",
         help="Keep the run in this new directory. Default: runs/NAME-N, the next free number.",
     ),
@@ -58,23 +65,48 @@ LearnFrom = Annotated[
 ]
 
 
-def server_option(about: str, envvar: str | None = "FARM_REDIS_URL") -> object:
+def server_option(
+    about: str, envvar: str | None = "FARM_REDIS_URL", *, hidden: bool = False
+) -> object:
     """Return the option ``--redis``, whose URL gets the environment's password if it has none."""
 
-    def complete(url: str | None) -> str | None:
-        return with_password(url)
+    def complete(context: typer.Context, url: str | None) -> str | None:
+        return with_password(_before_command(context, "redis", url) if envvar else url)
 
-    return typer.Option("--redis", metavar="URL", envvar=envvar, help=about, callback=complete)
+    return typer.Option(
+        "--redis", metavar="URL", envvar=envvar, help=about, callback=complete, hidden=hidden
+    )
 
 
-Redis = Annotated[
-    str | None,
-    server_option("The farm's server. Default: that of the farm started by farm up in --dir."),
-]
-Dir = Annotated[
-    Path,
-    typer.Option("--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state."),
-]
+def dir_option(*, hidden: bool) -> object:
+    """Return the option ``--dir``."""
+
+    def complete(context: typer.Context, folder: Path) -> Path:
+        return _before_command(context, "folder", folder)
+
+    return typer.Option(
+        "--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state.",
+        callback=complete, hidden=hidden,
+    )  # fmt: skip
+
+
+def _before_command(context: typer.Context, name: str, value: Any) -> Any:
+    """Return what stands before the command (``farm --redis URL jobs``), if nothing is after it."""
+    outer = context.find_root()
+    if outer is context or name not in outer.params or _is_typed(context, name):
+        return value
+    return outer.params[name] if _is_typed(outer, name) else value
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+SERVER = "The farm's server. Default: that of the farm started by farm up in --dir."
+#: of the commands for a live farm: out of sight, as they may stand before each of them
+Redis = Annotated[str | None, server_option(SERVER, hidden=True)]
+Dir = Annotated[Path, dir_option(hidden=True)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, no progress.")]
 Log = Annotated[
@@ -82,7 +114,7 @@ Log = Annotated[
     typer.Option("--log", help="Print each event as it happens, one per line, on standard error."),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", "-o", help="Draw the result to this file (.svg or .html).")
+    Path | None, typer.Option("--plot", help="Draw the result to this file (.svg or .html).")
 ]
 Relevant = Annotated[
     str,
@@ -144,6 +176,35 @@ MetricsTargets = Annotated[
         "files in DIR, for Prometheus's file_sd_configs.",
     ),
 ]
+
+
+def with_short_forms(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with ``--set``, with ``--policy`` and ``--seed`` for these keys, too."""
+    given = inspect.signature(command, eval_str=True).parameters
+    short = {name: key for name, key in SHORT_FORMS.items() if name not in given}
+    if "sets" not in given:
+        return command
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        found = {key: values.pop(name) for name, key in short.items()}
+        sets = [f"{key}={value}" for key, value in found.items() if value is not None]
+        command(**values | {"sets": [*sets, *(values["sets"] or ())]})
+
+    shown = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in given.values()]
+    place = 1 + [one.name for one in shown].index("sets")
+    shown[place:place] = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(help=f"Short for --set {key}=…")],
+        )
+        for name, key in short.items()
+    ]
+    vars(run)["__signature__"] = Signature(shown)
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    return run
 
 
 def learning(source: Path | None) -> list[str]:

@@ -26,7 +26,7 @@ def test_an_extra_that_is_not_installed(
 ) -> None:
     """The command says at once what to install."""
     monkeypatch.setattr("studies.command.find_spec", lambda _: None)
-    found = farm("study", "thesis")
+    found = farm("admin", "study", "thesis")
     assert (found.code, found.out) == (2, "")
     assert "pip install 'build-farm-emulator[studies]'" in found.err
 
@@ -35,7 +35,7 @@ def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) ->
     """One command runs each twice on the same jobs; table, picture and JSON agree."""
     records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]
     (tmp_path / "jobs.dat").write_bytes(b"".join(records))
-    said = ("study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")
+    said = ("admin", "study", "autoscalers", "--trace", tmp_path / "jobs.dat", "--quiet")
     found = farm(*said, "-o", tmp_path / "a.html", "--json")
     assert found.code == 0, found.err
     outcomes = json.loads(found.out)["outcomes"]
@@ -45,9 +45,11 @@ def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) ->
     text = (tmp_path / "a.html").read_text("utf-8")
     assert text.count("<svg ") == 1
     assert all(name in text for name in ALGORITHMS)
-    wrong = farm("study", "autoscalers", "--trace", "none.csv")
+    wrong = farm("admin", "study", "autoscalers", "--trace", "none.csv")
     assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)
-    wrong = farm("study", "autoscalers", "--runs", "5")
+    wrong = farm("admin", "study", "autoscalers", "--runs", "5")
     assert (wrong.code, "--runs" in wrong.err) == (2, True)
-    wrong = farm("study", "autoscalers", "--trace", "none.csv", "-o", tmp_path / "no" / "a.html")
+    wrong = farm(
+        "admin", "study", "autoscalers", "--trace", "none.csv", "-o", tmp_path / "no" / "a.html"
+    )
     assert (wrong.code, "cannot be written" in wrong.err) == (2, True)

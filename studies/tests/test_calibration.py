@@ -1,4 +1,4 @@
-"""``farm study calibration``: jobs that really burn, beside simulations under several laws."""
+"""``admin study calibration``: jobs that really burn, beside simulations under several laws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pools:
 workload:
   - arrivals: {every: 50ms, count: 4, service_time: 100ms, mode: stress, heavy: true}
 """
-WORDS = ("study", "calibration", "--table", "table.yaml", "--scenario", "farm.yaml")
+WORDS = ("admin", "study", "calibration", "--table", "table.yaml", "--scenario", "farm.yaml")
 
 
 @pytest.fixture(autouse=True)
@@ -62,11 +62,14 @@ def test_a_table_against_jobs_that_really_burn(farm: Callable[..., Any], tmp_pat
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (WORDS[:2], "--table: not given; allowed: the file that farm calibrate -o saved"),
-        ((*WORDS[:2], "--table", "gone.yaml"), "gone.yaml: no such file"),
-        ((*WORDS[:4], "--scenario", "gone.yaml"), "gone.yaml: no such file"),
+        (WORDS[:3], "--table: not given; allowed: the file that farm admin calibrate -o saved"),
+        ((*WORDS[:3], "--table", "gone.yaml"), "gone.yaml: no such file"),
+        ((*WORDS[:5], "--scenario", "gone.yaml"), "gone.yaml: no such file"),
         ((*WORDS, "--live"), "--live: found with calibration; allowed: with thesis"),
-        (("study", "thesis", "--table", "t"), "--table: found with thesis; allowed: with calib"),
+        (
+            ("admin", "study", "thesis", "--table", "t"),
+            "--table: found with thesis; allowed: with calib",
+        ),
     ],
 )
 def test_a_mistake_is_one_message(farm: Callable[..., Any], words: object, said: str) -> None:

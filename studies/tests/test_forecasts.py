@@ -1,4 +1,4 @@
-"""``farm study forecasts``: what rollouts told, before and after they learned."""
+"""``farm admin study forecasts``: what rollouts told, before and after they learned."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_table_and_its_page(
     """The same rows in both."""
     monkeypatch.setattr(forecasts, "loads", lambda _: [small()])
     monkeypatch.setattr(forecasts, "RUN_TIMES", ("declared",))
-    done = farm("study", "forecasts")
+    done = farm("admin", "study", "forecasts")
     assert done.code == 0, done.err
     assert "P10 - P90" in done.out
     assert "<td>declared</td>" in (tmp_path / "forecasts.html").read_text("utf-8")
@@ -63,5 +63,5 @@ def test_the_table_and_its_page(
 
 def test_other_options_are_refused(farm: Callable[..., Any]) -> None:
     """One message: what was found, what is allowed."""
-    done = farm("study", "forecasts", "--runs", "2")
+    done = farm("admin", "study", "forecasts", "--runs", "2")
     assert (done.code, "--runs: found with forecasts" in done.err) == (2, True), done.err

@@ -1,4 +1,4 @@
-"""``farm study thesis``: every figure and table of the thesis, on common job sets."""
+"""``farm admin study thesis``: every figure and table of the thesis, on common job sets."""
 
 from __future__ import annotations
 
@@ -170,13 +170,13 @@ def test_the_command_writes_a_page(
     shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
     monkeypatch.setattr("studies.command.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["study", "thesis", "-o", str(page)])
+    done = CliRunner().invoke(app, ["admin", "study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output
     text = page.read_text("utf-8")
     assert text.count("<svg ") == sum(len(one.charts) for one in shown)
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     for wrong in (["-o", "page.pdf"], ["--part", "evaluation", "--trace", str(page)]):
-        done = CliRunner().invoke(app, ["study", "thesis", *wrong])
+        done = CliRunner().invoke(app, ["admin", "study", "thesis", *wrong])
         assert isinstance(done.exception, InputError)
 
 

@@ -1,4 +1,4 @@
-"""``farm audit`` holds a log against the other files of its run."""
+"""``farm admin audit`` holds a log against the other files of its run."""
 
 from __future__ import annotations
 

@@ -25,8 +25,10 @@ def settings_of(line: str) -> dict[str, str]:
 
 def test_each_machine_has_a_command_and_a_user(farm: Callable[..., Said], tmp_path: Path):
     """It contains no password, neither the admin's nor the builder's: that is in a file."""
-    farm("acl", "builder", "--host", "a", "--host", "b")
-    found = farm("join", SERVER, "--host", "a", "--host", "b", "--room", 2, "--pool", "my pool")
+    farm("admin", "acl", "builder", "--host", "a", "--host", "b")
+    found = farm(
+        "admin", "join", SERVER, "--host", "a", "--host", "b", "--room", 2, "--pool", "my pool"
+    )
     first, second = found.out.splitlines()
     assert settings_of(first) == {
         "FARM_REDIS_URL": "rediss://farm-builder-a@redis.example:6380/0?ssl_ca_certs=/ca.crt",
@@ -42,7 +44,7 @@ def test_each_machine_has_a_command_and_a_user(farm: Callable[..., Said], tmp_pa
 
 def test_the_user_is_made_on_the_server(farm: Callable[..., Said], server: EmbeddedServer):
     """The admin makes it; it can report, and no more. Without TLS there is a warning."""
-    found = farm("join", "redis://10.1.2.3:6379/0", "--redis", server.url)
+    found = farm("admin", "join", "redis://10.1.2.3:6379/0", "--redis", server.url)
     assert found.code == 0
     assert "without TLS" in found.err
     assert "FARM_HOST=" not in found.out, "each machine that runs it has a name of its own"
@@ -66,7 +68,7 @@ def test_the_user_is_made_on_the_server(farm: Callable[..., Said], server: Embed
 )
 def test_a_server_that_no_other_machine_reaches_is_refused(farm: Callable[..., Said], server: str):
     """With what was found (without its password) and what is allowed; no password is generated."""
-    found = farm("join", server)
+    found = farm("admin", "join", server)
     assert found.code == 2
     assert "allowed: rediss://HOST:PORT/0" in found.err
     assert "secret" not in found.err
@@ -75,7 +77,7 @@ def test_a_server_that_no_other_machine_reaches_is_refused(farm: Callable[..., S
 
 def test_a_user_without_a_password_is_refused_where_none_can_be_made(farm: Callable[..., Said]):
     """The server would not know a password generated here."""
-    found = farm("join", SERVER)
+    found = farm("admin", "join", SERVER)
     assert found.code == 2
     assert "farm-passwords/farm-builder: found no such file" in found.err
     assert not Path("farm-passwords").exists()

@@ -137,6 +137,8 @@ def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
     ("header", "told"),
     [
         ("id,submitted,duration", "found no column submitted_at_s; did you mean submitted?"),
+        ("id,created_at,started_at", "_at_s; required: submitted_at_s, service_time_s; name the"),
+        ("id,created_at,started_at", "or farm import csv --column submitted=created_at"),
         ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
     ],
 )
@@ -280,11 +282,15 @@ def test_a_scenario_is_generated_only_if_it_would_run(tmp_path: Path) -> None:
     assert sorted(run.summary["pools"]) == ["Unix", "any", "pool"]
 
 
-def test_without_a_trace_it_is_the_quickstart(tmp_path: Path) -> None:
-    """A first file to edit; an existing file is never overwritten."""
+def test_without_a_trace_it_has_the_twelve_keys_that_a_farm_needs(tmp_path: Path) -> None:
+    """A first file to edit, which runs; an existing file is never overwritten."""
     out = tmp_path / "scenario.yaml"
     said = ["init", "-o", str(out)]
     assert CliRunner().invoke(app, said).exit_code == 0
-    assert farm.load_scenario(out).name == "quickstart"
+    keys = re.findall(r"(?m)^ *(?:- )?(\w+): +[^\s#]", out.read_text("utf-8"))
+    assert len(keys) == 12, keys
+    summary = farm.simulate(out).summary
+    assert summary["jobs"]["succeeded"] == summary["jobs"]["submitted"] > 300
+    assert 0.5 < summary["utilization"] < 0.9
     with pytest.raises(FarmError, match="exists already"):
         CliRunner().invoke(app, said, catch_exceptions=False)

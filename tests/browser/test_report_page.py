@@ -1,4 +1,4 @@
-"""The pages that `farm report` and `farm study` write, in a headless browser."""
+"""The pages that `farm report` and `farm admin study` write, in a headless browser."""
 
 from __future__ import annotations
 

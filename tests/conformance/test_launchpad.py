@@ -72,7 +72,7 @@ def row_of(result):
 
 @pytest.mark.conformance("launchpad", "cases")
 def test_estimate_of_one_job(case, tmp_path):
-    """`farm estimate --job` prints exactly the expected numbers, or refuses as Launchpad does."""
+    """`admin estimate --job` prints exactly the expected numbers, or refuses as Launchpad does."""
     refuse_unknown("case", case, CASE)
     result = run(case, tmp_path, "--job", case["job_of_interest"])
     if "error" in case["expect"]:

@@ -245,7 +245,7 @@ def test_one_line_fills_a_run_into_the_composed_prometheus(composed: Composed, t
     """Its user may write there, its promtool knows the options, it finds the blocks."""
     run, few = tmp_path / "piped", ("--set", "workload.0.arrivals.count=200")
     subprocess.run([*FARM, "simulate", "mmc", "--quiet", "--out", run, *few], check=True)
-    export = [*FARM, "export", run, "--format", "openmetrics", "-o", "-"]
+    export = [*FARM, "admin", "export", run, "--format", "openmetrics", "-o", "-"]
     text = subprocess.run(export, check=True, capture_output=True, text=True).stdout
     composed.compose("up", "-d", "prometheus", timeout=800)
     composed.compose("exec", "-T", "prometheus", "sh", "-c", documented(), given=text)

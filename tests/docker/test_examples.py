@@ -35,7 +35,7 @@ class Stage(Composed):
         example = f"examples/{name}.yaml"
         self.environment |= {"FARM_SCENARIO": example, "FARM_LOAD": example}
         speed = ["--set", f"live.speed={SPEEDS[name]}"] if name in SPEEDS else []
-        command = ["farm", "scheduler", example, *speed]
+        command = ["farm", "admin", "scheduler", example, *speed]
         self.override(scheduler={"command": command}, provisioner=SELINUX)
         self.compose("up", "-d", *SERVICES)
 
@@ -89,7 +89,7 @@ def test_a_fixed_pool_works_and_keeps_its_size(stage: Stage):
 
 def test_a_missing_recording_is_named(stage: Stage):
     """The load ends with one message: which file, and where to get it."""
-    alone = "cp examples/taskcluster-firefox.yaml /tmp && farm load /tmp/taskcluster-firefox.yaml"
+    alone = "cp examples/taskcluster-firefox.yaml /tmp && farm submit /tmp/taskcluster-firefox.yaml"
     refused = stage.run("run", "--rm", "-T", "--no-deps", "load", "sh", "-c", alone, timeout=60)
     assert refused.returncode == 2
     said = refused.stdout + refused.stderr

@@ -190,7 +190,7 @@ def test_a_service_that_is_refused_reports_it_once_and_ends(farm: Faulty):
         "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,
         "--label", f"com.docker.compose.project={farm.name}", "--env", "FARM_REDIS_HOST=redis",
         "--env", "FARM_REDIS_PASSWORD=wrong", farm.environment["FARM_IMAGE"],
-        "farm", "scheduler", "examples/demo.yaml",
+        "farm", "admin", "scheduler", "examples/demo.yaml",
     ).strip()  # fmt: skip
     try:
         for name, process in wrong.items():

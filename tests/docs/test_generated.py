@@ -42,7 +42,7 @@ def test_sections_within_sections_are_listed():
 
 
 def test_the_repository_has_the_first_clause_and_the_site_all_of_it():
-    """What no key means otherwise is left to ``farm schema`` and the site."""
+    """What no key means otherwise is left to ``farm init --schema`` and the site."""
     page = "<!-- generated: keys Live -->\n\n<!-- end -->"
     short, whole = generated.renewed(page), generated.completed(page)
     assert "Maximum number of waiting jobs: `farm submit` and the scheduler refuse more." in whole

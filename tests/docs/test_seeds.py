@@ -42,7 +42,7 @@ ROWS = [
     if re.match(r"\| (?!feature \|)", line)
 ]
 #: take a minute, or an idle machine, and have their own tests
-ELSEWHERE = ("farm study ", "farm calibrate ")
+ELSEWHERE = ("farm admin study ", "farm admin calibrate ")
 
 
 def test_every_row_names_its_evidence() -> None:

@@ -89,7 +89,7 @@ def filled(tmp_path_factory, tool) -> Iterator[Filled]:
     place = ["--start", "2024-05-01T00:00:00Z"]
     for command in (
         [*FARM, "simulate", folder / "scenario.yaml", "--quiet", "--out", run],
-        [*FARM, "export", run, "--format", "openmetrics", "--into", data, *place],
+        [*FARM, "admin", "export", run, "--format", "openmetrics", "--into", data, *place],
     ):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
@@ -198,7 +198,16 @@ def test_the_command_says_where_to_look(filled):
 
 def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
     """No traceback, and nothing is written."""
-    command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+    command = [
+        *FARM,
+        "admin",
+        "export",
+        filled.run.path,
+        "--format",
+        "openmetrics",
+        "--into",
+        "data",
+    ]
     env = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 2
@@ -210,7 +219,16 @@ def test_a_promtool_that_fails_is_reported(filled, tmp_path):
     """Its own last words, exit code 1, and no partial output left."""
     (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
     (tmp_path / "promtool").chmod(0o755)
-    command = [*FARM, "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+    command = [
+        *FARM,
+        "admin",
+        "export",
+        filled.run.path,
+        "--format",
+        "openmetrics",
+        "--into",
+        "data",
+    ]
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 1

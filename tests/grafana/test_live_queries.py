@@ -79,7 +79,7 @@ class Watched:
     def __enter__(self) -> Self:
         up = self._start("up", "watched.yaml", "--metrics-port", "0", "--quiet")
         assert up.wait(100) == 0, self.log.read_text()
-        self._load = self._start("load", "watched.yaml")
+        self._load = self._start("submit", "watched.yaml")
         return self
 
     def __exit__(self, *_: object) -> None:

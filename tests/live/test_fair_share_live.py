@@ -64,20 +64,24 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     waiting = [row["job_id"] for row in up.rows("jobs", "--state", "waiting")]
     assert waiting[:2] == ["b2", "b1"]
 
-    (told,) = up.rows("invocations", "--queued")
+    (told,) = up.rows("jobs", "--by", "team", "--where", "state=waiting")
     assert [child["path"] for child in told["children"]] == [["bee"], ["ada"]]
     assert [one["job"] for one in told["queue"]] == waiting
     assert (told["executing_slots"], told["executing"]) == (2, [])
-    (told,) = up.rows("invocations", "--active")
+    (told,) = up.rows("jobs", "--by", "team", "--where", "state=live")
     assert {one["job"] for one in told["executing"]} == {"a1", "a2"}
-    (bees,) = up.rows("invocations", "bee", "--active")
+    (bees,) = up.rows("jobs", "--by", "team", "--where", "invocation=bee,state=live")
     assert (bees["waiting"], bees["executing_slots"]) == (2, 0)
     assert [child["path"][-1] for child in bees["children"]] == ["build-2", "build-3"]
-    assert "did you mean bee? there is: ada, bee" in up.farm("invocations", "bees", code=2)
-    assert "found no tool_invocation_id 'x' in bee" in up.farm("invocations", "bee/x", code=2)
-    assert "1 slot" not in up.farm("invocations", "--all")
+    assert "did you mean bee? there is: ada, bee" in up.farm(
+        "jobs", "--by", "team", "--where", "invocation=bees", code=2
+    )
+    assert "found no tool_invocation_id 'x' in bee" in up.farm(
+        "jobs", "--by", "team", "--where", "invocation=bee/x", code=2
+    )
+    assert "1 slot" not in up.farm("jobs", "--by", "team")
 
-    (why,) = json.loads(up.farm("explain", "a3", "--json"))
+    (why,) = json.loads(up.farm("job", "a3", "--why", "--json"))
     team, _ = why["turns"]
     assert (team["party"]["name"], team["first"], team["why"]) == (
         "ada",
@@ -85,29 +89,29 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
         "share and priority",
     )
     assert [rival["name"] for rival in team["rivals"]] == ["bee"]
-    assert "waits, by share and priority" in up.farm("explain", "a3")
+    assert "waits, by share and priority" in up.farm("job", "a3", "--why")
 
     # another level, and the order changes
-    up.farm("priority", "a4", "--level", "1")
+    up.farm("set", "urgency=1", "--job", "a4")
     up.until(
         lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "a4",
         "another order",
     )
-    up.farm("priority", "a4", "--level", "0")
+    up.farm("set", "urgency=0", "--job", "a4")
     up.until(
         lambda: up.rows("jobs", "--state", "waiting", "--limit", "1")[0]["job_id"] == "b2",
         "the old order",
     )
-    assert "is not known" in up.farm("priority", "unknown", "--level", "1", code=2)
-    assert "found nothing to change" in up.farm("priority", "a4", code=2)
+    assert "is not known" in up.farm("set", "urgency=1", "--job", "unknown", code=2)
+    assert "found nothing to change" in up.farm("set", "--job", "a4", code=2)
 
     up.farm("cancel", "a1")
     up.until(lambda: up.state_of("b2") in ("dispatched", "running"), "dispatching")
-    said = up.farm("explain", "b2")
+    said = up.farm("job", "b2", "--why")
     assert "whose turn, level by level" in said
     assert "goes, by share and priority" in said
 
-    up.farm("snapshot", "-o", "now.json")
+    up.farm("status", "--save", "now.json")
     charged = up.rows("jobs", "--state", "waiting", "--invocation", "bee/build-2")
     assert [(row["job_id"], row["invocation"]) for row in charged] == [("b1", "bee/build-2")]
     assert "did you mean bee?" in up.farm("cancel", "--invocation", "bees", code=2)
@@ -117,5 +121,5 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     assert {up.state_of("b1"), up.state_of("b2")} <= {"cancelled", "cancelling"}
     up.until(lambda: up.state_of("b2") == "cancelled", "ended")
     assert "(2 had ended already)" in up.farm("cancel", "--invocation", "bee")
-    (kept,) = up.rows("invocations", "--snapshot", "now.json", "--active")
+    (kept,) = up.rows("jobs", "--by", "team", "--snapshot", "now.json", "--where", "state=live")
     assert [child["path"] for child in kept["children"]] == [["ada"], ["bee"]]

@@ -88,9 +88,9 @@ def test_the_estimate_of_a_waiting_job_and_its_error(run) -> None:
     assert found.estimate_s >= LAUNCHPAD.floor_s
     assert image.statistics is not None
     for words in (
-        ["estimate", "--redis", url, "--json"],
+        ["admin", "estimate", "--redis", url, "--json"],
         ["whatif", "--redis", url, "--json", "--set", "pool.windows.builders=+4"],
-        ["snapshot", "--redis", url, "--state"],
+        ["status", "--save", "-", "--redis", url, "--state"],
     ):
         done = subprocess.run([*FARM, *words], capture_output=True, text=True, env=environment())
         assert done.returncode == 0, done.stderr

@@ -81,9 +81,9 @@ def test_ten_thousand_jobs_half_of_them_cancelled_and_a_pool_drained_under_load(
     waiting = up.status()["waiting"]
     why = next(iter(up.rows("jobs", "--state", "waiting", "--limit", "1")))["job_id"]
     assert "drained" in up.rows("job", why)[0]["why_waiting"]
-    assert "pool linux: at its limit of 5, 5 of them draining" in up.farm("explain", why)
+    assert "pool linux: at its limit of 5, 5 of them draining" in up.farm("job", why, "--why")
     assert up.rows("job", why)[0]["estimated_dispatch_in_s"] is None  # no builder would take it
-    up.farm("undrain", "linux-*")
+    up.farm("drain", "--undo", "linux-*")
     up.until(lambda: up.status()["waiting"] < waiting, "going on")
     assert "more: farm jobs" in up.farm("jobs")
     last = up.rows("jobs", "--state", "waiting", "--offset", "1000", "--limit", "1")[0]["job_id"]
@@ -128,7 +128,7 @@ def test_waiting_jobs_survive_the_farm_and_a_second_farm_is_refused(up: Up):
     assert up.farm("submit", "-", stdin='{"service_time_s": 1, "job_id": "urgent", "level": 9}\n')
     up.until(lambda: up.rows("jobs", "--state", "waiting"), "waiting")
     assert up.rows("jobs", "--state", "waiting")[0]["job_id"] == "urgent"
-    (told,) = json.loads(up.farm("explain", "long-2", "--json"))[:1]
+    (told,) = json.loads(up.farm("job", "long-2", "--why", "--json"))[:1]
     assert told["job"] == "long-2"
 
 
@@ -186,12 +186,14 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     (pool,) = up.rows("pools")
     assert (pool["states"], pool["remarks"]) == (
         {"failed": 1},
-        ["1 failed (farm undrain mends them)"],
+        ["1 failed (farm drain --undo mends them)"],
     )
-    (view,) = json.loads(up.farm("snapshot"))["snapshot"]["builders"]
+    (view,) = json.loads(up.farm("status", "--save", "-"))["snapshot"]["builders"]
     assert (view["condition"], view["failures"]) == ("failed", 5)
-    assert "pool linux: 1 failed (farm undrain mends them)" in up.farm("explain", "innocent")
-    up.farm("undrain", "linux-*")
+    assert "pool linux: 1 failed (farm drain --undo mends them)" in up.farm(
+        "job", "innocent", "--why"
+    )
+    up.farm("drain", "--undo", "linux-*")
     up.until(lambda: up.state_of("innocent") == "failed", "the second try")
     assert up.rows("builders")[0]["failures"] == 0  # this time it was the job
 
@@ -206,7 +208,7 @@ def test_a_pool_gets_another_size_while_it_works(up: Up):
         "back: farm set pools.linux.builders=2",
     ]
     up.until(lambda: up.status()["running"] == 3, "growing")
-    assert json.loads(up.farm("snapshot"))["scenario"]["pools"][0]["builders"] == 4
+    assert json.loads(up.farm("status", "--save", "-"))["scenario"]["pools"][0]["builders"] == 4
     up.farm("set", "pools.linux.builders=1", "scheduling.policy=sjf")
     up.until(lambda: len(up.rows("builders")) == 1, "shrinking")
     # those that went had ended their jobs

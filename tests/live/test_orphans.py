@@ -12,7 +12,7 @@ from tests.worlds.up import Up, scenario
 
 pytestmark = pytest.mark.live
 
-#: real seconds within which no process is left: twice what is promised (``farm chaos`` counts that)
+#: real seconds within which no process is left: twice the promise (``farm admin chaos`` counts)
 #: because a test must not fail for a starved machine
 GONE_WITHIN = 30.0
 

@@ -1,4 +1,4 @@
-"""``farm scheduler`` as a process: killed and restarted it continues, and no job is lost."""
+"""``farm admin scheduler`` as a process: killed and restarted it continues, and no job is lost."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_load_is_submitted_until_it_is_stopped(service: Service):
         with text.open("w") as err:
             loads.append(
                 subprocess.Popen(
-                    [*FARM, "load", "service.yaml", *LOAD],
+                    [*FARM, "submit", "service.yaml", *LOAD],
                     cwd=service.folder,
                     stderr=err,
                     env=service.environment(),

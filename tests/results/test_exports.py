@@ -36,7 +36,7 @@ def run(tmp_path_factory) -> Path:
 @pytest.fixture
 def export(farm, run: Path) -> Callable[..., Any]:
     """Export the run."""
-    return lambda kind, out, *more: farm("export", run, "--format", kind, "-o", out, *more)
+    return lambda kind, out, *more: farm("admin", "export", run, "--format", kind, "-o", out, *more)
 
 
 def test_csv_and_swf_are_read_again_as_the_same_jobs(farm, export, run: Path, tmp_path: Path):
@@ -123,7 +123,7 @@ def elastic(farm, tmp_path: Path) -> Path:
     short = ["--set", "phases={run: 10m}", "--quiet", "--out", tmp_path / "elastic"]
     assert farm("simulate", ROOT / "examples/taskcluster-simple.yaml", *short).code == 0
     out = tmp_path / "batsim"
-    assert farm("export", tmp_path / "elastic", "--format", "batsim", "-o", out).code == 0
+    assert farm("admin", "export", tmp_path / "elastic", "--format", "batsim", "-o", out).code == 0
     return out
 
 
@@ -158,7 +158,18 @@ def test_a_single_stream_can_go_to_standard_output(export, run: Path, tmp_path: 
         file = tmp_path / kind
         assert export(kind, file).code == 0
         piped = subprocess.run(
-            [sys.executable, "-m", "farm.cli.main", "export", run, "--format", kind, "-o", "-"],
+            [
+                sys.executable,
+                "-m",
+                "farm.cli.main",
+                "admin",
+                "export",
+                run,
+                "--format",
+                kind,
+                "-o",
+                "-",
+            ],
             capture_output=True,
             text=True,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -194,7 +205,7 @@ def test_a_runs_tail_without_jobs_is_in_the_past_too(farm, tmp_path: Path):
     )
     run, text = tmp_path / "run", tmp_path / "text"
     assert farm("simulate", scenario, "--quiet", "--out", run).code == 0
-    assert farm("export", run, "--format", "openmetrics", "-o", text).code == 0
+    assert farm("admin", "export", run, "--format", "openmetrics", "-o", text).code == 0
     present = [
         line for line in text.read_text().splitlines() if line.startswith("farm_jobs_running")
     ]
@@ -240,7 +251,7 @@ def test_options_that_do_not_go_together(
 ):
     """One message, nothing written."""
     (tmp_path / "file").touch()
-    done = farm("export", run, "--format", *words)
+    done = farm("admin", "export", run, "--format", *words)
     assert (done.code, done.out) == (2, "")
     assert told in " ".join(done.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -253,7 +264,7 @@ def test_a_failed_export_leaves_nothing_behind(farm, run: Path, tmp_path: Path, 
     shutil.copytree(run, damaged)
     log = (damaged / "events.jsonl").read_bytes()
     (damaged / "events.jsonl").write_bytes(log + b"garbage\n")
-    words = ("export", damaged, "--format", kind, "-o", out)
+    words = ("admin", "export", damaged, "--format", kind, "-o", out)
     assert farm(*words).code == 2
     assert list(tmp_path.iterdir()) == [damaged]
     (damaged / "events.jsonl").write_bytes(log)

@@ -149,7 +149,7 @@ def test_the_phase_lasts_though_nothing_happens_at_its_end(tmp_path: Path):
     result = farm.simulate(QUIET, keep_events=True)
     result.save(tmp_path / "run")
     out = tmp_path / "datastore.json"
-    words = ["export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
+    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
     assert CliRunner().invoke(app, words).exit_code == 0
     exported = EventStore.from_json(out.read_bytes())
     assert exported.duration == result.event_store.duration == 1_200_000
@@ -183,7 +183,7 @@ def test_the_file_round_trips(result: farm.Result, tmp_path: Path):
     """Exported, read again, and used as a load: nothing is lost."""
     result.save(tmp_path / "run")
     out = tmp_path / "datastore.json"
-    words = ["export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
+    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exception is None, done.exception
     again = EventStore.from_json(out.read_bytes())

@@ -1,4 +1,4 @@
-"""The output of `farm export --format taskcluster`, compared with the original simulator."""
+"""The output of `farm admin export --format taskcluster`, compared with the original simulator."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def exported(result: farm.Result, farm: Callable[..., Any], tmp_path: Path) -> P
     """The file that the command writes of it."""
     result.save(tmp_path / "run")
     out = tmp_path / "datastore.json"
-    done = farm("export", tmp_path / "run", "--format", "taskcluster", "-o", out)
+    done = farm("admin", "export", tmp_path / "run", "--format", "taskcluster", "-o", out)
     assert done.code == 0, done.err
     return out
 

@@ -31,10 +31,10 @@ CHANGES = [
     ("policy: sjf", "polcy: sjf", ":19: scheduling.polcy: unknown key; did you mean policy?"),
     ("policy: sjf", "xyzzy: sjf", ":19: scheduling.xyzzy: unknown key; allowed: policy"),
     ("policy: sjf", "policy: 3", ":19: scheduling.policy: found 3; allowed: text"),
-    ("policy: sjf", "aging: square", ":19: scheduling.aging: found 'square'; allowed: 'linear' or "
-     "'matrix'"),
+    ("policy: sjf", "aging: square", ":19: scheduling.aging: found 'square'; allowed: linear, "
+     "matrix"),
     ("policy: sjf", "compatibility: slurm", ":19: scheduling.compatibility: found 'slurm'; "
-     "allowed: 'buildbarn' or 'taskcluster'"),
+     "allowed: buildbarn, taskcluster"),
     ("name: small", "live: {heartbeat: 3s, lost_after: 5s}", ":1: live: found lost_after 5 with "
      "heartbeat 3; allowed: two heartbeats or more"),
     ("policy: sjf", "stickiness: [1, 2, 3]", ":18: scheduling: found 3 stickiness limits for 2"),

@@ -58,7 +58,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such file; farm calibrate -o writes one"),
+        (None, "no such file; farm admin calibrate -o writes one"),
         ("a: [", ":1: not valid YAML"),
         ("[1, 2]", ": found a list; allowed: a mapping"),
         ("slowdown: fast", ":1: slowdown: found 'fast'; allowed: a list"),
@@ -72,7 +72,7 @@ def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
         ("slowdown: [1]\nslowdown: [1, 2]", ":2: key 'slowdown' was given at"),
         ("slowdown: [1]\nslodown: 3", ":2: slodown: unknown key; did you mean slowdown?"),
         ("slowdown: [1]\nversion: 9", ":2: version: found 9; allowed: 1"),
-        ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: 'farm-calibration'"),
+        ("slowdown: [1]\nformat: other", ":2: format: found 'other'; allowed: farm-calibration"),
         (
             "slowdown: [1]\nrates: {gpu: 3}",
             "rates.gpu: found 'gpu'; did you mean cpu? allowed: cpu, memory, stress_ng",

@@ -79,7 +79,7 @@ def test_the_memory_bus_has_its_own_law() -> None:
         ({"memory": [2, 1]}, "memory: found 1 after 2"),
         (
             {"slowdown": [1], "combine": "sum"},
-            "combine: found 'sum'; allowed: 'product' or 'max'",
+            "combine: found 'sum'; allowed: product, max",
         ),
         ([1, 1, 1.4], " found a list; allowed: a mapping"),
         ({}, " found nothing; allowed: one of slowdown, linear, threads, calibration, and memory"),

@@ -125,7 +125,7 @@ def test_yaml_is_read_by_the_rules_of_1_2(write: Write) -> None:
 
 
 def test_schema_knows_every_key() -> None:
-    """`farm schema` describes what the reader accepts."""
+    """`farm init --schema` describes what the reader accepts."""
     schema = scenario_schema()
     assert {"extends", "pools", "workload", "scheduling", "live"} <= set(schema["properties"])
     assert schema["required"] == ["pools", "workload"]

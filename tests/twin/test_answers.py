@@ -151,7 +151,7 @@ def test_the_commands_that_are_suggested(tmp_path, farm: Callable[..., Said]):
         small_scenario({"builders": 20, "platform": {"processor": "ubuntu-22.04"}}, LOAD)
     )
     made.save(tmp_path / "run")
-    assert farm("export", "run", "--format", "gitlab", "-o", "jobs.json").code == 0
+    assert farm("admin", "export", "run", "--format", "gitlab", "-o", "jobs.json").code == 0
     words = ["doctor", "jobs.json"]
     for command in ("doctor", "twin", "sweep"):
         assert words[0] == command
@@ -202,7 +202,7 @@ def test_a_first_scenario_of_ephemeral_runners(tmp_path, farm: Callable[..., Sai
     pool = {"builders": 20, "uses": 1, "boot_time": "40s"}
     made = farms.simulate(small_scenario(pool, LOAD))
     made.save(tmp_path / "run")
-    assert farm("export", "run", "--format", "gitlab", "-o", "jobs.json").code == 0
+    assert farm("admin", "export", "run", "--format", "gitlab", "-o", "jobs.json").code == 0
     assert farm("import", "gitlab", "jobs.json", "-o", "records").code == 0
     assert farm("init", "records", "-o", "mine.yaml").code == 0
     found = json.loads(farm("simulate", "mine.yaml", "--json").out)["waiting_time_s"]["mean"]

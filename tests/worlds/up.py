@@ -256,7 +256,7 @@ def disturbed(folder: Path) -> Iterator[Up]:
 
 
 class Service:
-    """``farm scheduler`` as a process, and the farm around it, which the test plays."""
+    """``farm admin scheduler`` as a process, and the farm around it, which the test plays."""
 
     def __init__(self, server: Server, keys: Keys, folder: Path) -> None:
         self.url, self.keys, self.folder = server.url, keys, folder
@@ -288,7 +288,7 @@ class Service:
         events = ("--log", str(self.folder / "events")) if logged else ()
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
-                [*within, *FARM, "scheduler", "service.yaml", *events, *options],
+                [*within, *FARM, "admin", "scheduler", "service.yaml", *events, *options],
                 cwd=self.folder, stderr=log, text=True,
                 env=self.environment() | {"FARM_METRICS_PORT": str(self.port)},
             )  # fmt: skip

@@ -18,7 +18,7 @@ def parse_invocation(text: str) -> Path:
     """Return the path that is written ``team/user``; raises InputError for an empty one."""
     path = tuple(part for part in text.split("/") if part)
     if not path:
-        raise InputError(f"--invocation: found {text!r}; allowed: a path such as team/user")
+        raise InputError(f"invocation: found {text!r}; allowed: a path such as team/user")
     return path
 
 
@@ -27,7 +27,7 @@ def charges_of(client: FarmClient) -> Callable[[KnownJob], Path]:
 
     Raises InputError for a farm without fair share.
     """
-    check_fair_share(client, "--invocation")
+    check_fair_share(client, "invocation")
     path_of = path_extractor(client.status().fair_share_keys)
     return lambda job: path_of(job.job) if isinstance(job, EndJob) else job.path
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -19,7 +21,7 @@ from farm.live.store.job_reader import Group, KnownJob, state_of
 
 
 class JobState(StrEnum):
-    """The values of ``--state``."""
+    """The values of ``state`` in ``--where``."""
 
     ALL = "all"
     LIVE = "live"
@@ -40,8 +42,13 @@ _GROUPS: dict[JobState, tuple[Group, ...]] = {
 """Where jobs in a state are found; those in any other have ended."""
 
 
+TEXTS = ("match", "user", "kind", "matrix", "platform", "pool", "invocation")
+#: how ``--where`` names them
+KEYS = ("id", *TEXTS[1:])
+
+
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions on a job; None: any value. The comments are the help of the options."""
+    """The conditions on a job; None: any value. The comments are the help of older options."""
 
     state: JobState = JobState.ALL
     #: only ids that match this shell pattern, such as 'a-*'
@@ -68,16 +75,38 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def words(self) -> str:
         """Return the filter as it is written on a command line."""
-        words = ["--state", self.state.value]
-        for name, text in self._texts().items():
-            words += [f"--{name}", text]
-        for key, value in self.attribute.items():
-            words += ["--attribute", f"{key}={value}"]
-        return shlex.join(words)
+        texts = [f"state={self.state.value}"]
+        texts += [f"{'id' if n == 'match' else n}={value}" for n, value in self._texts().items()]
+        texts += [f"attribute.{key}={value}" for key, value in self.attribute.items()]
+        if not any("," in text for text in texts):
+            texts = [",".join(texts)]
+        return shlex.join(word for text in texts for word in ("--where", text))
 
     def _texts(self) -> dict[str, str]:
-        names = ("match", "user", "kind", "matrix", "platform", "pool", "invocation")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in TEXTS if (value := getattr(self, name)) is not None}
+
+    def where(self, texts: Sequence[str], states: Sequence[str]) -> JobFilter:
+        """Return the filter with what ``--where`` says, too: ``user=bob,state=waiting``.
+
+        Raises InputError for an unknown key, or a state that is not among ``states``.
+        """
+        changes: dict[str, Any] = {}
+        attributes = dict(self.attribute)
+        for text in (part for one in texts for part in re.split(r",(?=[\w.-]+=)", one)):
+            key, equals, value = text.partition("=")
+            if not equals or not value:
+                raise InputError(f"--where: found {text!r:.60}; allowed: KEY=VALUE,KEY=VALUE")
+            if key.startswith("attribute."):
+                attributes[key.removeprefix("attribute.")] = value
+            elif key == "state" and value in states:
+                changes["state"] = JobState(value)
+            elif key == "state":
+                raise InputError(f"--where state: {not_among(value, states)}")
+            elif key in KEYS:
+                changes["match" if key == "id" else key] = value
+            else:
+                raise InputError(f"--where: {not_among(key, (*KEYS, 'state', 'attribute.NAME'))}")
+        return msgspec.structs.replace(self, **changes, attribute=attributes)
 
     def found(
         self,
@@ -110,9 +139,9 @@ def _check_of(wanted: JobFilter, client: FarmClient) -> Callable[[KnownJob], boo
         attributes["user"] = wanted.user
     platform = wanted.platform
     if platform is not None:
-        platform = str(parse_platform(platform, "--platform", None))
+        platform = str(parse_platform(platform, "platform", None))
     if wanted.pool is not None and wanted.pool not in (known := client.pools()):
-        raise InputError(f"--pool: {not_among(wanted.pool, sorted(known))}")
+        raise InputError(f"pool: {not_among(wanted.pool, sorted(known))}")
     path: tuple[str, ...] = ()
     if wanted.invocation is not None:
         path, path_of = parse_invocation(wanted.invocation), charges_of(client)

@@ -83,7 +83,7 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
         if now.ahead is not None:
             story |= _method_of(now)
     if answer.decision is not None:
-        story["dispatched_because"] = f"{reason_of(answer.decision)} (farm explain {job.job.id})"
+        story["dispatched_because"] = f"{reason_of(answer.decision)} (farm job {job.job.id} --why)"
     return story
 
 

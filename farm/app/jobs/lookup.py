@@ -50,7 +50,7 @@ def unknown(job_id: str) -> InputError:
     """Return the error for an id that is not known."""
     return InputError(
         f"job {job_id!r:.300} is not known to the farm (or it ended so long ago that it is "
-        "forgotten); farm jobs --state all lists those that are"
+        "forgotten); farm jobs --where state=all lists those that are"
     )
 
 

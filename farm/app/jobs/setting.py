@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import TypedDict
 
 import msgspec
 
@@ -12,6 +13,7 @@ from farm.app.jobs.changing import choose
 from farm.app.long_running.farm_place import check_fair_share
 from farm.core.errors import InputError, not_among
 from farm.core.events import PoolSize, SchedulingChanged
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.pool_report import PoolReport
@@ -73,6 +75,36 @@ def set_all(client: FarmClient, assignments: Sequence[str]) -> list[Setting]:
         _check_limits(name, wanted, pools[name])
     choose(client, wanted)
     return changes
+
+
+class Urgency(TypedDict):
+    """How urgent waiting jobs are, in the words of three systems; None: as they are."""
+
+    level: int | None
+    score: float | None
+    weight: int | None
+
+
+def urgency_of(assignments: Sequence[str]) -> Urgency:
+    """Return what ``urgency=5``, ``score=10`` and ``priority=-100`` say; raises InputError."""
+    found = Urgency(level=None, score=None, weight=None)
+    for text in assignments:
+        key, _, value = text.partition("=")
+        if key == "score":
+            found["score"] = _number(value)
+            if not math.isfinite(found["score"]):
+                raise InputError(f"score: found {value!r:.40}; allowed: a finite number")
+        elif key in ("urgency", "level", "priority"):
+            number = _number(value)
+            if not number.is_integer() or not LEAST_LEVEL <= number <= MAX_LEVEL:
+                allowed = f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}"
+                raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+            found["weight" if key == "priority" else "level"] = int(number)
+        else:
+            raise InputError(f"of jobs: {not_among(key, ('urgency', 'score', 'priority'))}")
+    if not assignments:
+        raise InputError("found nothing to change of the jobs; allowed: urgency=N")
+    return found
 
 
 def _key(pool: str, of: str) -> str:

@@ -39,15 +39,6 @@ def described(
     )
 
 
-def copies(job: Job, count: int) -> Iterator[Job]:
-    """Yield ``count`` jobs like this one, numbered if there are several."""
-    if count == 1:
-        yield job
-        return
-    for number in range(1, count + 1):
-        yield msgspec.structs.replace(job, id=f"{job.id}-{number}")
-
-
 def made_up(stem: str) -> str:
     """Return a new id."""
     return f"{stem}-{uuid.uuid4().hex[:8]}"

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from farm.app.jobs.sources import runnable
+from farm.app.jobs.sources import runnable, sound
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job
@@ -82,6 +82,23 @@ class Submission:
             last = first + AT_ONCE >= len(jobs)
             self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
 
+    def equal_ones(self, job: Job, count: int, progress: Callable[[int, int], None]) -> None:
+        """``count`` jobs like this one, with numbered ids, or none if one is known already.
+
+        Whether the farm has room for them is known before the first is made, and never more than
+        some are in memory.
+        """
+        self._client.check_room(count)
+        for _ in sound([msgspec.structs.replace(job, id=f"{job.id}-{count}")], self._source):
+            pass  # the longest of the ids
+        if not self._skip_known:
+            for some in _numbered(job, count):
+                self._new(some)
+        for some in _numbered(job, count):
+            progress(self.submitted, count)
+            last = self.submitted + self.skipped + len(some) >= count
+            self._submit(self._new(some), sync=self._sync and last)
+
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
         for together in in_batches(jobs):
@@ -148,6 +165,13 @@ class Submission:
             )
         self.skipped += len(known)
         return [job for job in jobs if job.id not in known]
+
+
+def _numbered(job: Job, count: int) -> Iterator[list[Job]]:
+    """Yield copies of a job with numbered ids, some at once."""
+    for first in range(1, count + 1, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, count + 1))
+        yield [msgspec.structs.replace(job, id=f"{job.id}-{number}") for number in numbers]
 
 
 def _arrival(job: Job) -> float:

@@ -85,7 +85,7 @@ def _remark(record: BuilderRecord) -> str:
     if not record.builder.takes_jobs:
         return "its boot failed: it never takes a job"
     if record.failed:
-        return f"taken out after {record.failures} failures in a row (use farm undrain)"
+        return f"taken out after {record.failures} failures in a row (use farm drain --undo)"
     if record.retiring and not record.retired:
         return "runs its last jobs" if record.used_up else "retires when empty"
     if record.failures:

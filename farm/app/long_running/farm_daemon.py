@@ -219,7 +219,7 @@ class FarmKeeper:
         return Supervisor(services, self._folder, environment)
 
     def _scheduler(self) -> tuple[str, ...]:
-        return ("farm", "scheduler", str(self._resolved), "--log", str(self._log))
+        return ("farm", "admin", "scheduler", str(self._resolved), "--log", str(self._log))
 
     def _standby(self) -> Service:
         """Return the second scheduler, which takes over when the first one dies or stalls."""
@@ -301,7 +301,7 @@ class FarmKeeper:
         return client.count_running() > 0
 
     def _undrain_the_rest(self, client: FarmClient) -> None:
-        """Let the next scheduler use the builders of hosts that stay (``farm join``)."""
+        """Let the next scheduler use the builders of hosts that stay (``farm admin join``)."""
         if self._drained:
             kept = sorted(self._drained & client.builders().keys())
             client.send(*(UndrainRequested(UNSTAMPED, builder) for builder in kept))

@@ -34,7 +34,7 @@ def join_commands(
     elif missing := [str(file) for file in files if not file.exists()]:
         raise InputError(
             f"{missing[0]}: found no such file; needed: the password of a user whom the server "
-            "has (farm acl builder), or --redis URL, where the user is made"
+            "has (farm admin acl builder), or --redis URL, where the user is made"
         )
     return lines
 

@@ -42,7 +42,7 @@ def remarks_on(report: PoolReport) -> list[str]:
     if report.unplaced:
         remarks.append(f"{report.unplaced} requested, but no builder host has room for them")
     if failed := states.get("failed", 0):
-        remarks.append(f"{failed} failed (farm undrain mends them)")
+        remarks.append(f"{failed} failed (farm drain --undo mends them)")
     if report.most is not None and snapshot.total >= report.most and snapshot.waiting_jobs:
         drained = f", {states['draining']} of them draining" if states.get("draining") else ""
         remarks.append(f"at its limit of {report.most}{drained}")

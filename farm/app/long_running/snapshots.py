@@ -76,7 +76,7 @@ def _text(source: Path) -> tuple[str, str]:
 
 
 def image_of_text(text: str, name: str) -> FarmImage | None:
-    """Return the image that ``farm snapshot`` wrote; None: the text is something else."""
+    """Return the image that ``farm status --save`` wrote; None: the text is something else."""
     if not re.match(r'\s*\{\s*"format"\s*:', text):
         return None
     try:

@@ -1,4 +1,4 @@
-"""``farm estimate``: when the waiting jobs of a farm will be dispatched."""
+"""``farm admin estimate``: when the waiting jobs of a farm will start, or how long jobs run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from rich.text import Text
 
 from farm.app.forecasts.formula_table import WaitingJobs
 from farm.app.long_running.snapshots import view_from
+from farm.cli.forecasts.run_time import Question, show_run_time
+from farm.core.errors import InputError
 from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.view import JobView
+from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note
 from farm.terminal.tables import Listing, numbers, texts
@@ -33,30 +36,55 @@ AT_ONCE = 1000
 """Rows that are written in one step."""
 
 
+@with_fields
 def estimate(
-    state: Annotated[Path | None, typer.Argument(metavar="[STATE.json]")] = None,
-    job: Annotated[list[str] | None, typer.Option("--job")] = None,
+    *,
+    state: Annotated[Path | None, typer.Argument(metavar="STATE.json|RUN")] = None,
+    job: Annotated[list[str] | None, typer.Option("--job", metavar="ID")] = None,
     rules: RuleSet = "launchpad",
     as_json: AsJson = False,
     explain: Annotated[bool, typer.Option("--explain")] = False,
+    limit: Annotated[int | None, typer.Option(min=0)] = None,
+    run_time: Annotated[bool, typer.Option("--run-time")] = False,
+    question: Annotated[Question, Fields(prefix="With --run-time: ")],
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    limit: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
-    """Estimate when waiting jobs will be dispatched.
+    """Estimate when waiting jobs will be dispatched, or how long a job will run.
 
     Each estimate is time to next builder + lead time; adding its run time gives the end of the job.
-    The state is a JSON file of builders and jobs, such as farm snapshot prints, or the present
+    The state is a JSON file of builders and jobs, such as farm status --save writes, or the present
     state of a live farm.
 
+    With --run-time: for a builder of speed 1 (as while it waits), and for each builder that may run
+    it, with the rung and the number of samples behind it; for a running job, for its builder, with
+    the remaining time by its progress. A hypothetical job without --size and --declared has the
+    means of its kind's jobs. Builders of a pool with equal estimates share a row; with --json each
+    has its own, and --replicas a last one.
+
     Args:
-        state: A state file or snapshot; - reads stdin. Default: the live farm.
-        job: Only this job, by name; repeatable. Default: all jobs.
+        state: A state file or snapshot; - reads stdin; with --run-time also a run. Default: the
+            live farm.
+        job: Only this job, by name; repeatable. Default: all jobs; with --run-time a hypothetical
+            one.
         rules: The rule set (see docs/explanation/dispatch-estimates.md).
         explain: Show the arithmetic behind each estimate.
         limit: Maximum number of rows, or of jobs explained; 0: no limit. Default: 50, but for plain
             --json, which has all.
+        run_time: How long jobs run, instead of when they start.
+
+    Examples:
+        farm admin estimate                                when each waiting job starts
+        farm admin estimate now.json --job J8 --explain    one job, with the arithmetic
+        farm admin estimate --run-time --job build-17      how long it runs, and by what
     """
+    if run_time:
+        if job and len(job) > 1:
+            raise InputError("--job: found several; allowed with --run-time: one")
+        show_run_time(state, job[0] if job else None, question, (redis, folder), as_json=as_json)
+        return
+    if question != Question():
+        raise InputError("found an option on run times without --run-time; allowed: with it")
     view, growing = view_from(state, redis, folder)
     if growing:
         pools = ", ".join(growing)

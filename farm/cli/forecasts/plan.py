@@ -58,6 +58,11 @@ def plan(
         most: Maximum number of builders in a pool.
         price: Price of a builder-hour. Default: the pool's. Repeatable.
         every: Show all that was tried, not only the five nearest to the answer.
+
+    Examples:
+        farm plan mine.yaml --slo 'p95(waiting_time) < 5m'
+        farm plan mine.yaml --slo 'mean(waiting_time) < 1m' --plot curve.svg
+        farm plan mine.yaml --slo 'p95(waiting_time) < 5m' --vary pools.linux.idle_timeout=5m,15m
     """
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:

@@ -47,6 +47,11 @@ def whatif(
         arrivals: Continue the scenario's workload, or let nothing arrive. Default: as lately, if
             later jobs can overtake or a provisioner goes by demand.
         limit: Number of slowest jobs shown; 0: all.
+
+    Examples:
+        farm whatif                                   when will each waiting job start?
+        farm whatif --set pools.linux.builders=+3     and with three more builders?
+        farm whatif now.json --arrivals --policy sjf  from a file of farm status --save
     """
     image = image_from(source, redis, folder)
     with progress("simulating", silent=as_json):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-import msgspec
 import typer
 
 from farm.app.jobs.changing import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.lookup import catch_up, ids_given, live_of
-from farm.cli.jobs.job_options import Ids, Wanted
+from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.model import Cause
@@ -20,6 +19,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json, warn
 from farm.units import many
 
+STATES = ("live", "waiting", "running")
 LiveState = Literal["live", "waiting", "running"]
 
 
@@ -27,7 +27,8 @@ LiveState = Literal["live", "waiting", "running"]
 def cancel(
     *,
     job_ids: Ids = None,
-    state: LiveState | None = None,
+    where: Where = None,
+    state: Annotated[LiveState | None, typer.Option(hidden=True)] = None,
     wanted: Wanted,
     reason: str = Cause.REQUESTED.text,
     redis: Redis = None,
@@ -38,23 +39,28 @@ def cancel(
     """Cancel jobs of a live farm.
 
     Waiting jobs end immediately; running ones are stopped on their builders. Jobs are given by IDs
-    (from standard input, one per line, if the only ID is -), or by options that must all match.
-    --invocation alone also cancels jobs that arrive in this instant; a path to which no job was
-    charged is a mistake.
+    (from standard input, one per line, if the only ID is -), or by what they are like. An
+    invocation alone also cancels jobs that arrive in this instant; one to which no job was charged
+    is a mistake.
 
     Args:
         state: Only waiting, or only running, jobs.
         reason: Stored with each job.
+
+    Examples:
+        farm cancel build-17 build-18                            these two
+        farm cancel --where user=bob,state=waiting               all of bob's that wait
+        farm cancel --where invocation=web/ada --reason obsolete
     """
-    filtered = state is not None or wanted.names_some
+    wanted, filtered = filter_of(wanted, where, state, STATES)
     if bool(job_ids) == filtered:
         raise InputError(
-            "found no jobs, or two ways to select them; allowed: IDs, or options that say what "
-            "the jobs are like"
+            "found no jobs, or two ways to select them; allowed: IDs, or --where with what the "
+            "jobs are like"
         )
     invocation = wanted.invocation
-    whole = invocation if state is None and wanted == JobFilter(invocation=invocation) else None
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or "live"))
+    only = JobFilter(invocation=invocation, state=JobState.LIVE)
+    whole = invocation if wanted == only else None
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
     with operating(redis, folder) as client:

@@ -1,4 +1,4 @@
-"""``farm dead-letters``: messages that the scheduler refused."""
+"""``farm admin dead-letters``: messages that the scheduler refused."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def dead_letters(
 
     Args:
         clear: Delete them, and their counts.
+
+    Examples:
+        farm admin dead-letters         who sent what was refused, and why
+        farm admin dead-letters --json  with the beginning of each
+        farm admin dead-letters --clear
     """
     with reach(redis, folder) as client:
         letters, counts = client.dead_letters()

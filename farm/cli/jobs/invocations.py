@@ -1,18 +1,13 @@
-"""``farm invocations``: the present fair-share tree of a farm."""
+"""``farm jobs --by team``: the present fair-share tree of a farm."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJob, invocations_of
-from farm.app.long_running.snapshots import image_from
-from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter, InvocationView
+from farm.live.operating.farm_image import FarmImage
 from farm.terminal.console import plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Column, Listing, folding, numbers, texts
 from farm.units import format_roughly, many
@@ -31,37 +26,10 @@ _EXECUTING = (
 _IDLE = (*texts("idle builder"), *folding("last invocation"))
 
 
-def invocations(
-    path: Annotated[str, typer.Argument(metavar="[PATH]")] = "",
-    queued: Annotated[bool, typer.Option("--queued")] = False,
-    active: Annotated[bool, typer.Option("--active")] = False,
-    everything: Annotated[bool, typer.Option("--all")] = False,
-    snapshot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-    limit: Annotated[int, typer.Option(min=0)] = 20,
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
+def show_invocations(
+    image: FarmImage, path: str, show: Filter, limit: int, *, as_json: bool
 ) -> None:
-    """List invocations with their waiting jobs, executing slots and idle builders.
-
-    For each platform: the invocations below PATH, the waiting jobs in dispatch order, the running
-    jobs, and the idle builders by the invocation that they last served; of jobs also the expected
-    run time, and for how long they have waited or run. With --json: one object per platform.
-    farm jobs --invocation PATH lists the jobs in pages; farm cancel --invocation PATH cancels all.
-
-    Args:
-        path: An invocation, such as team or team/user.
-        queued: Only invocations with waiting jobs, in order of their turn, and these jobs.
-        active: Only invocations with waiting or running jobs, and these jobs.
-        everything: Also invocations that only idle builders keep, and these builders (the
-            default).
-        snapshot: A file written by farm snapshot, instead of the live farm.
-        limit: Maximum number of rows per table; 0: no limit.
-    """
-    if queued + active + everything > 1:
-        raise InputError("found several of --queued, --active, --all; allowed: one of them")
-    show: Filter = "queued" if queued else "active" if active else "all"
-    image = image_from(snapshot, redis, folder)
+    """Print the invocations below a path, platform by platform, at most ``limit`` rows a table."""
     parts = tuple(part for part in path.split("/") if part)
     found = invocations_of(image, parts, show, limit or None)
     for one in found:

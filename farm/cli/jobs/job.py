@@ -1,7 +1,8 @@
-"""``farm job``: the history of one job."""
+"""``farm job``: the history of one job, and why it waits or was dispatched as it was."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +12,8 @@ from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
 from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
+from farm.cli.jobs.decisions import explain_in_run, explain_live
+from farm.core.errors import InputError
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -30,15 +33,39 @@ OF_THE_METHOD = (
 
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID")],
+    why: Annotated[bool, typer.Option("--why")] = False,
+    run: Annotated[Path | None, typer.Option("--run", metavar="RUN")] = None,
+    job_of_run: Annotated[str | None, typer.Option("--job", hidden=True)] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
     """Show a job's history and state: where it is, why it waits, or how it ended.
 
+    With --why also the competing jobs, whose turn it was, and the free builders; the decisions of a
+    recorded run are reconstructed by replaying its log.
+
     Args:
         job_id: The id of a job.
+        why: Explain its dispatch, or its waiting.
+        run: With --why: the job is of this recorded run, not of a live farm.
+        job_of_run: The job, where ID is a run.
+
+    Examples:
+        farm job build-17                      where it is, and when it will start
+        farm job build-17 --why                who goes before it, and why
+        farm job build-17 --why --run day      the same in a recorded run
     """
+    if job_of_run is not None:
+        run, job_id = Path(job_id), job_of_run
+    if run is not None and not why:
+        raise InputError("--run: found without --why; allowed: with it")
+    if run is not None:
+        explain_in_run(run, job_id, as_json=as_json)
+        return
+    if why:
+        explain_live(job_id, redis, folder, as_json=as_json)
+        return
     with reach(redis, folder) as client:
         found, tries, answer, warning = history_of(client, job_id)
         warn(warning)

@@ -1,17 +1,21 @@
-"""``farm jobs``: lists jobs."""
+"""``farm jobs``: lists jobs, or to whom they are charged."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-import msgspec
 import typer
 
-from farm.app.jobs.filter import JobState
+from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
-from farm.cli.jobs.job_options import Wanted
+from farm.app.long_running.snapshots import image_from
+from farm.cli.jobs.invocations import show_invocations
+from farm.cli.jobs.job_options import Wanted, Where, filter_of
+from farm.core.errors import InputError
+from farm.core.queues.fair_share.listing import Filter
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured, plain
 from farm.terminal.field_options import with_fields
@@ -28,15 +32,24 @@ COLUMNS = (
 FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 
 
+#: what is listed of invocations, by the state of jobs
+SHOWN: dict[str, Filter] = {"all": "all", "live": "active", "waiting": "queued"}
+By = Literal["team"]
+
+
 @with_fields
 def jobs(
     *,
-    state: JobState = JobState.LIVE,
+    where: Where = None,
+    by: Annotated[By | None, typer.Option("--by")] = None,
+    path: Annotated[str, typer.Argument(hidden=True)] = "",
+    snapshot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    state: Annotated[JobState | None, typer.Option(hidden=True)] = None,
     wanted: Wanted,
     stable: Annotated[bool, typer.Option("--in-order")] = False,
     after: Annotated[str | None, typer.Option(metavar="ID")] = None,
     offset: Annotated[int, typer.Option(min=0)] = 0,
-    limit: Annotated[int, typer.Option(min=0)] = 50,
+    limit: Annotated[int | None, typer.Option(min=0)] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -44,17 +57,47 @@ def jobs(
     """List the jobs of a live farm.
 
     Waiting jobs come first, in dispatch order by platform, then running ones, then ended ones
-    (newest first). With --json: one object per line.
+    (newest first); ended ones only with state=all, ended, succeeded, failed or cancelled. With
+    --json: one object per line.
+
+    With --by team, under fair share: for each platform the invocations (teams, or those below
+    invocation=TEAM) with their waiting jobs, executing slots and idle builders, the waiting jobs in
+    dispatch order, the running jobs, and the idle builders by the invocation that they last served;
+    of jobs also the expected run time. Only with state=waiting: invocations with waiting jobs, in
+    order of their turn; with state=live: those with waiting or running jobs.
 
     Args:
+        by: To whom jobs are charged.
+        path: With --by team: the invocation.
+        snapshot: With --by team: a file written by farm status --save, instead of the live farm.
         state: Which jobs; live: waiting or running.
         stable: Sort by submission: pages then neither skip nor repeat jobs while the farm runs.
-            Implied by --state all.
+            Implied by state=all.
         after: Only jobs submitted after this one, in that order.
         offset: Skip this many jobs.
-        limit: Rows per page; 0: no limit.
+        limit: Rows per page, or of a table; 0: no limit. Default: 50; with --by team 20.
+
+    Examples:
+        farm jobs                              what waits and runs
+        farm jobs --where user=bob,state=all   all jobs of bob, ended ones too
+        farm jobs --by team                    whose turn it is, under fair share
     """
-    wanted = msgspec.structs.replace(wanted, state=state)
+    states = [one.value for one in JobState]
+    states.sort(key=lambda one: one != ("all" if by else "live"))
+    wanted, _ = filter_of(wanted, where, state, states)
+    if by:
+        only = JobFilter(state=wanted.state, invocation=wanted.invocation)
+        if wanted != only or wanted.state.value not in SHOWN:
+            allowed = f"invocation, and state={'|'.join(SHOWN)}"
+            raise InputError(f"--where: found {wanted.words()}; allowed with --by team: {allowed}")
+        image, at = image_from(snapshot, redis, folder), path or wanted.invocation or ""
+        limit = 20 if limit is None else limit
+        show_invocations(image, at, SHOWN[wanted.state.value], limit, as_json=as_json)
+        return
+    if path or snapshot is not None:
+        what = "--snapshot" if snapshot else repr(path)
+        raise InputError(f"found {what} without --by team; allowed: --where, as id={path or 'ID'}")
+    state, limit = wanted.state, 50 if limit is None else limit
     stable = stable or after is not None or state is JobState.ALL
     with reach(redis, folder) as client:
         client.status()

@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import msgspec
 import typer
 
-from farm.app.jobs.changing import choose
-from farm.app.long_running.farm_place import check_fair_share
+from farm.app.jobs.setting import set_all
 from farm.cli.operating import operating
-from farm.core.errors import InputError
-from farm.core.events import SchedulingChanged
 from farm.core.rules import Choices
-from farm.live.wire.messages import UNSTAMPED
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 
 
 def policy(
     name: Annotated[str | None, typer.Argument(metavar="[POLICY]")] = None,
-    aging_factor: float | None = None,
+    aging_factor: str | None = None,
     weights: Annotated[list[str] | None, typer.Option("--weight", metavar="PATH=WEIGHT")] = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Show or change policy, ageing factor and fair-share weights of a live farm.
-
-    Waiting jobs are sorted again immediately. The change survives restarts of the scheduler, until
-    its scenario is changed.
+    """Show or change policy, ageing factor and weights of a live farm (now: farm set).
 
     Args:
         name: A policy, or the scenario's own module:function.
         aging_factor: Seconds of run time that a second of waiting offsets.
-        weights: Fair-share weight of an invocation among its siblings: web=2 has twice the share;
-            repeatable.
+        weights: Fair-share weight of an invocation among its siblings; repeatable.
     """
-    if aging_factor is not None and not 0 <= aging_factor < 1e9:
-        allowed = "a number from 0, below 1e9"
-        raise InputError(f"--aging-factor: found {aging_factor:g}; allowed: {allowed}")
-    changed = _weights_of(weights)
+    keys = {"policy": name, "aging_factor": aging_factor}
+    changes = [f"scheduling.{key}={value}" for key, value in keys.items() if value is not None]
+    changes += [f"scheduling.weights.{text}" for text in weights or ()]
+    words = " ".join(["farm set", *changes])
+    typer.echo(f"note: farm policy is now {words}", err=True)
     with operating(redis, folder) as client:
-        if changed:
-            check_fair_share(client, "--weight")
-        wanted = SchedulingChanged(UNSTAMPED, name, aging_factor, changed)
-        asked = wanted != SchedulingChanged(UNSTAMPED)
-        found = choose(client, wanted) if asked else client.status().choices
+        if changes:
+            set_all(client, changes)
+        found = client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
-
-
-def _weights_of(texts: list[str] | None) -> dict[str, float] | None:
-    found: dict[str, float] = {}
-    for text in texts or ():
-        path, _, number = text.rpartition("=")
-        try:
-            found[path] = float(number)
-        except ValueError:
-            found[path] = math.nan
-        if not path or not 0 < found[path] < 1e9:
-            allowed = "PATH=WEIGHT above 0 and below 1e9, as in web=2"
-            raise InputError(f"--weight: found {text!r:.60}; allowed: {allowed}")
-    return found or None
 
 
 def _shown(choices: Choices) -> str:

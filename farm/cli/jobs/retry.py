@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-import msgspec
 import typer
 
 from farm.app.jobs.changing import next_tries
-from farm.app.jobs.filter import JobState
 from farm.app.jobs.lookup import ended_of, ids_given
-from farm.cli.jobs.job_options import Ids, Wanted
+from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.terminal.field_options import with_fields
@@ -18,6 +16,7 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
 from farm.units import many
 
+STATES = ("ended", "succeeded", "failed", "cancelled")
 EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 
@@ -25,7 +24,8 @@ EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 def retry(
     *,
     job_ids: Ids = None,
-    state: EndedState | None = None,
+    where: Where = None,
+    state: Annotated[EndedState | None, typer.Option(hidden=True)] = None,
     wanted: Wanted,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
@@ -35,18 +35,22 @@ def retry(
     """Run ended jobs again, each as a new job.
 
     New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
-    standard input, one per line, if the only ID is -), or by options that must all match, for
-    ended jobs that have not been retried yet.
+    standard input, one per line, if the only ID is -), or by what they are like, of ended jobs that
+    have not been retried yet.
 
     Args:
         state: Only jobs that ended this way.
+
+    Examples:
+        farm retry build-17                    one job
+        farm retry --where state=failed        all that failed
+        farm retry --where state=cancelled,user=bob
     """
-    filtered = state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or "ended"))
+    wanted, filtered = filter_of(wanted, where, state, STATES)
     if bool(job_ids) == filtered:
         raise InputError(
-            "found no jobs, or two ways to select them; allowed: IDs, or options that say "
-            "what the jobs are like (--state failed)"
+            "found no jobs, or two ways to select them; allowed: IDs, or --where with what the "
+            "jobs are like (--where state=failed)"
         )
     with operating(redis, folder) as client:
         if filtered:

@@ -1,4 +1,4 @@
-"""``farm submit``: submits one job, a file of jobs, a trace, or standard input."""
+"""``farm submit``: submits one job, a file of jobs, a trace, a scenario's, standard input."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import msgspec
 import typer
 
 from farm.app.jobs.json_lines import parse_platform
-from farm.app.jobs.sources import copies, described, jobs_of, only_platform, runnable, sound
+from farm.app.jobs.sources import described, jobs_of, only_platform, runnable, sound
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import SubmissionEstimate
+from farm.cli.jobs.playing import play_scenario
 from farm.cli.operating import operating
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
 from farm.records.traces import FORMATS
+from farm.scenario.examples import example_files
 from farm.terminal.console import FarmConsole, plain
 from farm.terminal.field_options import Fields, with_fields
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis, seconds_of
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, seconds_of
 from farm.terminal.output import counted_progress, print_json
 from farm.units import many
 
-FIELDS = (
-    "kind",
-    "attributes",
-    "matrix",
-    "level",
-    "score",
-    "priority",
-    "mode",
-    "threads",
-    "heavy",
-    "memory_heavy",
-)
-#: options that apply to one kind of source only
-OF_ONE_JOB = ("job_id", "count", "user", *FIELDS)
-OF_A_FILE = ("trace_format", "jobs", "pace")
+#: three systems' words for urgency, for which --urgency stands at the door
+URGENCY = ("level", "score", "priority")
+FIELDS = ("kind", "attributes", "matrix", "mode", "threads", "heavy", "memory_heavy", *URGENCY)
+#: options that apply to some kinds of source only
+OF_ONE_JOB = ("job_id", "count", "user", "urgency", *FIELDS)
+ONE_JOB, FILE, SCENARIO = "one job (--service-time)", "a FILE", "scenario"
+OF_BOTH = ("platform", "skip_known", "allow_unrunnable", "sync")
+#: options that only some kinds of source have
+OPTIONS = {
+    ONE_JOB: (*OF_ONE_JOB, *OF_BOTH),
+    FILE: ("trace_format", "jobs", "pace", *OF_BOTH),
+    SCENARIO: ("trace_format", "sets", "most_waiting"),
+}
 
 
 @with_fields
@@ -51,6 +51,7 @@ def submit(
     count: Annotated[int, typer.Option(min=1)] = 1,
     platform: str | None = None,
     user: str | None = None,
+    urgency: int | None = None,
     like: Annotated[
         Job,
         Fields(
@@ -61,19 +62,25 @@ def submit(
                 "threads": typer.Option(min=1),
                 "heavy": typer.Option("--heavy"),
                 "memory_heavy": typer.Option("--memory-heavy"),
+                **{name: typer.Option(hidden=True) for name in URGENCY},
             },
             base=Job(id="", service_time=0.0),
         ),
     ],
     trace_format: Annotated[
-        str | None, typer.Option("--format", help=f"Format of a trace: {', '.join(FORMATS)}.")
+        str | None,
+        typer.Option(
+            "--format", help=f"Format of FILE: {SCENARIO}, or of a trace: {', '.join(FORMATS)}."
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
     pace: Annotated[float | None, typer.Option("--speed", metavar="N")] = None,
     prefix: str | None = None,
     skip_known: Annotated[bool, typer.Option("--skip-known")] = False,
-    allow_unrunnable: bool = False,
+    allow_unrunnable: Annotated[bool, typer.Option("--allow-unrunnable")] = False,
     sync: Annotated[bool, typer.Option("--sync")] = False,
+    sets: Overrides = None,
+    most_waiting: Annotated[int, typer.Option(min=1)] = 10_000,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -86,29 +93,42 @@ def submit(
     estimate of when the job (or the last of several) will be dispatched and finished is printed
     on standard error, or with --json as `estimate`.
 
+    A scenario's jobs are submitted at their arrival times, until the end or Ctrl-C (sources without
+    count and duration never end). Only its workload and seed count; pools and scheduling are the
+    farm's own.
+
     Args:
-        source: Jobs as JSON lines (.jsonl) or csv, or a trace; - reads JSON lines from stdin (with
-            --format: a trace of that format). Default: one job, described by the options.
+        source: Jobs as JSON lines (.jsonl) or csv, a trace, or a scenario; - reads JSON lines from
+            stdin (with --format: a trace of that format). Default: one job, described by the
+            options.
         service_time: One job: how long it takes alone, such as 90s or 5m.
         job_id: One job: its id. Default: a new one.
         count: Submit this many equal jobs (with numbered ids).
         platform: Platform, such as amd64/virtual or any/native. Default: the only pool's.
         user: One job: its user (attribute user).
+        urgency: One job: a higher one goes first, under every policy. Default: 0.
         jobs: Only the first N jobs of FILE.
         pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
             now.
-        prefix: Prefix of every id, to submit the same file again.
+        prefix: Prefix of every id, to submit the same file again; of a scenario's a new one each
+            time by default.
         skip_known: Skip jobs whose ids are known already.
-        allow_unrunnable: Accept jobs that no pool of the farm could run.
+        allow_unrunnable: Accept jobs that no pool of the farm could run: they wait until one can.
         sync: Wait until the jobs are on the server's disk, safe from loss of power.
+        most_waiting: Of a scenario: pause while this many jobs are waiting.
+
+    Examples:
+        farm submit --service-time 90s --count 20     twenty equal jobs
+        farm submit jobs.csv --speed 60               a table's jobs, a minute a second
+        farm submit quickstart                        a scenario's jobs, at their times
     """
-    if (source is None) == (service_time is None):
-        raise InputError(
-            "found "
-            + ("neither" if source is None else "both FILE and --service-time")
-            + "; allowed: a FILE (or -), or --service-time for one job"
-        )
-    _refuse_stray_options(context, OF_ONE_JOB if source is not None else OF_A_FILE)
+    kind = _kind_of(source, trace_format, service_time)
+    _refuse_stray_options(context, kind)
+    if kind == SCENARIO:
+        place = (redis, folder)
+        play_scenario(source or Path(), sets or (), place, prefix, most_waiting, as_json=as_json,
+                      quiet=quiet)  # fmt: skip
+        return
     if pace is not None and not 0 < pace < float("inf"):
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
     as_they_come = str(source) == "-" and trace_format is None
@@ -122,9 +142,10 @@ def submit(
             default = wanted or only_platform(pools)
             if source is None:
                 seconds = seconds_of(service_time or "", "--service-time", least=0.0)
-                place = parse_platform(None, "--platform", default)
-                one = described(like, seconds, job_id, place, user)
-                found: Iterable[Job] = copies(one, count)
+                at = parse_platform(None, "--platform", default)
+                if urgency is not None:
+                    like = msgspec.structs.replace(like, level=urgency)
+                found: Iterable[Job] = [described(like, seconds, job_id, at, user)]
             else:
                 found = jobs_of(source, trace_format, jobs, wanted, default)
             if prefix is not None:
@@ -138,7 +159,12 @@ def submit(
             elif as_they_come:
                 submission.paced(found, pace or 1.0)
             else:
-                _at_once(submission, list(found), pace, silent=quiet or as_json)
+                hidden = quiet or as_json or sys.stderr is None or not sys.stderr.isatty()
+                with counted_progress("submitting", silent=hidden) as show:
+                    if count > 1:
+                        submission.equal_ones(next(iter(found)), count, show)
+                    else:
+                        submission.at_once(list(found), pace, show)
             submission.check_accepted()
             if not (as_they_come or quiet or pace):
                 estimate = submission.estimate()
@@ -155,10 +181,20 @@ def submit(
             typer.echo(plain(estimate.in_words(), 1000), err=True)
 
 
-def _at_once(submission: Submission, jobs: list[Job], pace: float | None, *, silent: bool) -> None:
-    hidden = silent or sys.stderr is None or not sys.stderr.isatty()
-    with counted_progress("submitting", silent=hidden) as show:
-        submission.at_once(jobs, pace, show)
+def _kind_of(source: Path | None, trace_format: str | None, service_time: str | None) -> str:
+    """Return of what kind the source is, as the messages call it; raises InputError."""
+    if (source is None) == (service_time is None):
+        raise InputError(
+            "found "
+            + ("neither" if source is None else "both FILE and --service-time")
+            + "; allowed: a FILE (or -), or --service-time for one job"
+        )
+    if source is None:
+        return ONE_JOB
+    if trace_format is not None:
+        return SCENARIO if trace_format == SCENARIO else FILE
+    known = not source.exists() and str(source) in example_files()
+    return SCENARIO if known or source.suffix in (".yaml", ".yml") else FILE
 
 
 def _before(submission: Submission) -> str:
@@ -168,10 +204,14 @@ def _before(submission: Submission) -> str:
     return f" ({submitted})" if count else ""
 
 
-def _refuse_stray_options(context: typer.Context, names: tuple[str, ...]) -> None:
-    """Refuse options that would have no effect."""
+def _refuse_stray_options(context: typer.Context, kind: str) -> None:
+    """Refuse options that would have no effect with this kind of source."""
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "")
-        if parameter.name in names and given is not None and given.name == "COMMANDLINE":
-            what = "one job (--service-time)" if names is OF_ONE_JOB else "a FILE"
-            raise InputError(f"{parameter.opts[0]}: says something of {what}; found the other")
+        if given is None or given.name != "COMMANDLINE":
+            continue
+        kinds = [one for one, names in OPTIONS.items() if parameter.name in names]
+        if kinds and kind not in kinds:
+            raise InputError(
+                f"{parameter.opts[0]}: says something of {' or '.join(kinds)}; found {kind}"
+            )

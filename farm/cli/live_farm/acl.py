@@ -1,4 +1,4 @@
-"""``farm acl``: users for a server that several people and machines share."""
+"""``farm admin acl``: users for a server that several people and machines share."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def acl(
         passwords: Directory of the passwords, one file per user; missing ones are generated.
         aclfile: Print a complete file for the server's aclfile option.
         apply: Create the users on the server and print nothing.
+
+    Examples:
+        farm admin acl  commands for redis-cli
+        farm admin acl --aclfile > users.acl
+        farm admin acl builder --host rack1 --apply
     """
     if apply and aclfile:
         raise InputError("found --apply and --aclfile; allowed: one of them")
@@ -64,6 +69,6 @@ def acl(
         )
     if not kept:
         console.print(
-            "the server forgets these users when it ends: start it with an aclfile (farm acl "
+            "the server forgets these users when it ends: start it with an aclfile (farm admin acl "
             "--aclfile), or apply them again"
         )

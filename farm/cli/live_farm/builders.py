@@ -43,6 +43,11 @@ def builders(
         pool: Only builders of this pool.
         offset: Skip this many builders.
         limit: Rows per page; 0: no limit.
+
+    Examples:
+        farm builders  all of them
+        farm builders 'linux-*' --state idle
+        farm builders --pool linux --limit 0
     """
     with reach(redis, folder) as client:
         rows = builders_of(client, pattern, state, pool)

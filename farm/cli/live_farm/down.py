@@ -27,6 +27,11 @@ def down(
     Args:
         now: Stop running jobs too (they are requeued for the next time).
         timeout: Seconds to wait for running jobs. Default: no limit.
+
+    Examples:
+        farm down        after its running jobs
+        farm down --now  at once; they start again next time
+        farm down --timeout 60
     """
     place = place_to_end(folder)
     running = 0 if now or quiet else count_running(place)

@@ -1,4 +1,4 @@
-"""``farm drain`` and ``farm undrain``: builders accept no more jobs, or accept jobs again."""
+"""``farm drain``: builders accept no more jobs, or accept jobs again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from farm.app.long_running import builders
 from farm.app.long_running.builders import Asked
 from farm.cli.operating import operating
+from farm.core.errors import InputError
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
@@ -17,44 +18,39 @@ from farm.units import many
 #: maximum number of builders listed in the output
 NAMED = 10
 
-Patterns = Annotated[
-    list[str],
-    typer.Argument(metavar="PATTERN…", help="Builder ids, or shell patterns such as 'linux-*'."),
-]
-
 
 def drain(
-    patterns: Patterns,
+    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN…")],
     retire: Annotated[bool, typer.Option("--retire")] = False,
+    undo: Annotated[bool, typer.Option("--undo")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let builders finish their running jobs and accept no more, until undrained.
+    """Let builders finish their running jobs and accept no more, until that is undone.
 
     They still count in their pool. Builders that are booting, or requested later, are not drained;
     a pool's provisioner may request others, up to the pool's limit.
 
     Args:
+        patterns: Builder ids, or shell patterns such as 'linux-*'.
         retire: Retire them when empty.
+        undo: Let drained and failed builders accept jobs again.
+
+    Examples:
+        farm drain linux-3                     one builder, before its repair
+        farm drain 'linux-*' --retire          all of a pool, which then go
+        farm drain --undo linux-3              it takes jobs again
     """
+    if retire and undo:
+        raise InputError("found --retire and --undo; allowed: one of them")
     with operating(redis, folder) as client:
-        found = builders.drain(client, patterns, retire=retire)
-    _show("drain", patterns, found, as_json=as_json, quiet=quiet)
-
-
-def undrain(
-    patterns: Patterns,
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Let drained and failed builders accept jobs again."""
-    with operating(redis, folder) as client:
-        found = builders.undrain(client, patterns)
-    _show("undrain", patterns, found, as_json=as_json, quiet=quiet)
+        if undo:
+            found = builders.undrain(client, patterns)
+        else:
+            found = builders.drain(client, patterns, retire=retire)
+    _show("undrain" if undo else "drain", patterns, found, as_json=as_json, quiet=quiet)
 
 
 def _show(what: str, patterns: list[str], found: Asked, *, as_json: bool, quiet: bool) -> None:

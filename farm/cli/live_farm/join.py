@@ -1,4 +1,4 @@
-"""``farm join``: how another machine can run builders of this farm."""
+"""``farm admin join``: how another machine can run builders of this farm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def join(
         str | None,
         server_option(
             "Create the builder's user on this server, as a user that may use ACL. Default: it "
-            "exists already (farm acl builder)."
+            "exists already (farm admin acl builder)."
         ),
     ] = None,
     quiet: Quiet = False,
@@ -38,6 +38,11 @@ def join(
         room: Maximum number of builders; 0: no limit.
         pool: Run only builders of this pool. Default: any.
         passwords: Directory of the users' passwords, one file per user.
+
+    Examples:
+        farm admin join redis://farm.example:6379/0
+        farm admin join rediss://farm.example:6380/0 --host rack1 --room 8
+        farm admin join redis://farm.example:6379/0 --pool linux
     """
     for line in join_commands(server, hosts or (), passwords, redis, room, pool):
         typer.echo(line)

@@ -18,7 +18,13 @@ COLUMNS = (
 
 
 def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = False) -> None:
-    """List pools: their demand, desired and present builders, and why they differ."""
+    """List pools: their demand, desired and present builders, and why they differ.
+
+    Examples:
+        farm pools              why has no builder come?
+        farm pools --json
+        farm --dir night pools  those of another farm
+    """
     with reach(redis, folder) as client:
         lost = client.status().lost
         reports = client.pools()

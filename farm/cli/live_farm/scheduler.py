@@ -1,4 +1,4 @@
-"""``farm scheduler``: the scheduler of a long-running farm, as a service."""
+"""``farm admin scheduler``: the scheduler of a long-running farm, as a service."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ def scheduler(
         fresh: Discard the farm's state in Redis.
         accept_loss: Go on without what the event log has and the server has lost.
         log: Directory for the farm's event log, in the form of a run.
+
+    Examples:
+        farm admin scheduler mine.yaml --hosts 2
+        farm admin scheduler mine.yaml --log run  with an event log
+        farm admin scheduler mine.yaml --keep-ended 1000
     """
     log_to_stderr()
     wanted = load_scenario(scenario, sets or ())

@@ -1,26 +1,36 @@
-"""``farm set``: sizes of pools and the order of jobs, changed while a farm runs."""
+"""``farm set``: sizes of pools, the order of jobs and their urgency, while a farm runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import typer
 
-from farm.app.jobs.setting import set_all, settings_of
+from farm.app.jobs.changing import change_priority
+from farm.app.jobs.filter import JobFilter
+from farm.app.jobs.lookup import ids_given, live_of
+from farm.app.jobs.setting import set_all, settings_of, urgency_of
+from farm.cli.jobs.job_options import Where
 from farm.cli.operating import operating
+from farm.core.errors import InputError
+from farm.live.operating.client import FarmClient
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
+from farm.units import many
 
 
 def set_keys(
-    assignments: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE…]")] = None,
+    assignments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE…")] = None,
+    job: Annotated[list[str] | None, typer.Option("--job", metavar="ID")] = None,
+    where: Where = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
 ) -> None:
-    """Change keys of a live farm: sizes of pools, and the order of its jobs.
+    """Change keys of a live farm: sizes of pools, the order of its jobs, and their urgency.
 
     Missing builders are requested, surplus ones retire when empty, idle ones first; a provisioner
     goes by new limits from its next plan on. Changes survive restarts of the scheduler until the
@@ -28,9 +38,19 @@ def set_keys(
 
     Args:
         assignments: Such as pools.linux.builders=20, pools.linux.provisioner.max=30,
-            scheduling.policy=sjf, scheduling.weights.web=2.
+            scheduling.policy=sjf, scheduling.weights.web=2; of jobs urgency=5 (a higher one goes
+            first, under every policy), or the other systems' words: score=10, priority=-100.
+        job: The keys are of this waiting job; repeatable; - reads ids from standard input.
+
+    Examples:
+        farm set                                           what can be set, and its values
+        farm set pools.linux.builders=20 scheduling.policy=sjf
+        farm set urgency=5 --job build-17                  one job first
     """
     with operating(redis, folder) as client:
+        if job or where:
+            _set_jobs(client, assignments or (), job, where, as_json=as_json)
+            return
         if not assignments:
             found = settings_of(client)
             if as_json:
@@ -46,3 +66,28 @@ def set_keys(
         typer.echo(plain(f"{one.key}: {one.before} -> {one.after}"))
     back = " ".join(f"{one.key}={one.before}" for one in changes)
     typer.echo(plain(f"back: farm set {back}"))
+
+
+def _set_jobs(
+    client: FarmClient,
+    assignments: Sequence[str],
+    job: list[str] | None,
+    where: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Change the urgency of waiting jobs; running and ended ones stay as they are."""
+    if job and where:
+        raise InputError("found --job and --where; allowed: one of them")
+    urgency = urgency_of(assignments)
+    if job:
+        names, ended = live_of(client, ids_given(job))
+    else:
+        wanted = JobFilter().where([*(where or ()), "state=waiting"], ["waiting"])
+        names, ended = [one.job.id for one in wanted.found(client, stable=True)], 0
+    change_priority(client, names, **urgency)
+    if as_json:
+        print_json({"asked": len(names), "ended": ended})
+        return
+    over = f" ({ended:,} had ended already)" if ended else ""
+    typer.echo(f"asked to change {many(len(names), 'job')}{over}")

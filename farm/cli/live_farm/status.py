@@ -1,9 +1,12 @@
-"""``farm status``: an overview of a live farm."""
+"""``farm status``: an overview of a live farm, or all of its state, as a file."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -13,8 +16,11 @@ from rich.live import Live
 from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
-from farm.core.errors import InputError
+from farm.app.long_running.snapshots import image_from, state_document
+from farm.core.errors import InputError, file_access
+from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.live.operating.client import FRESH, FarmClient
+from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
 from farm.terminal.console import FarmConsole, counted
@@ -31,6 +37,8 @@ DAY = 86_400
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w")] = False,
     interval: float = 1.0,
+    save: Annotated[Path | None, typer.Option("--save", "-o", metavar="FILE")] = None,
+    state: Annotated[bool, typer.Option("--state")] = False,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
     as_json: AsJson = False,
@@ -43,7 +51,20 @@ def status(
     Args:
         watch: Update until Ctrl-C.
         interval: Seconds between updates.
+        save: Write the whole state to this file instead (-: print it), for farm whatif: jobs,
+            builders, fair-share trees, the scenario, and the history of run times.
+        state: With --save: only builders and jobs, the form that other programs can write too.
+
+    Examples:
+        farm status                            queues, builders, pools
+        farm status --watch                    the same, renewed every second
+        farm status --save now.json            the whole of it, for farm whatif now.json
     """
+    if save is not None:
+        _save(image_from(None, redis, folder), save, small=state)
+        return
+    if state:
+        raise InputError("--state: found without --save; allowed: with it")
     if not 0.1 <= interval <= DAY:
         raise InputError(f"--interval: found {interval:g}; allowed: 0.1 to {DAY} seconds")
     with reach(redis, folder) as client:
@@ -61,6 +82,19 @@ def status(
                 console.print(Text(f"the farm is {place.state}", style="yellow"))
     if trouble is not None or not client.is_attended(now):
         raise typer.Exit(1)
+
+
+def _save(image: FarmImage, file: Path, *, small: bool) -> None:
+    """Write the state of a farm at one instant, as its scheduler told it in one pass."""
+    if small:
+        text = json.dumps(state_document(view_of(image.snapshot)), indent=1)
+    else:
+        text = msgspec.json.encode(image).decode()
+    if str(file) == "-":
+        sys.stdout.write(text + "\n")
+        return
+    with file_access(f"--save: {file}"):
+        file.write_text(text + "\n", encoding="utf-8")
 
 
 def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:

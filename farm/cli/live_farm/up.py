@@ -56,6 +56,11 @@ def up(
         fresh: Discard the state of an earlier farm.
         accept_loss: Go on without what the event log has and the server has lost.
         foreground: Stay in this terminal; Ctrl-C drains, twice stops.
+
+    Examples:
+        farm up mine.yaml                      in the background; its state is in .farm
+        farm --dir night up mine.yaml --fresh  another one, from nothing
+        farm up mine.yaml --foreground --policy sjf
     """
     overrides = [*(sets or ()), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)

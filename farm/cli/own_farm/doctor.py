@@ -47,6 +47,11 @@ def doctor(
         files: A bundle of farm import, or the files of a source as they were fetched (- is
             standard input).
         objective: A platform is fine if 95 % of its jobs start within this time.
+
+    Examples:
+        farm doctor mine                      a bundle of farm import
+        farm doctor runs.json --objective 2m  files as they were fetched
+        farm doctor jobs.csv --column submitted=created_at --zone Europe/Berlin
     """
     most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
     with progress("reading", silent=quiet):

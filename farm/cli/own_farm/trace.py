@@ -46,6 +46,11 @@ def show(path: BundlePath, as_json: AsJson = False) -> None:
     """Show what a bundle holds; farm doctor says what it means.
 
     The p50 and p95 wait count waits that were broken off as longer (Kaplan and Meier).
+
+    Examples:
+        farm trace show mine  what it holds
+        farm trace show mine --json
+        farm trace show other
     """
     bundle = read_bundle(path)
     found = contents_of(bundle)
@@ -128,6 +133,11 @@ def cut(
             the last arrival.
         where: Only jobs of this platform, kind, user, runner, matrix, result or attribute, such as
             user=ann,kind=build; several values of one name are alternatives; repeatable.
+
+    Examples:
+        farm trace slice mine -o week --from 2026-11-02 --to 2026-11-09
+        farm trace slice mine -o anns --where user=ann
+        farm trace slice mine -o day --from 24h --to 48h  spans from the first arrival
     """
     _check_new(out)
     bundle = read_bundle(path)
@@ -166,6 +176,11 @@ def scale(
             of the same hour, so that the pattern of days and weeks stays.
         service_times: By how much longer each job runs.
         seed: Seed of what is random.
+
+    Examples:
+        farm trace scale mine -o double --arrivals 2
+        farm trace scale mine -o faster --service-times 0.8
+        farm trace scale mine -o half --arrivals 0.5 --seed 3
     """
     _check_new(out)
     made = scaled(read_bundle(path), arrivals=arrivals, service_times=service_times, seed=seed)
@@ -189,6 +204,11 @@ def merge(
         apart: They are different farms. Default: if their sources differ, or an id stands for
             two different jobs.
         align: Move them so that all begin when the first one did, as different farms.
+
+    Examples:
+        farm trace merge may june -o both            what is in both counts once
+        farm trace merge here there -o both --apart  two farms
+        farm trace merge here there -o both --align
     """
     _check_new(out)
     bundles = [read_bundle(path) for path in paths]
@@ -208,6 +228,11 @@ def fit(
 
     Args:
         out: A new YAML file.
+
+    Examples:
+        farm trace fit mine -o load.yaml
+        farm trace fit week -o week.yaml --quiet
+        farm trace fit double -o double.yaml
     """
     _check_new(out)
     bundle = read_bundle(path)

@@ -51,6 +51,11 @@ def twin(
             standard input); the bundle of files is written beside the scenario.
         out: The new scenario.
         hours: Show each pool by hour of the day, too.
+
+    Examples:
+        farm twin mine -o mine.yaml     from a bundle of farm import
+        farm twin runs.json --slots 40  from files as they were fetched
+        farm twin mine --hours          each pool by hour of the day, too
     """
     with progress("reading", silent=quiet):
         bundle = load_records(files, source, columns_of(column), zone_of(zone))

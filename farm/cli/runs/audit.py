@@ -1,4 +1,4 @@
-"""``farm audit``: checks that a recorded run is consistent and reproducible."""
+"""``farm admin audit``: checks that a recorded run is consistent and reproducible."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ def audit(run: RunPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Check that a recorded run is consistent, and that its replay gives the same decisions.
 
     Otherwise prints the first error, with exit code 1.
+
+    Examples:
+        farm admin audit run        is the log sound, and does it replay?
+        farm admin audit .farm/log  the log of a farm that farm up started
+        farm admin audit run --json
     """
     with progress("replaying", silent=quiet or as_json):
         found = audit_run(run)

@@ -22,6 +22,11 @@ def compare(
 
     Args:
         runs: Run directories; the first is the base. Seeds of one setting are pooled.
+
+    Examples:
+        farm compare one two                      two run directories
+        farm compare one two three --relevant 5%  smaller differences do not count
+        farm compare one two --json
     """
     least = share_of(relevant)
     with progress("comparing", silent=as_json):

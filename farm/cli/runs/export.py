@@ -1,4 +1,4 @@
-"""``farm export``: a finished run in other programs' formats."""
+"""``farm admin export``: a finished run in other programs' formats."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ def export(
         interval: openmetrics: farm time between samples. Default: 5s up to two hours, else 1m.
         start: openmetrics: the instant of farm time 0 (ISO 8601, by default UTC). Default: a
             midnight such that the run ended at least 3 hours before it was made.
+
+    Examples:
+        farm admin export run --format csv -o jobs.csv
+        farm admin export run --format openmetrics -o run.txt
+        farm admin export run --format github -o jobs.json  as GitHub would have recorded it
     """
     _check(wanted, out, into, interval, start)
     target = into or out or STDOUT

@@ -30,6 +30,11 @@ def report(
         figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
         follow: While a run is in progress, write its page again every five seconds; a browser
             that shows it follows. Ctrl-C ends it.
+
+    Examples:
+        farm report run -o run.html  a page of one run
+        farm report one two          both on one page
+        farm report run --figure queue -o queue.svg
     """
     if follow:
         if len(what) > 1 or figure is not None:

@@ -69,6 +69,11 @@ def run(
 
     Args:
         duration: Stop the load after this farm time, such as 2h, and drain.
+
+    Examples:
+        farm run quickstart                            an afternoon of jobs, in half a minute
+        farm run quickstart --speed 60 -o runs/slow    a minute a second; kept for farm report
+        farm run mine.yaml --policy sjf --duration 2h  another policy, and two hours of load
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)

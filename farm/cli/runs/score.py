@@ -1,4 +1,4 @@
-"""``farm score``: the accuracy of the dispatch estimates of a run."""
+"""``farm admin score``: the accuracy of the dispatch estimates of a run."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def score(
     Args:
         run_times: Show the accuracy of this estimator's run times instead, rung by rung;
             repeatable.
+
+    Examples:
+        farm admin score run                     how true were the estimates?
+        farm admin score run --plot calibration.svg
+        farm admin score run --run-times last-3  what this estimator would have said
     """
     if run_times:
         if plot is not None:

@@ -57,6 +57,11 @@ def simulate(
     Args:
         engine: reference: the scheduler itself; fast: a compiled loop (same results, not for every
             scenario); auto: the latter wherever it can.
+
+    Examples:
+        farm simulate quickstart                                      an example, by its name
+        farm simulate mine.yaml --policy sjf --seed 2                 another policy and seed
+        farm simulate mine.yaml --set pools.linux.builders=+3 -o run  three more builders; kept
     """
     wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
     if log and engine == "fast":

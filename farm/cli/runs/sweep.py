@@ -58,6 +58,11 @@ def sweep(
         replications: Number of seeds, the same for every setting.
         out: Keep tables and finished runs; a stopped sweep is continued.
         baseline: The baseline for comparisons. Default: the first values.
+
+    Examples:
+        farm sweep quickstart --vary scheduling.policy=fifo,sjf
+        farm sweep mine.yaml --vary pools.linux.builders=4,6,8 -n 20
+        farm sweep mine.yaml --vary scheduling.policy=fifo,sjf -o sweep  kept, for farm report sweep
     """
     shown = metrics_named(metric or SHOWN, "--metric")
     base = load_scenario(scenario, sets or ())

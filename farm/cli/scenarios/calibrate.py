@@ -1,4 +1,4 @@
-"""``farm calibrate``: measures how much heavy jobs slow others down on this machine."""
+"""``farm admin calibrate``: measures how much heavy jobs slow others down on this machine."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class ReferenceJob(StrEnum):
 
 
 def calibrate(
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     jobs: Annotated[int, typer.Option(min=0, max=64)] = 4,
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 5,
     reference: ReferenceJob = ReferenceJob.pi,
-    threads: Annotated[int, typer.Option(min=1, max=256)] = 4,
-    cores: Annotated[int | None, typer.Option(min=1)] = None,
-    alone: str = "250ms",
-    limit: str = "1m",
-    patience: str = "0s",
+    threads: Annotated[int, typer.Option(min=1, max=256, hidden=True)] = 4,
+    cores: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
+    alone: Annotated[str, typer.Option(hidden=True)] = "250ms",
+    limit: Annotated[str, typer.Option(hidden=True)] = "1m",
+    patience: Annotated[str, typer.Option(hidden=True)] = "0s",
     plot: Path | None = None,
-    table: Path | None = None,
+    table: Annotated[Path | None, typer.Option(hidden=True)] = None,
     compare: Annotated[str | None, typer.Option(hidden=True)] = None,
     runs: Annotated[int | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
@@ -59,7 +59,7 @@ def calibrate(
     saved file in a pool, as contention: {calibration: FILE}. Needs an otherwise idle machine.
 
     Args:
-        output: Save the table to this .yaml or .json file.
+        out: Save the table to this .yaml or .json file.
         jobs: Maximum number of heavy jobs.
         repeats: Number of rounds, of which the median is taken.
         reference: pi: 5000 digits of π, one thread, as in the thesis; burn: one of the heavy jobs
@@ -71,16 +71,21 @@ def calibrate(
         patience: Additional time to wait for an idle machine and to repeat disturbed measurements.
         plot: Draw the slowdown to this .svg or .html file.
         table: Use this saved calibration instead of measuring.
-        compare: Moved to farm study calibration.
-        runs: Moved to farm study calibration.
+        compare: Moved to farm admin study calibration.
+        runs: Moved to farm admin study calibration.
+
+    Examples:
+        farm admin calibrate                            the slowdown by 0 to 4 heavy jobs
+        farm admin calibrate -o machine.yaml            the same, saved for a scenario
+        farm admin calibrate --reference burn --jobs 2  a heavy job beside two others
     """
     if compare is not None or runs is not None:
         raise InputError(
-            "--compare, --runs: found here; allowed: with a saved table, farm study calibration "
-            f"--table FILE --scenario {compare or 'SCENARIO'} --runs {runs or 1}"
+            "--compare, --runs: found here; allowed: with a saved table, farm admin study "
+            f"calibration --table FILE --scenario {compare or 'SCENARIO'} --runs {runs or 1}"
         )
-    for path, kinds in ((output, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
-        check_output(path, kinds, "--output" if path is output else "--plot")
+    for path, kinds in ((out, (".yaml", ".yml", ".json")), (plot, (".svg", ".html"))):
+        check_output(path, kinds, "--out" if path is out else "--plot")
     options = CalibrationOptions(
         jobs=jobs,
         repeats=repeats,
@@ -94,15 +99,15 @@ def calibrate(
     burn_settings()  # so that errors of the environment are reported now
     silent = quiet or as_json
     found = _measured(options, silent=silent) if table is None else read_calibration(table)
-    _save(found, output, plot)
+    _save(found, out, plot)
     if as_json:
         print_json(found.model_dump(mode="json"), pretty=True)
         return
     _show_calibration(found)
     if table is not None and found.machine.processor not in ("", processor_name()):
         note(Text(f"Measured on another machine: {found.machine.processor}.", "yellow"))
-    if output is not None:
-        note(f"Saved to {output}; in a pool: contention: {{calibration: {output.name}}}")
+    if out is not None:
+        note(f"Saved to {out}; in a pool: contention: {{calibration: {out.name}}}")
     if plot is not None:
         note(f"Figure written to {plot}")
 
@@ -124,7 +129,7 @@ def _save(found: Calibration, output: Path | None, plot: Path | None) -> None:
     if output is not None:
         as_json = output.suffix == ".json"
         text = json.dumps(data, indent=2) if as_json else document_text(data)
-        with file_access(f"--output: {output}"):
+        with file_access(f"--out: {output}"):
             output.write_text(text, encoding="utf-8")
     if plot is not None:
         if not found.measurements:

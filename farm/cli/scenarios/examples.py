@@ -20,6 +20,11 @@ def examples(
 
     Args:
         name: Print this example, as a start for your own scenario.
+
+    Examples:
+        farm examples                  their names
+        farm examples mm1 > mine.yaml  one as a start for your own
+        farm examples --json
     """
     if name is not None:
         typer.echo(find_scenario(name).read_text(encoding="utf-8"), nl=False)

@@ -50,6 +50,11 @@ def import_trace(
         show: Show the first jobs, the platforms, and what is left out.
         parallel: Of a trace: treat jobs of several processors as one slot, split them, or refuse.
         jobs: Of a trace: only the first N jobs.
+
+    Examples:
+        farm import github runs.json -o mine               a bundle, for farm doctor and farm twin
+        farm import csv jobs.csv --column submitted=created_at --show -o mine
+        farm import swf log.swf.gz -o jobs.csv --jobs 500  the first jobs of a trace, as a table
     """
     if source not in EVERY:
         raise InputError(f"import: {not_among(source, EVERY)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.runs.run_summary import suggest, this_command
+from farm.scenario import scenario_schema
 from farm.terminal.options import Columns, Quiet, columns_of
 from farm.terminal.output import progress
 
@@ -17,14 +19,24 @@ def init(
     trace: Annotated[Path | None, typer.Argument(metavar="[TRACE]")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("scenario.yaml"),
     column: Columns = None,
+    schema: Annotated[bool, typer.Option("--schema")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a commented, runnable scenario, with a pool for each platform of a trace.
 
     Args:
-        trace: Recorded jobs. Default: those of the quickstart.
+        trace: Recorded jobs. Default: some that are drawn.
         out: The new file.
+        schema: Write nothing, but print the JSON Schema of all keys, for editors and checkers.
+
+    Examples:
+        farm init                              scenario.yaml: the twelve keys that a farm needs
+        farm init jobs.csv -o mine.yaml        one for a table of your own jobs
+        farm init --schema > farm.json         every key, with its meaning
     """
+    if schema:
+        typer.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
+        return
     fields = columns_of(column)
     with progress("reading", silent=quiet):
         remarks = write_first_scenario(out, trace, fields)

@@ -1,4 +1,4 @@
-"""The state file of ``farm estimate``: a farm at one instant, as JSON.
+"""The state file of ``farm admin estimate``: a farm at one instant, as JSON.
 
 ::
 

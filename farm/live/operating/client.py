@@ -222,7 +222,7 @@ class FarmClient(Sender):
         if refused:
             raise InputError(
                 f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
-                f"{refused[-1].why} (farm dead-letters shows each)"
+                f"{refused[-1].why} (farm admin dead-letters shows each)"
             )
 
     def ask(

@@ -19,7 +19,7 @@ FORMAT = 1
 class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     """A farm at one instant: its snapshot, its scenario, and its estimators' history.
 
-    ``farm snapshot`` writes it as JSON, and the commands that estimate read it back.
+    ``farm status --save`` writes it as JSON, and the commands that estimate read it back.
     """
 
     format: int = FORMAT

@@ -56,14 +56,14 @@ HAND_IN = Grant(("+xadd",), ("submissions",), "%W")
 
 ROLES: dict[str, Role] = {
     "reader": Role(
-        "looks: farm status, jobs, job, builders, pools, explain, snapshot", (LOOK, *ASK)
+        "looks: farm status, jobs, job, builders, pools, status --save", (LOOK, *ASK)
     ),
     "submitter": Role(
-        "a reader who hands jobs in: farm submit, load, retry",
+        "a reader who hands jobs in: farm submit, retry",
         (LOOK, *ASK, HAND_IN),
     ),
     "operator": Role(
-        "a submitter who changes things: farm cancel, drain, undrain, dead-letters --clear",
+        "a submitter who changes things: farm cancel, drain, set, admin dead-letters --clear",
         (
             LOOK,
             *ASK,
@@ -91,7 +91,7 @@ ROLES: dict[str, Role] = {
         ),
     ),
     "scheduler": Role(
-        "farm scheduler, farm run: everything of this farm, and nothing else",
+        "farm admin scheduler, farm run: everything of this farm, and nothing else",
         (Grant(("+@read", "+@write"), patterns()),),
     ),
     "admin": Role("the server itself", (Grant(("+@all",), ("*",)),)),

@@ -2,7 +2,7 @@
 
 Only profiles of type ``delay`` have a length; others compute on a platform of Batsim's.
 ``walltime`` is the declared time, the profile's name the kind (unless it has one of its own, as in
-what ``farm export`` writes), ``res`` the processors.
+what ``farm admin export`` writes), ``res`` the processors.
 """
 
 from __future__ import annotations

@@ -44,6 +44,13 @@ _LEFT_OUT = [
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
+#: what begins the names of columns that say what came after these
+AFTER = ("started", "finished", "dispatched")
+#: how other tables call these, and what ``farm import csv --column`` does
+OFTEN = {
+    "submitted_at_s": ("submitted", ("created", "submit", "queue", "arriv")),
+    "service_time_s": ("duration", ("duration", "runtime", "run_time", "elapsed")),
+}
 OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
     "builder", "waiting_time_s", "response_time_s", "stretch", "estimated_dispatch_at_s",
@@ -215,10 +222,13 @@ def _used(names: list[str], where: str) -> list[tuple[str, int]]:
     """Return the places of the columns that are not ignored."""
     for name in REQUIRED:
         if name not in names:
+            ours, often = OFTEN[name]
+            theirs = next((n for n in names if any(part in n.lower() for part in often)), None)
+            hint = did_you_mean(name, (one for one in names if not one.startswith(AFTER)))
             raise TraceError(
-                f"{where}: found no column {name}; {did_you_mean(name, names)}required: "
-                f"{', '.join(REQUIRED)}; name the columns of a foreign table with the trace's "
-                "fields, or farm import csv --column submitted=NAME"
+                f"{where}: found no column {name}; {hint}required: {', '.join(REQUIRED)}; name the "
+                "columns of a foreign table with the trace's fields, or "
+                f"farm import csv --column {ours}={theirs or 'NAME'}"
             )
     for name in set(names) - {*COLUMNS, *OF_A_RUN}:
         if near := nearest(name, COLUMNS, LIKE):

@@ -1,6 +1,6 @@
 """A finished run in other programs' formats, and the registry of these.
 
-``farm export --format openmetrics`` is not here: it needs the scheduler and lives in farm.metrics.
+``admin export --format openmetrics`` is not here: it needs the scheduler and lives in farm.metrics.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from farm.core.errors import not_among
 from farm.scenario.file.document import mark_of
 
 Path = tuple[str | int, ...]
@@ -30,7 +32,13 @@ _ALLOWED = {
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "{ge:g} or more",
     "less_than_equal": "{le:g} or less",
-    "literal_error": "{expected}",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller whole number",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
+    "less_than": "less than {lt:g}",
+    "too_short": "a longer list",
+    "too_long": "a shorter list",
 }
 
 
@@ -92,7 +100,14 @@ def _text(problem: ErrorDetails) -> str:
         return str(context["text"])
     if kind == "value_error":
         return str(context["error"])
-    allowed = _ALLOWED.get(kind, problem["msg"]).format(**context)
+    if kind == "literal_error":
+        words = re.findall(r"'([^']*)'|(\d+)", context["expected"])
+        names = [text or number for text, number in words]
+        if isinstance(problem["input"], str):
+            return not_among(problem["input"], names)
+        return f"found {_shown(problem['input'])}; allowed: {', '.join(names)}"
+    told = re.sub(r"^Input should be (?:a valid )?", "", problem["msg"])  # a sentence of pydantic
+    allowed = _ALLOWED.get(kind, told).format(**context)
     return f"found {_shown(problem['input'])}; allowed: {allowed}"
 
 

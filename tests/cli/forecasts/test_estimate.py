@@ -1,4 +1,4 @@
-"""``farm estimate``: what it prints, and how it refuses."""
+"""``farm admin estimate``: what it prints, and how it refuses."""
 
 import io
 import json
@@ -162,9 +162,9 @@ def test_stdin(state):
 
 
 def test_closed_standard_input(farm, monkeypatch):
-    """``farm estimate - <&-``: Python has no stdin at all then."""
+    """``farm admin estimate - <&-``: Python has no stdin at all then."""
     monkeypatch.setattr("sys.stdin", None)
-    done = farm("estimate", "-")
+    done = farm("admin", "estimate", "-")
     assert (done.code, done.out) == (2, "")
     assert "error: standard input is closed; allowed: a state or snapshot" in done.err
 
@@ -172,7 +172,7 @@ def test_closed_standard_input(farm, monkeypatch):
 def test_standard_input_that_is_not_text(farm, monkeypatch):
     """As for a file."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"builders": "\xff"}')))
-    done = farm("estimate", "-")
+    done = farm("admin", "estimate", "-")
     assert (done.code, done.out, done.err) == (
         2, "", "error: stdin: cannot be read: not UTF-8 text\n",
     )  # fmt: skip
@@ -183,7 +183,7 @@ def test_half_of_a_character(farm, tmp_path, key):
     """JSON may have one, but it cannot be printed: refused where it stands."""
     job = STATE["jobs"][0] | {key: "\ud800"}
     (tmp_path / "state.json").write_text(json.dumps(STATE | {"jobs": [job]}))
-    done = farm("estimate", "state.json", "--json")
+    done = farm("admin", "estimate", "state.json", "--json")
     assert (done.code, done.out) == (2, "")
     assert f'state.json: jobs[0].{key}: found "\\ud800"; allowed: a ' in done.err
 

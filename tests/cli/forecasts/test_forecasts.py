@@ -1,4 +1,4 @@
-"""farm score, plan, whatif and snapshot files through the command line, and their mistakes."""
+"""admin score, plan, whatif and snapshot files through the command line, and their mistakes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
     sets = ("--set", "estimates.rules=[launchpad, rollout]", "--set", "estimates.rollouts=20")
     more = ("--set", "estimates.run_times=[oracle, last-3]")
     assert farm("simulate", "small.yaml", "--out", "run", "--quiet", *sets, *more)[0] == 0
-    code, out, _ = farm("score", "run", "--json", "--plot", "figure.svg")
+    code, out, _ = farm("admin", "score", "run", "--json", "--plot", "figure.svg")
     assert code == 0
     scores = {(s["rules"], s["run_times"]): s for s in json.loads(out)}
     assert list(scores) == [
@@ -87,7 +87,7 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
     assert certain["within_p90"] == 1.0
     assert all(score["given"] == 60 for score in scores.values())
     assert "<svg" in (tmp_path / "figure.svg").read_text()
-    code, out, _ = farm("score", "run")
+    code, out, _ = farm("admin", "score", "run")
     assert code == 0
     assert "launchpad + last-3" in out
     rows = (tmp_path / "run" / "jobs.csv").read_text().splitlines()
@@ -97,7 +97,7 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
 def test_a_run_without_estimates_has_no_score(farm) -> None:
     """One message that says how to get one."""
     farm("simulate", "small.yaml", "--out", "run", "--quiet")
-    code, _, err = farm("score", "run")
+    code, _, err = farm("admin", "score", "run")
     assert code == 2
     assert "estimates.rules" in err
 
@@ -239,8 +239,8 @@ def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeyp
         (("whatif", "state.json", "--set", "scheduling.runtime_estimates=guess"), "guess"),
         (("whatif", "crowded.json"), "more running jobs than slots"),
         (("whatif", "state.json", "--arrivals"), "--arrivals: found a state file"),
-        (("estimate",), "no farm is running here"),
-        (("snapshot",), "no farm is running here"),
+        (("admin", "estimate"), "no farm is running here"),
+        (("status", "--save", "-"), "no farm is running here"),
     ],
 )
 def test_mistakes_get_one_message(farm, tmp_path: Path, words, says) -> None:

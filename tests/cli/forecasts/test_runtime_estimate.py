@@ -1,4 +1,4 @@
-"""``farm runtime-estimate``: the number, its rung, how many samples, on which builder."""
+"""``farm admin estimate --run-time``: the number, its rung, how many samples, on which builder."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(run: Path, *words: str) -> list[dict]:
     """Return the rows that the command prints as JSON."""
-    done = CliRunner().invoke(app, ["runtime-estimate", str(run), *words, "--json"])
+    done = CliRunner().invoke(app, ["admin", "estimate", "--run-time", str(run), *words, "--json"])
     if done.exception is not None:
         raise done.exception
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -57,7 +57,7 @@ def rows(run: Path, *words: str) -> list[dict]:
 
 def shown(run: Path, *words: str) -> str:
     """Return the table that the command prints."""
-    return CliRunner().invoke(app, ["runtime-estimate", str(run), *words]).stdout
+    return CliRunner().invoke(app, ["admin", "estimate", "--run-time", str(run), *words]).stdout
 
 
 def test_each_rung_is_named_with_its_samples(run: Path):
@@ -133,14 +133,14 @@ def test_replicas_are_done_with_the_last_of_the_soonest(run: Path):
 
 def test_rungs_are_scored(run: Path):
     """Eleven of twelve jobs were declared thrice too long; then the builder's history held."""
-    done = CliRunner().invoke(app, ["score", str(run), "--run-times", "boinc", "--json"])
+    done = CliRunner().invoke(app, ["admin", "score", str(run), "--run-times", "boinc", "--json"])
     found = [(one["rung"], one["jobs"], one["bias_time_s"]) for one in json.loads(done.stdout)]
     assert found == [("declared time", 11, 40.0), ("the kind on this builder", 1, 0.0)]
 
 
 def test_rungs_have_no_plot(run: Path, tmp_path: Path):
     """The option is refused, not ignored."""
-    asked = ["score", str(run), "--run-times", "boinc", "--plot", str(tmp_path / "p.svg")]
+    asked = ["admin", "score", str(run), "--run-times", "boinc", "--plot", str(tmp_path / "p.svg")]
     with pytest.raises(FarmError, match="--plot: found with --run-times"):
         CliRunner().invoke(app, asked, catch_exceptions=False)
 
@@ -239,6 +239,6 @@ def test_progress_under_contention_is_that_of_the_work(tmp_path: Path):
 )
 def test_mistakes_are_one_message(run: Path, words: tuple[str, ...], said: str):
     """What was found, and what is allowed."""
-    done = CliRunner().invoke(app, ["runtime-estimate", str(run), *words])
+    done = CliRunner().invoke(app, ["admin", "estimate", "--run-time", str(run), *words])
     assert isinstance(done.exception, FarmError)
     assert said in str(done.exception)

@@ -87,9 +87,10 @@ def test_cancelling_a_job_that_must_wait_again_just_then(still: StillFarm, monke
 def test_an_invocation_of_a_farm_without_fair_share(still: StillFarm):
     """There is none: nothing is asked, and nothing is said to be cancelled."""
     still.publish({"fair_share": False})
-    for words in (["cancel", "--invocation", "bob"], ["policy", "--weight", "bob=2"]):
-        told = still.says(*words, code=2)
-        assert f"{words[1]}: found a farm without fair share" in told
+    told = still.says("cancel", "--where", "invocation=bob", code=2)
+    assert "invocation: found a farm without fair share" in told
+    told = still.says("set", "scheduling.weights.bob=2", code=2)
+    assert "scheduling.weights: found a farm without fair share" in told
     assert still.inbox() == []
     still.publish({"fair_share": True})
     still.wait("w1", attributes={"user": "bob"})

@@ -1,4 +1,4 @@
-"""``farm dead-letters``, and a farm that accepts no more jobs."""
+"""``farm admin dead-letters``, and a farm that accepts no more jobs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ pytestmark = pytest.mark.live
 
 def test_refused_messages_are_listed_counted_and_forgotten(still: StillFarm):
     """Control characters are shown as text; --json has the message itself."""
-    assert still.says("dead-letters") == "0 messages refused\n"
+    assert still.says("admin", "dead-letters") == "0 messages refused\n"
     batch = Batch()
     batch.dead_letters = [
         DeadLetter("reports", "1700000000000-0", "not-its-own", "it has no such\x1b[2J", "h", "{}")
     ]
     batch.refused = {"not-its-own": 3}
     still.store.commit(batch, {}, 0.0)
-    shown = still.says("dead-letters", width=200)
+    shown = still.says("admin", "dead-letters", width=200)
     assert "2023-11-14 22:13:20+00:00" in shown
     assert "\x1b[2J" not in shown
     assert "3 messages refused: 3 not-its-own" in shown
-    (row,) = still.rows("dead-letters", "--clear")
+    (row,) = still.rows("admin", "dead-letters", "--clear")
     assert (row["sender"], row["text"]) == ("h", "{}")
-    assert still.says("dead-letters") == "0 messages refused\n"
+    assert still.says("admin", "dead-letters") == "0 messages refused\n"
 
 
 @pytest.mark.parametrize("full", ["waiting", "backlog"])

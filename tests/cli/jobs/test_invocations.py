@@ -1,4 +1,4 @@
-"""``farm invocations``: what each filter lists, read from a snapshot."""
+"""``farm jobs --by team``: what each filter lists, read from a snapshot."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def image(tmp_path: Path) -> Path:
 
 def listed(image: Path, *words: str) -> dict[str, dict[str, Any]]:
     """Return what is listed, by processor."""
-    done = CliRunner().invoke(app, ["invocations", *words, "--snapshot", str(image), "--json"])
+    done = CliRunner().invoke(
+        app, ["jobs", "--by", "team", *words, "--snapshot", str(image), "--json"]
+    )
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return {row["platform"].partition("/")[0]: row for row in rows}
@@ -79,7 +81,7 @@ def names(row: dict[str, Any], what: str) -> list[str]:
 def test_each_filter_lists_what_it_says(image: Path) -> None:
     """Protects the difference: executing jobs and idle builders were listed with each of them."""
     queued, active, everything = (
-        listed(image, option) for option in ("--queued", "--active", "--all")
+        listed(image, "--where", f"state={state}") for state in ("waiting", "live", "all")
     )
     lists = ("children", "queue", "executing", "idle")
     assert [names(queued["arm64"], what) for what in lists] == [
@@ -101,14 +103,20 @@ def test_each_filter_lists_what_it_says(image: Path) -> None:
 
 def test_a_queue_has_what_an_operation_has(image: Path) -> None:
     """In order of dispatch: priority, expected run time, and for how long it has waited or run."""
-    found = listed(image, "--active")["arm64"]
+    found = listed(image, "--where", "state=live")["arm64"]
     assert [
         (q["job"], q["invocation"], q["priority"], q["estimated_time"], q["waiting_time"])
         for q in found["queue"]
     ] == [("q3", ["app", "ann"], 0, 30.0, 60.0), ("q2", ["web", "ann"], 3, 300.0, 60.0)]
     [runs] = found["executing"]
     assert (runs["job"], runs["builder"], runs["running_time"]) == ("q1", "arm-1", 79.0)
-    shown = CliRunner().invoke(app, ["invocations", "web", "--snapshot", str(image)]).stdout
+    shown = (
+        CliRunner()
+        .invoke(
+            app, ["jobs", "--by", "team", "--where", "invocation=web", "--snapshot", str(image)]
+        )
+        .stdout
+    )
     assert "next to go  invocation  priority  expected  waiting" in shown
     assert "q2          web / ann          3        5m       1m" in shown
     assert "q3" not in shown

@@ -243,11 +243,11 @@ def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
     """As submit does: such jobs would wait forever, unless the scenario allows them."""
     path = still.folder / "sparc.yaml"
     path.write_text(LOAD % "sparc", encoding="utf-8")
-    told = still.says("load", str(path), code=2)
+    told = still.says("submit", str(path), code=2)
     assert "no pool of the farm could run sparc/virtual; allowed: jobs for amd64/virtual" in told
     assert "(or allow_unrunnable: true)" in told
     assert still.inbox() == []
-    still.says("load", str(path), "--set", "allow_unrunnable=true")
+    still.says("submit", str(path), "--set", "allow_unrunnable=true")
     assert len(still.submitted()) == 3
 
 
@@ -255,7 +255,7 @@ def test_a_load_reports_which_jobs_are_known(still: StillFarm):
     """A repeated name submits nothing twice, and the command says so."""
     path = still.folder / "nightly.yaml"
     path.write_text(LOAD % "amd64", encoding="utf-8")
-    words = ("load", str(path), "--name", "n")
+    words = ("submit", str(path), "--prefix", "n")
     assert still.rows(*words) == [{"submitted": 3, "known": 0}]
     first, second, third = (job.id for job in still.submitted())
     still.end(first)

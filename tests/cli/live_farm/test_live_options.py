@@ -26,7 +26,7 @@ live: {speed: 7, hosts: 3, heartbeat: 2s, lost_after: 30s}
     ("command", "options"),
     [
         ("run", ["--quiet", "--no-save"]),
-        ("scheduler", ["--redis", "redis://127.0.0.1:1/0", "--hosts", "3"]),
+        ("admin scheduler", ["--redis", "redis://127.0.0.1:1/0", "--hosts", "3"]),
     ],
 )
 def test_the_farm_is_set_up_as_the_scenario_says(
@@ -42,7 +42,7 @@ def test_the_farm_is_set_up_as_the_scenario_says(
     monkeypatch.setattr(live_farm, "run_live", run_live)
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
-    CliRunner().invoke(app, [command, str(path), *options])
+    CliRunner().invoke(app, [*command.split(), str(path), *options])
     (found,) = used
     assert (found.speed, found.hosts) == (7.0, 3)
     assert (found.beat_interval, found.patience.silence) == (2.0, 30.0)

@@ -49,7 +49,7 @@ def test_names_reach_a_terminal_as_text_only(still: StillFarm):
     still.store.commit(batch, {}, 1.0)
     for words in (
         ["jobs", "--state", "all"], ["job", name], ["job", "running"], ["job", "failed"],
-        ["builders"], ["explain", name], ["explain", "running"], ["drain", "*"],
+        ["builders"], ["job", name, "--why"], ["job", "running", "--why"], ["drain", "*"],
         ["jobs", "--state", "all", "--limit", "1"], ["job", EVIL],
     ):  # fmt: skip
         done = still.farm(*words)
@@ -120,26 +120,33 @@ def test_jobs_are_filtered_by_everything_known_of_them(still: StillFarm):
         return " ".join(row["job_id"] for row in still.rows("jobs", *words))
 
     assert ids() == "w1 w2 w3 r1"
-    assert ids("--state", "all") == "w1 w2 w3 r1 e1 e2"
-    assert ids("--state", "ended") == "e2 e1"
-    assert ids("--state", "ended", "--in-order") == "e1 e2"
-    assert ids("--state", "failed") == "e2"
-    assert ids("--user", "ann") == "w1 w2 r1"
+    assert ids("--where", "state=all") == "w1 w2 w3 r1 e1 e2"
+    assert ids("--where", "state=ended") == ids("--state", "ended") == "e2 e1"
+    assert ids("--where", "state=ended", "--in-order") == "e1 e2"
+    assert ids("--where", "state=failed") == "e2"
+    assert ids("--where", "user=ann") == ids("--user", "ann") == "w1 w2 r1"
+    assert ids("--where", "state=all,user=ann", "--where", "id=[re]*") == "r1 e2"
     assert ids("--state", "all", "--user", "ann", "--match", "[re]*") == "r1 e2"
+    assert ids("--where", "attribute.team=browser,attribute.user=ann") == "w1 w2"
     assert ids("--attribute", "team=browser", "--attribute", "user=ann") == "w1 w2"
-    assert ids("--kind", "test") == ids("--matrix", "m") == ids("--platform", "arm64/virtual")
-    assert ids("--pool", "linux") == "r1"
-    assert ids("--state", "all", "--after", "w3", "--limit", "2") == "r1 e1"
-    assert ids("--state", "all", "--offset", "4", "--limit", "0") == "e1 e2"
+    kind, matrix, platform = (
+        ids("--where", one) for one in ("kind=test", "matrix=m", "platform=arm64/virtual")
+    )
+    assert kind == matrix == platform == ids("--kind", "test", "--matrix", "m")
+    assert ids("--where", "pool=linux") == "r1"
+    assert ids("--where", "state=all", "--after", "w3", "--limit", "2") == "r1 e1"
+    assert ids("--where", "state=all", "--offset", "4", "--limit", "0") == "e1 e2"
     for words, said in (
-        (("--pool", "windows"), "--pool: found 'windows'; allowed: arm, linux"),
-        (("--platform", "arm64"), "found 'arm64'; allowed: processor/virtual"),
-        (("--attribute", "team"), "found 'team'; allowed: KEY=VALUE"),
+        (("--where", "pool=windows"), "pool: found 'windows'; allowed: arm, linux"),
+        (("--where", "platform=arm64"), "found 'arm64'; allowed: processor/virtual"),
+        (("--where", "attribute"), "found 'attribute'; allowed: KEY=VALUE,KEY=VALUE"),
+        (("--where", "usre=ann"), "--where: found 'usre'; did you mean user? allowed: id, "),
+        (("--where", "state=runing"), "--where state: found 'runing'; did you mean running?"),
         (("--after", "unknown"), "'unknown' is not known"),
     ):
         assert said in still.says("jobs", *words, code=2)
-    more = still.farm("jobs", "--state", "all", "--user", "ann", "--limit", "2").stderr
-    assert "more: farm jobs --state all --user ann --after w2" in more
+    more = still.farm("jobs", "--where", "state=all,user=ann", "--limit", "2").stderr
+    assert "more: farm jobs --where state=all,user=ann --after w2" in more
 
 
 def test_the_next_page_of_builders_has_the_same_filters(still: StillFarm):
@@ -170,10 +177,23 @@ def test_the_priorities_of_several_jobs_are_changed_together(still: StillFarm):
     """Each job that has not ended is named once; with none left there is nothing to send."""
     still.wait("w1", "w2")
     still.end("e1")
-    told = still.says("priority", "w1", "w2", "e1", "--level", "3")
+    jobs = [word for one in ("w1", "w2", "e1") for word in ("--job", one)]
+    told = still.says("set", "urgency=3", *jobs)
     assert told == "asked to change 2 jobs (1 had ended already)\n"
     assert still.inbox() == [PriorityChanged(0.0, name, level=3) for name in ("w1", "w2")]
-    assert "0 jobs (1 had ended already)" in still.says("priority", "e1", "--level", "3")
+    assert "0 jobs (1 had ended already)" in still.says("set", "urgency=3", "--job", "e1")
+    assert still.inbox() == []
+    assert "2 jobs" in still.says("set", "priority=-5", "score=2.5", "--where", "id=w*")
+    changed = [PriorityChanged(0.0, name, score=2.5, priority=-5) for name in ("w1", "w2")]
+    assert still.inbox() == changed
+    for words, said in (
+        (("urgency=high", "--job", "w1"), "urgency: found 'high'; allowed: a whole number"),
+        (("urgnecy=1", "--job", "w1"), "of jobs: found 'urgnecy'; did you mean urgency?"),
+        (("score=nan", "--job", "w1"), "score: found 'nan'; allowed: a finite number"),
+        (("--job", "w1"), "found nothing to change of the jobs; allowed: urgency=N"),
+        (("urgency=1", "--job", "w1", "--where", "user=a"), "found --job and --where"),
+    ):
+        assert said in still.says("set", *words, code=2)
     assert still.inbox() == []
 
 
@@ -212,11 +232,11 @@ def test_draining_reports_what_it_does_not_do(still: StillFarm):
         "1 more that match will boot, and take jobs",
         "the provisioner of pool linux may request others instead, up to 9 in all",
     ]
-    (told,) = still.rows("undrain", "linux-*")
+    (told,) = still.rows("drain", "--undo", "linux-*")
     assert told["builders"] == ["linux-2", "linux-4"]
     assert told["notes"] == ["1 other will go when empty, and cannot be kept"]
-    assert still.says("undrain", "linux-1") == "found none to undrain\n"
-    assert still.says("undrain", "linux-2", "--quiet") == ""
+    assert still.says("drain", "--undo", "linux-1") == "found none to undrain\n"
+    assert still.says("drain", "--undo", "linux-2", "--quiet") == ""
     rows = {row["builder"]: row for row in still.rows("builders")}
     assert rows["linux-4"]["remark"].startswith("taken out after 5 failures in a row")
     assert rows["linux-3"]["remark"] == "retires when empty"
@@ -272,7 +292,7 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
     assert told["trouble"] == "no provisioner is running"
     assert told["remarks"] == [
         "2 requested, but no builder host has room for them",
-        "1 failed (farm undrain mends them)",
+        "1 failed (farm drain --undo mends them)",
         "at its limit of 4, 3 of them draining",
     ]
     assert told["states"] == {"draining": 3, "failed": 1, "lost": 1}
@@ -311,13 +331,15 @@ def test_explaining_without_a_scheduler_prints_what_is_known(still: StillFarm):
     still.run("r")
     still.end("f", "failed")
     still.publish(states={"failed": 1})
-    assert "pool linux: 1 failed (farm undrain mends them)" in still.says("explain", "w")
-    assert "w is waiting; only its scheduler could say why" in still.says("explain", "w")
-    assert "r is running on linux-1; only its scheduler could say why" in still.says("explain", "r")
-    failed = still.says("explain", "f")
+    assert "pool linux: 1 failed (farm drain --undo mends them)" in still.says("job", "w", "--why")
+    assert "w is waiting; only its scheduler could say why" in still.says("job", "w", "--why")
+    assert "r is running on linux-1; only its scheduler could say why" in still.says(
+        "job", "r", "--why"
+    )
+    failed = still.says("job", "f", "--why")
     assert "f failed at 9s (because); only its scheduler could say why" in failed
-    assert still.rows("explain", "r")[0][0]["job"] == "r"
-    assert "'x' is not known" in still.says("explain", "x", code=2)
+    assert still.rows("job", "r", "--why")[0][0]["job"] == "r"
+    assert "'x' is not known" in still.says("job", "x", "--why", code=2)
 
 
 def test_a_scheduler_that_does_not_answer(still: StillFarm, monkeypatch):

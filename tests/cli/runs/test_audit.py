@@ -1,4 +1,4 @@
-"""``farm audit``: a sound run passes; a log that contradicts itself is detected."""
+"""``farm admin audit``: a sound run passes; a log that contradicts itself is detected."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def changed(run: Path, name: str, old: str, new: str) -> None:
 
 def test_a_run_is_sound_and_replays(run: Path) -> None:
     """The scheduler's decisions are made again, command by command."""
-    assert "15 jobs; replayed the same" in farm("audit", run).stdout
-    found = json.loads(farm("audit", run, "--json").stdout)
+    assert "15 jobs; replayed the same" in farm("admin", "audit", run).stdout
+    found = json.loads(farm("admin", "audit", run, "--json").stdout)
     assert (found["jobs"], found["wrong"], found["not_replayed"]) == (15, "", "")
-    assert farm("audit", run, "--quiet").stdout == ""
+    assert farm("admin", "audit", run, "--quiet").stdout == ""
 
 
 def test_a_contradiction_fails_the_audit(run: Path) -> None:
     """A second attempt without a cause is named with its job."""
     changed(run, "events.jsonl", '"attempt":1', '"attempt":2')
-    done = farm("audit", run)
+    done = farm("admin", "audit", run)
     assert (done.exit_code or done.exception.exit_code) == 1  # type: ignore[union-attr]
     assert "attempt 2 follows attempt 0" in str(done.exception)
-    told = farm("audit", run, "--json")
+    told = farm("admin", "audit", run, "--json")
     assert told.exit_code == 1
     assert "attempt 2" in json.loads(told.stdout)["wrong"]
 
@@ -62,13 +62,13 @@ def test_a_contradiction_fails_the_audit(run: Path) -> None:
 def test_another_policy_would_have_decided_otherwise(run: Path) -> None:
     """A consistent log may still not be this scenario's."""
     changed(run, "scenario.yaml", "policy: ljf", "policy: sjf")
-    error = farm("audit", run).exception
+    error = farm("admin", "audit", run).exception
     assert "a new scheduler decides otherwise at line" in str(error)
 
 
 def test_what_cannot_be_replayed_is_audited_all_the_same(run: Path) -> None:
     """A policy defined elsewhere is no reason not to check the log."""
     changed(run, "scenario.yaml", "policy: ljf", "policy: somewhere.else:key")
-    done = farm("audit", run)
+    done = farm("admin", "audit", run)
     assert done.exit_code == 0
     assert "not replayed (" in done.stdout

@@ -1,4 +1,4 @@
-"""``farm calibrate``: measures, prints, draws, saves a scenario's law; mistakes are reported."""
+"""``admin calibrate``: measures, prints, draws, saves a scenario's law; mistakes are reported."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_no_heavy_jobs_at_all() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["-o", "here.txt"], InputError, "--output: found 'here.txt'; allowed: a name that ends"),
+        (["-o", "here.txt"], InputError, "--out: found 'here.txt'; allowed: a name that ends"),
         (
             ["-o", "/no/such/here.yaml"],
             InputError,
             "/no/such/here.yaml: cannot be written",
         ),
         (["-o", "/etc/hosts/here.yaml"], InputError, "cannot be written: Not a directory"),
-        (["-o", "/tmp/../tmp/.yaml"], InputError, "--output: found '.yaml'; allowed: a name that"),
+        (["-o", "/tmp/../tmp/.yaml"], InputError, "--out: found '.yaml'; allowed: a name that"),
         (["--plot", "here.jpg"], InputError, "--plot: found 'here.jpg'; allowed"),
         (["--limit", "soon"], InputError, "--limit: found 'soon'"),
         (["--alone", "0"], InputError, "--alone: found 0; allowed: 0.001s or more"),
@@ -93,7 +93,7 @@ def test_no_heavy_jobs_at_all() -> None:
         (
             ["--compare", "farm.yaml", "--runs", "3"],
             InputError,
-            "farm study calibration --table FILE --scenario farm.yaml --runs 3",
+            "farm admin study calibration --table FILE --scenario farm.yaml --runs 3",
         ),
         (["--limit", "1ms"], RunError, "took longer than the limit"),
     ],

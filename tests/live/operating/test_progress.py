@@ -49,7 +49,7 @@ class Farm(Stepwise):
         return answer.job
 
     def run_time(self, folder: Path) -> RunTime:
-        """Return what ``farm runtime-estimate --job a`` shows of a snapshot."""
+        """Return what ``farm admin estimate --run-time --job a`` shows of a snapshot."""
         path = folder / "image.json"
         path.write_bytes(msgspec.json.encode(self.operator.image()))
         learned = learned_from(path, None, folder)

@@ -95,7 +95,7 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
 @pytest.mark.slow
 def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     """Scheduler, provisioner, hosts and operators need no more than their roles allow."""
-    guarded.start("scheduler", "farm", "scheduler", "farm.yaml")
+    guarded.start("scheduler", "farm", "admin", "scheduler", "farm.yaml")
     builder = guarded.url("builder")
     guarded.start("provisioner", "provisioner", "farm.yaml", FARM_BUILDER_REDIS_URL=builder)
     guarded.until("reader", ("builders",), "idle")
@@ -104,14 +104,14 @@ def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
         guarded.until("reader", ("job", name), "succeeded")
     assert guarded.farm("submitter", "submit", "--id", "c", "--service-time", "1h")[0] == 0
     guarded.until("reader", ("jobs", "--state", "running"), "c")
-    for words in (("status",), ("pools",), ("explain", "a"), ("snapshot", "--out", "s.json")):
+    for words in (("status",), ("pools",), ("job", "a", "--why"), ("status", "--save", "s.json")):
         code, said = guarded.farm("reader", *words)
         assert code == 0, said
     assert guarded.farm("operator", "cancel", "c")[0] == 0
     guarded.until("reader", ("job", "c"), "cancelled")
     assert guarded.farm("operator", "drain", "linux-1")[0] == 0
-    assert guarded.farm("reader", "dead-letters")[0] == 0
-    assert guarded.farm("operator", "dead-letters", "--clear")[0] == 0
+    assert guarded.farm("reader", "admin", "dead-letters")[0] == 0
+    assert guarded.farm("operator", "admin", "dead-letters", "--clear")[0] == 0
     guarded.end()
     refused = [one for one in guarded.owner.acl_log() if one["reason"] != "auth"]
     assert refused == []

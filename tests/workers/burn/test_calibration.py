@@ -1,4 +1,4 @@
-"""The measurement behind ``farm calibrate``: the reference job, its turns, its limits."""
+"""The measurement behind ``farm admin calibrate``: the reference job, its turns, its limits."""
 
 from __future__ import annotations
 
@@ -90,7 +90,18 @@ def test_the_load_of_others_is_reported():
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_nothing_burns_on_when_a_calibration_is_stopped(how, code):
     """After Ctrl-C or SIGKILL neither heavy jobs nor the reference job are left."""
-    arguments = ["calibrate", "--jobs", "2", "--threads", "2", "--repeats", "100", "--limit", "10m"]
+    arguments = [
+        "admin",
+        "calibrate",
+        "--jobs",
+        "2",
+        "--threads",
+        "2",
+        "--repeats",
+        "100",
+        "--limit",
+        "10m",
+    ]
     environment = os.environ | {"FARM_WORK_RATES": "cpu=900,memory=5000,stress_ng=1800"}
     command = subprocess.Popen(
         [sys.executable, "-m", "farm.cli.main", *arguments, "--quiet"], env=environment

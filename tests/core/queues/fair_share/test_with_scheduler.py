@@ -196,7 +196,7 @@ def test_the_first_level_that_differs_decides(farm):
     assert farm.starts == ["ab2@x"]
 
 
-# --- whose turn it is, level by level, as `farm explain` shows it -------------------------------
+# --- whose turn it is, level by level, as `farm job --why` shows it -------------------------------
 
 
 def test_the_share_decides_between_teams_and_the_turn_between_users():

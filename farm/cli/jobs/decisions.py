@@ -1,13 +1,12 @@
-"""``farm explain``: why a job was dispatched as it was, live or in a recorded run."""
+"""``farm job --why``: why a job was dispatched as it was, live or in a recorded run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import msgspec
-import typer
 from rich.text import Text
 
 from farm.app.jobs.job_descriptions import tried
@@ -22,12 +21,12 @@ from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import FarmConsole, plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly, many
 
-_COMPETITORS = (*texts("job"), *folding("charged to", "key"))
+_COMPETITORS = (*texts("job"), *folding("charged to", "key, part by part"))
+ORDER = "competing jobs, the next to go first: by urgency, smallest policy key, submission"
 _TURNS = (
     *texts("level", "invocation"),
     *numbers("executing", "priority", "waiting", "last start"),
@@ -46,27 +45,10 @@ _WHY = {
 }
 
 
-def explain(
-    what: Annotated[str, typer.Argument(metavar="ID|RUN")],
-    job: Annotated[str | None, typer.Option("--job")] = None,
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
-) -> None:
-    """Explain a dispatch: the competing jobs, whose turn it was, and the free builders.
-
-    For a waiting job of a live farm: why it waits. The decisions of a recorded run are
-    reconstructed by replaying its log.
-
-    Args:
-        what: A job of a live farm, or a run directory.
-        job: The job, if RUN is a run directory.
-    """
-    if job is None:
-        _explain_live(what, redis, folder, as_json=as_json)
-        return
+def explain_in_run(run: Path, job_id: str, *, as_json: bool) -> None:
+    """Print the decisions on a job of a recorded run, found by replaying its log."""
     with progress("replaying", silent=as_json):
-        found = decisions_on(Path(what), job)
+        found = decisions_on(run, job_id)
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
         return
@@ -74,9 +56,10 @@ def explain(
         _show(one)
 
 
-def _explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+def explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+    """Print the last decision on a job of a live farm, or why it waits."""
     if redis is None and Path(job_id).is_dir():
-        raise InputError(f"{job_id} is a run directory: name the job with --job ID")
+        raise InputError(f"{job_id} is a run directory; allowed: ID --why --run {job_id}")
     with reach(redis, folder) as client:
         found, tries, answer, warning = history_of(client, job_id)
         warn(warning)
@@ -112,7 +95,7 @@ def _in_words(found: KnownJob, answer: Answer | None) -> str:
     else:
         rest = (
             "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
-            "none across a restart; a recorded run keeps all: farm explain RUN --job)"
+            "none across a restart; a recorded run keeps all: farm job ID --why --run RUN)"
         )
     if now is not None and now.why:
         return f"{name} waits: {now.why}"
@@ -140,11 +123,12 @@ def _show(decision: Decision) -> None:
     )  # fmt: skip
     if decision.path:
         console.print(plain(f"charged to {' / '.join(decision.path)}"))
-    console.print(f"its key: {_key(decision.key)}; {many(decision.waiting, 'other')} waited")
+    waited = f"{many(decision.waiting, 'other')} waited"
+    console.print(f"its key: {_key(decision.key)}; {waited}")
     _show_turns(decision.turns)
     if decision.next:
         rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
-        note(Listing(_COMPETITORS, rows, title="competing jobs, the next to go first"))
+        note(Listing(_COMPETITORS, rows, title=ORDER))
     if not decision.free_builders:
         console.print("no other builder was free: this slot was, just then")
         return
@@ -174,7 +158,8 @@ def _party(party: Party) -> tuple[str, ...]:
     return (party.name, *map(str, counts), last)
 
 
-def _key(key: object) -> str:
-    if isinstance(key, tuple | list):
-        return f"({', '.join(_key(part) for part in key)})"
-    return f"{key:g}" if isinstance(key, float) else str(key)
+def _key(key: Sequence[Any]) -> str:
+    """Return a sort key with the names of its parts: (-level, the policy's own, serial)."""
+    level, *own, serial = key
+    numbers = ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in own)
+    return f"urgency {-level:g}, policy {numbers}, submission {serial}"

@@ -1,4 +1,4 @@
-"""``farm runtime-estimate``: how long a job will run, and on what the estimate is based."""
+"""``farm admin estimate --run-time``: how long a job will run, and by what that is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farm.app.forecasts.run_times import ClientSide, RunTime, alike, learned_fro
 from farm.app.jobs.json_lines import parse_platform
 from farm.core.model import Builder, Platform
 from farm.terminal.console import plain
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
+from farm.terminal.options import seconds_of
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
@@ -26,56 +26,52 @@ _COLUMNS = (
 )
 
 
-def runtime_estimate(
-    source: Annotated[Path | None, typer.Argument(metavar="[RUN|FILE]")] = None,
-    job: Annotated[str | None, typer.Option(metavar="ID")] = None,
-    kind: str = "job",
-    size: float | None = None,
-    declared: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    platform: str | None = None,
-    builder: str | None = None,
-    size_bound: Annotated[float | None, typer.Option(min=0)] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1)] = None,
-    estimator: str | None = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    redis: Redis = None,
-    folder: Dir = DEFAULT_DIR,
-    as_json: AsJson = False,
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Of what job, where and by what a run time is asked. The comments are the options' help."""
+
+    #: a hypothetical job of this kind
+    kind: str = "job"
+    #: a hypothetical job of this size
+    size: float | None = None
+    #: a hypothetical job of this declared time
+    declared: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    #: a hypothetical job for this platform, such as amd64/virtual
+    platform: str | None = None
+    #: only on this builder
+    builder: str | None = None
+    #: for BOINC, the bound on operations after which a client ends a job
+    size_bound: Annotated[float | None, typer.Option(min=0)] = None
+    #: check whether each builder would finish it within this time
+    deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    #: estimate when this many replicas sent now are all finished
+    replicas: Annotated[int | None, typer.Option(min=1)] = None
+    #: use another runtime estimator, trained on the run
+    estimator: str | None = None
+    #: ask at this time of the run, with what was known then, not at its end
+    at: Annotated[str | None, typer.Option(metavar="TIME")] = None
+
+
+def show_run_time(
+    source: Path | None,
+    job: str | None,
+    asked: Question,
+    place: tuple[str | None, Path],
+    *,
+    as_json: bool,
 ) -> None:
-    """Show how long a job will run, and the rung and number of samples behind the estimate.
-
-    Estimates are for a builder of speed 1 (as while it waits), and for each builder that may run
-    it; for a running job, for its builder, with the remaining time by its progress. A hypothetical
-    job without --size and --declared has the means of its kind's jobs. Builders of a pool with
-    equal estimates share a row; with --json each has its own, and --replicas a last one.
-
-    Args:
-        source: A run directory, snapshot or state file. Default: the live farm.
-        job: The id of an existing job.
-        kind: For a hypothetical job: its kind.
-        size: For a hypothetical job: its size.
-        declared: For a hypothetical job: its declared time.
-        platform: For a hypothetical job: its platform, such as amd64/virtual.
-        builder: Only on this builder.
-        size_bound: For BOINC: the bound on operations after which a client ends a job.
-        deadline: Check whether each builder would finish it within this time.
-        replicas: Estimate when this many replicas sent now are all finished.
-        estimator: Use another runtime estimator, trained on the run directory.
-        at: Ask at this time of the run, with what was known then. Default: its end.
-    """
-    bound = None if deadline is None else seconds_of(deadline, "--deadline", least=0)
-    client = ClientSide(size_bound=size_bound, deadline=bound)
+    """Print how long a job will run, on each builder, and the rung behind each estimate."""
+    builder, replicas = asked.builder, asked.replicas
+    bound = _seconds(asked.deadline, "--deadline")
+    client = ClientSide(size_bound=asked.size_bound, deadline=bound)
     with progress("learning", silent=as_json):
-        asked_at = None if at is None else seconds_of(at, "--at", least=0)
-        learned = learned_from(source, redis, folder, estimator, asked_at)
+        learned = learned_from(source, *place, asked.estimator, _seconds(asked.at, "--at"))
     learned = msgspec.structs.replace(learned, client=client)
     if job is not None:
         wanted, assumed = learned.job(job), ""
     else:
-        time = None if declared is None else seconds_of(declared, "--declared", least=0)
-        place = _platform(platform, learned.builders.values())
-        wanted, assumed = learned.hypothetical(kind, place, size, time)
+        time = _seconds(asked.declared, "--declared")
+        at = _platform(asked.platform, learned.builders.values())
+        wanted, assumed = learned.hypothetical(asked.kind, at, asked.size, time)
     rows = learned.run_times(wanted, builder)
     done = None if replicas is None else quorum(rows, replicas)
     if as_json:
@@ -92,6 +88,10 @@ def runtime_estimate(
     if done is not None:
         words = f"{replicas} replicas are done in {format_roughly(done[0])}"
         note(plain(f"{words}, on {', '.join(done[1])}", 1000))
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else seconds_of(text, option, least=0)
 
 
 def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
