@@ -55,9 +55,7 @@ ASK = (Grant(("+xadd",), ("questions",), "%W"), Grant(("+blpop",), ("reply:*",))
 HAND_IN = Grant(("+xadd",), ("submissions",), "%W")
 
 ROLES: dict[str, Role] = {
-    "reader": Role(
-        "looks: farm status, jobs, job, builders, pools, status --save", (LOOK, *ASK)
-    ),
+    "reader": Role("looks: farm status, jobs, job, builders, pools, status --save", (LOOK, *ASK)),
     "submitter": Role(
         "a reader who hands jobs in: farm submit, retry",
         (LOOK, *ASK, HAND_IN),
