@@ -78,8 +78,8 @@ class Flood:
         if self._sender is None or self._pinger is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.jobs_accepted >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.jobs_accepted:,} jobs read within {taken:.0f} s")
+        if world.intake.submissions.accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.intake.submissions.accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
             self.pings = json.loads(self._pinger.communicate(b"enough")[0])
