@@ -20,7 +20,7 @@ from farm.records.bundle import is_bundle
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.twin.calibration import Document
+from farm.twin.candidates import Document
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import scheduling_lines
 from farm.units import many

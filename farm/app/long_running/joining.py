@@ -25,6 +25,7 @@ def join_commands(
     there the users are made. Raises InputError for a server that no other machine reaches, and
     without ``admin`` for a user who has no file yet; ServerError if the server refuses.
     """
+    _as_user(server, "")  # refused before anything else is made of it
     users = users_of(from_environment().prefix, ["builder"], hosts, server)
     files = [passwords / user.name for user in users]
     names: Sequence[str | None] = hosts or [None]
