@@ -1,4 +1,4 @@
-"""Print what pyproject.toml (the argument) requires to be built and to run in a container, a line each."""
+"""Print what pyproject.toml (the argument) requires in an image, to be built and run, by line."""
 
 import sys
 import tomllib
