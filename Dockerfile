@@ -3,7 +3,10 @@
 #   docker build -t build-farm:latest .
 # Behind an index or a proxy of your own: --build-arg PIP_INDEX_URL=… --build-arg PIP_CERT=…
 
-FROM python:3.11-slim-bookworm AS build
+# as a tag, or with a digest, by which it is always the same: docs/how-to/containers.md#an-image-to-publish
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 ARG PIP_CERT
@@ -11,17 +14,16 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python3 -m venv /opt/farm
 # dependencies rarely change: a separate layer
-COPY pyproject.toml setup.py constraints.txt deploy/requirements.py ./
-RUN python3 requirements.py pyproject.toml > requirements.txt \
- && /opt/farm/bin/pip install -c constraints.txt -r requirements.txt
-COPY README.md LICENSE ./
+COPY deploy/requirements.txt ./
+RUN /opt/farm/bin/pip install --require-hashes --only-binary :all: -r requirements.txt
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner
 COPY studies ./studies
 COPY chaos ./chaos
 COPY examples ./examples
-RUN /opt/farm/bin/pip install --no-deps . \
+RUN /opt/farm/bin/pip install --no-deps --no-build-isolation . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \
  && find /opt/farm/lib -type d -name tests -path '*numpy*' -prune -exec rm -rf {} +
 # files of the services, in the required form: modes and line ends of the checkout do not matter
@@ -36,16 +38,18 @@ RUN find /app -type f -exec sed -i 's/\r$//' {} + \
  && chmod -R u=rwX,go=rX /app /opt/farm \
  && chmod a+x /app/entrypoint.sh /app/bin/*
 
-FROM python:3.11-slim-bookworm
+FROM ${BASE}
+ARG BASE
 LABEL org.opencontainers.image.title="Build farm emulator" \
       org.opencontainers.image.description="Scheduler, provisioner and emulated builders of a build farm" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}"
 RUN groupadd --gid 10001 farm \
  && useradd --uid 10001 --gid farm --create-home --home-dir /home/farm farm
 COPY --from=build /opt/farm /opt/farm
 COPY --from=build /app /app
-# where volumes are mounted that the service setup fills
-RUN mkdir /services /secrets /builder-secrets /tls && chown farm:farm /services /secrets /builder-secrets /tls
+# where volumes are mounted: those that the service setup fills, and the event log
+RUN mkdir /services /secrets /builder-secrets /tls /log && chown farm:farm /services /secrets /builder-secrets /tls /log
 ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001

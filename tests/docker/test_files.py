@@ -178,6 +178,22 @@ def test_each_service_has_its_own_user_and_no_password_in_its_environment(compos
         assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
 
 
+@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/swarm.yaml"])
+def test_a_scheduler_keeps_its_log_in_a_volume(file):
+    """From it a farm is restored whose server has lost data; the image has the folder."""
+    found = yaml.safe_load((ROOT / file).read_text())
+    scheduler = found["services"]["scheduler"]
+    assert scheduler["command"][-2:] == ["--log", "/log/run"]
+    long = {"type": "volume", "source": "log", "target": "/log"}
+    assert any(mount in ("log:/log", long) for mount in scheduler["volumes"])
+    assert "log" in found["volumes"]
+    made = re.search(
+        r"^RUN mkdir (.*) && chown farm:farm", (ROOT / "Dockerfile").read_text(), re.MULTILINE
+    )
+    assert made is not None
+    assert "/log" in made[1].split()
+
+
 def test_a_swarms_services_have_their_own_users_and_no_socket():
     """Each has the secret of its role alone; a host has room for the builder that it is given."""
     swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
@@ -186,9 +202,12 @@ def test_a_swarms_services_have_their_own_users_and_no_socket():
         environment = service.get("environment", {})
         if user := environment.get("FARM_REDIS_USER"):
             assert service["secrets"] == [user]
+            assert "ports" not in service
             assert environment["FARM_REDIS_PASSWORD_FILE"] == f"/run/secrets/{user}"
             assert swarm["secrets"][user]["file"] == f"../farm-passwords/{user}"
             assert (service["cap_drop"], service["read_only"]) == (["ALL"], True)
+    published = [name for name, service in swarm["services"].items() if "ports" in service]
+    assert published == [], "a Swarm publishes on every address"
     assert swarm["services"]["provisioner"]["command"][-2:] == ["--backend", "joined"]
     hosts = swarm["services"]["builder"]
     assert hosts["environment"]["FARM_HOST_ROOM"] == 1
@@ -261,7 +280,9 @@ def test_the_image_is_plain_multi_stage_and_not_root():
     assert "--mount" not in code
     assert re.search(r"^USER 10001", code, re.MULTILINE)
     images = re.findall(r"^FROM (\S+)", code, re.MULTILINE)
-    assert not any("/" in image for image in images)
+    assert images == ["${BASE}"] * 2
+    (base,) = re.findall(r"^ARG BASE=(\S+)", code, re.MULTILINE)
+    assert "/" not in base
 
 
 def test_the_entrypoint_sets_the_server_and_the_user():
@@ -280,6 +301,26 @@ def test_the_entrypoint_sets_the_server_and_the_user():
     me = {"FARM_REDIS_HOST": "r", "FARM_REDIS_PORT": "1", "FARM_REDIS_USER": "me"}
     assert told(**me) == "redis://me@r:1/0"
     assert told(FARM_REDIS_URL="redis://other/1", FARM_REDIS_HOST="r") == "redis://other/1"
+
+
+def test_the_image_installs_what_is_pinned_by_its_content():
+    """Everything that the project needs, at the versions of the suite, for both machines."""
+    assert "pip install --require-hashes" in (ROOT / "Dockerfile").read_text()
+    text = (ROOT / "deploy/requirements.txt").read_text()
+    pins = dict(
+        re.findall(r"^(\S+==\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE)
+    )
+    assert len(pins) == text.count("==")
+    suite = (ROOT / "constraints.txt").read_text().lower().split()
+    names = {pin.partition("==")[0] for pin in pins}
+    assert {pin for pin in pins if not pin.startswith("setuptools=")} <= set(suite)
+    for compiled in ("numpy", "msgspec", "pydantic_core", "psutil", "pyyaml"):
+        (hashes,) = (found for pin, found in pins.items() if pin.startswith(f"{compiled}=="))
+        assert hashes.count("sha256") == 2, compiled
+    command = ["python3", ROOT / "deploy/requirements.py", ROOT / "pyproject.toml"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    wanted = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in run.stdout.splitlines()}
+    assert wanted <= {name.replace("-", "_") for name in names}
 
 
 def test_the_image_installs_what_the_project_needs():

@@ -14,6 +14,7 @@ from typing import Any
 import lightkube.resources.apps_v1
 import lightkube.resources.core_v1
 import lightkube.resources.networking_v1
+import lightkube.resources.policy_v1
 import lightkube.resources.rbac_authorization_v1  # noqa: F401 - importing these registers them
 import msgspec
 import pytest
@@ -67,7 +68,7 @@ def test_every_file_belongs_to_a_way():
 
 
 def test_the_page_changes_what_the_manifests_have():
-    """Its kustomization names our files, our image and our Secret: else nothing would change."""
+    """Its kustomization names our files, our image and our Secrets: else nothing would change."""
     page = (FOLDER.parents[1] / "docs/how-to/containers.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(resources:.*?)```", page, re.DOTALL)
     shown = yaml.safe_load(text)
@@ -75,11 +76,11 @@ def test_the_page_changes_what_the_manifests_have():
     written = list(manifests(*shown["resources"]))
     images = {image.partition(":")[0] for image in re.findall(r"'image': '([^']+)'", str(written))}
     assert shown["images"][0]["name"] in images
-    secret = yaml.safe_load(shown["patches"][0]["patch"])
-    (ours,) = (one for one in written if one["kind"] == "Secret")
-    assert (secret["metadata"], list(secret["stringData"])) == (
-        ours["metadata"], list(ours["stringData"]),
-    )  # fmt: skip
+    made = {one["name"]: one["files"] for one in shown["secretGenerator"]}
+    assert set(made) == set(re.findall(r"'secret(?:Name)?': (?:{'name': )?'([^']+)'", str(written)))
+    for name, files in made.items():
+        user = name == "redis-users"
+        assert files == ["users.acl" if user else f"password=farm-passwords/{name}"]
 
 
 def test_the_cluster_would_accept_them(things):
@@ -144,6 +145,55 @@ def test_pods_are_restricted_and_limited(things):
             assert context["capabilities"]["drop"] == ["ALL"]
             assert context["readOnlyRootFilesystem"]
             assert container["resources"]["limits"]["memory"]
+
+
+def test_each_role_has_its_own_password_and_none_is_in_an_environment(things):
+    """A builder's pod holds the builder's alone.
+
+    No Secret is made here: one that is not set is missing, and no pod starts without it.
+    """
+    assert not any(kind == "Secret" for kind, _ in things)
+    roles = {"scheduler": "scheduler", "provisioner": "provisioner", "builders-linux": "builder"}
+    for name, pod in pods(things):
+        (container,) = pod["spec"]["containers"]
+        assert "secretKeyRef" not in str(container), name
+        held = re.findall(
+            r"'secret(?:Name)?': (?:{'name': )?'([^']+)'", str(pod["spec"]["volumes"])
+        )
+        if name == "redis":
+            assert held == ["redis-users", "farm-reader"]
+            assert container["command"][:3] == ["redis-server", "--aclfile", "/secrets/users.acl"]
+            continue
+        user = f"farm-{roles[name]}"
+        env = environment(container)
+        assert (held, env["FARM_REDIS_USER"]) == ([user], user)
+        assert env["FARM_REDIS_PASSWORD_FILE"] == "/secrets/password"
+        assert "FARM_REDIS_PASSWORD" not in env
+
+
+def test_pods_are_probed_and_disrupted_one_at_a_time(things):
+    """One that hangs is restarted, one that is not ready is seen, and says why it ended."""
+    for name, pod in pods(things):
+        (container,) = pod["spec"]["containers"]
+        assert {"readinessProbe", "livenessProbe"} <= set(container), name
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError", name
+    budgets = {
+        name: one["spec"] for (kind, name), one in things.items() if kind == "PodDisruptionBudget"
+    }
+    replicas = things["Deployment", "scheduler"]["spec"]["replicas"]
+    assert budgets["scheduler"]["minAvailable"] < replicas, "or no node could be drained"
+    for name, budget in budgets.items():
+        assert budget["selector"]["matchLabels"] == {"app": name}
+
+
+def test_a_farm_can_be_restored_from_its_log(things):
+    """Both schedulers write it, on storage that outlives their pods."""
+    pod = things["Deployment", "scheduler"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    folder = Path(container["args"][container["args"].index("--log") + 1])
+    assert {"name": "log", "mountPath": str(folder.parent)} in container["volumeMounts"]
+    assert {"name": "log", "persistentVolumeClaim": {"claimName": "log"}} in pod["volumes"]
+    assert things["PersistentVolumeClaim", "log"]["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
 def test_mounts_name_existing_volumes(things):
