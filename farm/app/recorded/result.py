@@ -137,6 +137,18 @@ class Result:
         self.kept.save(Path(path))
         return Path(path)
 
+    def _repr_html_(self) -> str:
+        """Show the answer and the summary in a notebook."""
+        from rich.console import Group  # noqa: PLC0415 - as above
+        from rich.text import Text  # noqa: PLC0415 - as above
+
+        from farm.results.formatting import sentence  # noqa: PLC0415 - as above
+        from farm.results.summary.table import render_summary  # noqa: PLC0415 - as above
+        from farm.terminal.tables import as_html  # noqa: PLC0415 - as above
+
+        answer = Text(sentence(self.answer), "bold")
+        return as_html(Group(answer, render_summary(self.kept.summary)))
+
     def __repr__(self) -> str:
         found = self.kept.summary
         counts = f"{found.jobs.submitted:,} jobs, {found.jobs.lost:,} lost"
