@@ -139,15 +139,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the answer and the summary in a notebook."""
-        from rich.console import Group  # noqa: PLC0415 - as above
-        from rich.text import Text  # noqa: PLC0415 - as above
+        from farm.results.summary.table import summary_html  # noqa: PLC0415 - as above
 
-        from farm.results.formatting import sentence  # noqa: PLC0415 - as above
-        from farm.results.summary.table import render_summary  # noqa: PLC0415 - as above
-        from farm.terminal.tables import as_html  # noqa: PLC0415 - as above
-
-        answer = Text(sentence(self.answer), "bold")
-        return as_html(Group(answer, render_summary(self.kept.summary)))
+        return summary_html(self.answer, self.kept.summary)
 
     def __repr__(self) -> str:
         found = self.kept.summary

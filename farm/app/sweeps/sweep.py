@@ -17,10 +17,9 @@ from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError, file_access
 from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
-from farm.results.comparison.tables import as_csv, render_sweep, tidy, tidy_runs
+from farm.results.comparison.tables import as_csv, sweep_html, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
-from farm.terminal.tables import as_html
 
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 """The metrics that are shown unless others are named."""
@@ -86,7 +85,7 @@ class SweepResult:
 
     def _repr_html_(self) -> str:
         """Show the answer and the matrix in a notebook."""
-        return as_html(render_sweep(self.sweep, metrics_named(SHOWN, "metric")))
+        return sweep_html(self.sweep, metrics_named(SHOWN, "metric"))
 
     def __repr__(self) -> str:
         axes = " by ".join(f"{len(v)} {key}" for key, v in self.sweep.axes.items()) or "one setting"

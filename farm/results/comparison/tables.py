@@ -20,7 +20,7 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Listing, as_html, folding, numbers, texts
 
 #: a difference of more than this many times the base is shown as it is
 MOST = 10.0
@@ -52,6 +52,11 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
     if "frontier" in matrix.names:
         lines.append("frontier: no other setting waits less on average and costs no more")
     return Group(answer, matrix, *(Text(line) for line in lines))
+
+
+def sweep_html(sweep: Sweep, metrics: Sequence[Metric]) -> str:
+    """Return the answer of a sweep and its matrix as HTML, for notebooks."""
+    return as_html(render_sweep(sweep, metrics))
 
 
 def remarks(sweep: Sweep) -> Iterator[str]:
