@@ -10,15 +10,18 @@ from farm.app.records_page import page_of_records
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
 from farm.records.bundle import is_bundle, read_bundle
+from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import tidy
+from farm.results.comparison.tables import headings, matrix_of
 from farm.results.figures.page import Section, Table, page, write_page
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
 from farm.results.report import words
-from farm.results.report.comparison_figures import comparison_charts, sweep_charts
+from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
+from farm.results.run_directory import this_version
 from farm.results.summary.costs import Part
+from farm.units import many
 
 METRICS = metrics_named(
     (
@@ -119,7 +122,8 @@ def _of_runs(
     if len(runs) > 1:
         on_step("comparing")
         found = compare(*runs)
-        charts = comparison_charts(found, METRICS)
+        charts = trade_off_chart([*choices_of_comparison(found)])
+        charts += comparison_charts(found, METRICS)
         sections.append(Section("Comparison", list(words.of_comparison(found)), charts))
         numbers["comparison"] = found
     for place, run in enumerate(runs):
@@ -129,8 +133,11 @@ def _of_runs(
         sections += _of_run(run, label, on_step, whole=len(runs) == 1)
     first = runs[0].kept.summary
     title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
-    title = title if len(runs) == 1 else f"{len(runs)} runs"
-    return page(title, sections, numbers, refresh)
+    if len(runs) > 1:
+        names = dict.fromkeys(run.kept.summary.name for run in runs)
+        title = f"{len(runs)} runs of {', '.join(names)}"
+    under = "; ".join(dict.fromkeys(words.of_origin(run.kept) for run in runs))
+    return page(title, sections, numbers, refresh, under=f"{under}; {words.COST}")
 
 
 def _of_run(
@@ -139,20 +146,23 @@ def _of_run(
     summary, figures = run.kept.summary, run.figures()
     if not whole:
         return [Section(label, list(words.of_run(run.answer, summary)), figures.draw("queue"))]
-    tables = [
-        _parts_table(name, parts)
-        for name, parts in (("pool", summary.pools), ("platform", summary.platforms))
-        if parts
-    ]
+    named = {"pool": summary.pools, "platform": summary.platforms}
+    tables = [_parts_table(name, parts) for name, parts in named.items() if parts]
+    if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
+        tables.pop()  # each pool has a platform of its own
     sections = [Section(label, list(words.of_run(run.answer, summary)), (), tables)]
     for name in figures.names:
         on_step(f"drawing {name}")
-        charts = figures.draw(name)
+        charts = [one for one in figures.draw(name) if one.changes]
         if charts:
             rows = (_parts_table("invocation", summary.invocations),)
             more = rows if name == "invocations" else ()
             sections.append(Section(HEADINGS[name], (), charts, more))
     return sections
+
+
+def _numbers(table: Table) -> list[tuple[str, ...]]:
+    return sorted(tuple(row[1:]) for row in table.rows)
 
 
 def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
@@ -175,18 +185,24 @@ def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
 
 
 def _of_sweep(sweep: Sweep) -> str:
-    head = [*sweep.axes, "metric", "mean", "low", "high", "median", "difference", "p", "verdict"]
-    shown = {metric.name for metric in METRICS}
+    """Return the page of a sweep: wait against cost, the matrix, then each metric's intervals."""
+    head = [", ".join(headings(sweep.axes)) or "scenario"]
+    head += [metric.name.replace("_", " ") for metric in METRICS]
     rows = [
-        [_cell(row[column]) for column in head] for row in tidy(sweep) if row["metric"] in shown
+        [
+            ", ".join(row.settings) or sweep.scenario,
+            *(
+                f"{mean}{' ± ' * bool(half)}{half}\n{against}".rstrip()
+                for mean, half, against in row.cells
+            ),
+        ]
+        for row in matrix_of(sweep, METRICS)
     ]
-    charts = sweep_charts(sweep, METRICS)
-    section = Section("", list(words.of_sweep(sweep)), charts, [Table("", head, rows)])
-    seeds = f"{len(sweep.seeds)} seeds"
-    return page(f"Sweep of {sweep.scenario}: {seeds}", [section], {"sweep": sweep})
-
-
-def _cell(value: object) -> str:
-    return (
-        readable_ratio(value) if isinstance(value, float) else "" if value is None else str(value)
-    )
+    first = trade_off_chart([*choices_of_sweep(sweep)])
+    sections = [
+        Section("", list(words.of_sweep(sweep)), first, [Table("", head, rows)]),
+        Section("Each metric with its interval", (), sweep_charts(sweep, METRICS)),
+    ]
+    seeds = many(len(sweep.seeds), "seed")
+    under = f"build-farm-emulator {this_version()}, {seeds} from {sweep.seeds[0]} on; {words.COST}"
+    return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)

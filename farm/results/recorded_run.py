@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm.core.errors import InputError
 from farm.results.log.reader import Entry, entries_of
-from farm.results.run_directory import Run, RunDirectory, RunState
+from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.summary import Figures, Measured, Summary
 from farm.results.table.job_table import JobTable, joined, tables_of
 from farm.results.table.records import RunRecords
@@ -35,8 +35,13 @@ class RecordedRun:
         self.state = state
         self._records = records
         self._log = log
-        self._started = started
+        self.started = started
         self._ended = now()
+
+    @property
+    def version(self) -> str:
+        """The version of the farm that made it."""
+        return this_version()
 
     @cached_property
     def summary(self) -> Summary:
@@ -81,7 +86,7 @@ class RecordedRun:
         """Write a run directory. Raises InputError if it exists, or no events were kept."""
         log = self._check_log()
         directory = RunDirectory.create(
-            path, scenario=self.scenario_text, world=self.summary.world, started=self._started
+            path, scenario=self.scenario_text, world=self.summary.world, started=self.started
         )
         directory.events_path.write_bytes(b"".join(log))
         self.write(directory)

@@ -197,6 +197,16 @@ class Run:
         return str(self.path)
 
     @property
+    def started(self) -> str:
+        """When the run began, as ISO 8601."""
+        return self.meta.started
+
+    @property
+    def version(self) -> str:
+        """The version of the farm that made it."""
+        return self.meta.packages.get(_PACKAGES[0], "")
+
+    @property
     def state(self) -> RunState:
         """Whether the run is running, finished or interrupted."""
         return self.meta.state
@@ -331,6 +341,11 @@ def _meta_now(world: WorldName, started: str) -> Meta:
         packages=_versions(),
         machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
     )
+
+
+def this_version() -> str:
+    """Return the version of this farm; empty if it is not installed."""
+    return _versions().get(_PACKAGES[0], "")
 
 
 def _versions() -> dict[str, str]:

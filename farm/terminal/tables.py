@@ -7,11 +7,13 @@ that may be folded are, and then columns are left out. Nothing is folded in a fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -78,6 +80,22 @@ class Listing:
         """The headings."""
         return [column.name for column in self._columns]
 
+    @property
+    def html(self) -> str:
+        """The table as HTML."""
+        looks = [f"text-align:{'right' if column.right else 'left'}" for column in self._columns]
+
+        def row(cell: str, texts: Iterable[str]) -> str:
+            cells = (
+                f"<{cell} style={look}>{text}" for look, text in zip(looks, texts, strict=True)
+            )
+            return f"<tr>{''.join(cells)}"
+
+        head = row("th", map(escape, self.names)) if any(self.names) else ""
+        body = "".join(row("td", map(_span, cells)) for cells in self._rows)
+        title = f"<caption>{escape(self._title)}</caption>" if self._title else ""
+        return f"<table>{title}{head}{body}</table>"
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._title:
             yield Text(plain(self._title, MAX_MESSAGE), "italic")
@@ -140,6 +158,25 @@ def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
     if line:
         line[-1] = line[-1]._replace(text=line[-1].text.rstrip())
     return line
+
+
+def as_html(what: RenderableType) -> str:
+    """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
+    if isinstance(what, Group):
+        return "".join(map(as_html, what.renderables))
+    if isinstance(what, Listing):
+        return what.html
+    return f"<p>{_span(Text(what) if isinstance(what, str) else what)}</p>" if what else ""
+
+
+def _span(what: RenderableType) -> str:
+    text = what if isinstance(what, Text) else Text(str(what))
+    style = Style.parse(str(text.style) or "none")
+    looks = ["font-weight:bold"] * bool(style.bold) + ["opacity:.6"] * bool(style.dim)
+    if style.color is not None:
+        looks.append(f"color:{style.color.name}")
+    inner = escape(text.plain)
+    return f'<span style="{";".join(looks)}">{inner}</span>' if looks else inner
 
 
 def story(rows: Iterable[tuple[str, object]]) -> Listing:

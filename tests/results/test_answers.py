@@ -149,6 +149,19 @@ def test_the_best_of_several_may_cost_no_more():
     assert answer_of_choices([BASE, dear, BEST]) == said
 
 
+def test_runs_of_one_name_are_distinguished_also_in_a_notebook():
+    """Results in memory may have the same scenario, policy and seed."""
+    document = {"pools": [pool()], "workload": [{"arrivals": BURST}]}
+    few, many = (farm.simulate(document, pools__p__builders=n) for n in (1, 2))
+    found = farm.compare(few, many)
+    assert f"with {few.kept.label}, run 2 jobs" in found.answer
+    for shown, result in ((few.answer, few), (found.answer, found)):
+        assert f'<p><span style="font-weight:bold">{sentence(shown)}</span></p>' in str(
+            result._repr_html_()
+        )
+    assert "<td style=text-align:left>waiting time mean" in found._repr_html_()
+
+
 def test_farms_without_cost_or_waits():
     """A price of nothing, and waits of nothing, divide nothing."""
     free = BASE._replace(cost=0.0, wait=0.0)

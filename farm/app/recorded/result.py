@@ -137,6 +137,12 @@ class Result:
         self.kept.save(Path(path))
         return Path(path)
 
+    def _repr_html_(self) -> str:
+        """Show the answer and the summary in a notebook."""
+        from farm.results.summary.table import summary_html  # noqa: PLC0415 - as above
+
+        return summary_html(self.answer, self.kept.summary)
+
     def __repr__(self) -> str:
         found = self.kept.summary
         counts = f"{found.jobs.submitted:,} jobs, {found.jobs.lost:,} lost"

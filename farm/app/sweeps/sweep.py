@@ -17,11 +17,13 @@ from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError, file_access
 from farm.results.comparison.metrics import RELEVANT, metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
-from farm.results.comparison.tables import as_csv, tidy, tidy_runs
+from farm.results.comparison.tables import as_csv, sweep_html, tidy, tidy_runs
 from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
 from farm.whole_files import read_whole
 
+SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
+"""The metrics that are shown unless others are named."""
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
 SCENARIO = "scenario.yaml"
 
@@ -60,8 +62,7 @@ class SweepResult:
 
         Without a metric: mean waiting time, mean response time, cost.
         """
-        names = metrics or ("waiting_time.mean", "response_time.mean", "cost")
-        return sweep_charts(self.sweep, metrics_named(names, "metric"))
+        return sweep_charts(self.sweep, metrics_named(metrics or SHOWN, "metric"))
 
     def save(self, folder: str | Path) -> Path:
         """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed."""
@@ -82,6 +83,10 @@ class SweepResult:
             parquet.write_table(
                 arrow.Table.from_pylist(rows), (folder / name).with_suffix(".parquet")
             )
+
+    def _repr_html_(self) -> str:
+        """Show the answer and the matrix in a notebook."""
+        return sweep_html(self.sweep, metrics_named(SHOWN, "metric"))
 
     def __repr__(self) -> str:
         axes = " by ".join(f"{len(v)} {key}" for key, v in self.sweep.axes.items()) or "one setting"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.sweeps.axes import Grid, parse_axis
-from farm.app.sweeps.sweep import play_sweep
+from farm.app.sweeps.sweep import SHOWN, play_sweep
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.tables import render_sweep
@@ -23,8 +23,6 @@ from farm.terminal.options import (
     share_of,
 )
 from farm.terminal.output import counted_progress, note
-
-SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 
 
 def sweep(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -37,6 +38,7 @@ from farm.results.recorded_run import FinishedRun
 from farm.results.table.columns import Flags, Floats, Numbers, known
 from farm.results.table.job_table import JobTable, joined
 from farm.scenario import TwinErrors
+from farm.terminal.tables import as_html
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -101,6 +103,12 @@ class Comparison(msgspec.Struct, frozen=True):
         """One sentence: which run is best for what it costs."""
         return answer_of_comparison(self)
 
+    def _repr_html_(self) -> str:
+        """Show the answer and the table in a notebook."""
+        from farm.results.comparison.tables import render_comparison  # noqa: PLC0415 - it imports this
+
+        return as_html(render_comparison(self))
+
     def to_json(self) -> bytes:
         """Return the comparison as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
@@ -112,6 +120,8 @@ class Setting:
     def __init__(self, run: FinishedRun) -> None:
         self.runs = {run.summary.seed: run}
         self.key = setting_of(run)
+        #: what distinguishes it from others of the same name
+        self.apart = ""
 
     @property
     def first(self) -> FinishedRun:
@@ -122,7 +132,7 @@ class Setting:
     def label(self) -> str:
         """The name: that of its first run, and the number of runs."""
         more = f" (mean of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
-        return self.first.label + more
+        return self.first.label + more + self.apart
 
     def mean(self, metric: Metric) -> float | None:
         """Return a metric's mean over the seeds; None if a run lacks it."""
@@ -162,7 +172,10 @@ def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Compa
     """
     if len(runs) < 2:
         raise InputError(f"{len(runs)} run given; a comparison takes two or more")
-    base, *others = settings_of(runs)
+    base, *others = settings = settings_of(runs)
+    names = Counter(one.label for one in settings)
+    for number, one in enumerate(settings, start=1):
+        one.apart = f", run {number}" if names[one.label] > 1 else ""
     return Comparison(tuple(_compare_pair(base, other, relevant) for other in others))
 
 

@@ -7,6 +7,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,7 +21,7 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Listing, as_html, folding, numbers, texts
 
 #: a difference of more than this many times the base is shown as it is
 MOST = 10.0
@@ -54,6 +55,11 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
     return Group(answer, matrix, *(Text(line) for line in lines))
 
 
+def sweep_html(sweep: Sweep, metrics: Sequence[Metric]) -> str:
+    """Return the answer of a sweep and its matrix as HTML, for notebooks."""
+    return as_html(render_sweep(sweep, metrics))
+
+
 def remarks(sweep: Sweep) -> Iterator[str]:
     """Return what a reader of the table must know."""
     count = len(sweep.seeds)
@@ -73,28 +79,42 @@ def remarks(sweep: Sweep) -> Iterator[str]:
 
 def _matrix(sweep: Sweep, metrics: Sequence[Metric]) -> Listing:
     """Return settings by metrics: each mean, its ±, and what it is against the baseline."""
-    by_setting: dict[tuple[str, ...], dict[str, SweepRow]] = {}
-    for row in sweep.rows:
-        by_setting.setdefault(tuple(row.settings.values()), {})[row.metric] = row
-    several, noisy = len(by_setting) > 1, len(sweep.seeds) > 1
-    best = set(frontier([*choices_of_sweep(sweep)])) if several else set()
-    columns = [*folding(*_headings(sweep.axes))]
+    noisy, lines = len(sweep.seeds) > 1, [*matrix_of(sweep, metrics)]
+    several = len(lines) > 1
+    columns = [*folding(*headings(sweep.axes))]
     for metric in metrics:
         columns += numbers(metric.name.replace("_", " "))
         columns += [*numbers(*["±"] * noisy), *texts(*["against"] * several)]
-    columns += texts("frontier") if best else ()
-    lines = []
+    rows: list[list[str | Text]] = []
+    for line in lines:
+        row: list[str | Text] = [*line.settings]
+        for mean, half, against in line.cells:
+            row += [mean, *[half] * noisy, *[against] * several]
+        rows.append([*row, *["*" if line.best else ""] * several])
+    return Listing([*columns, *texts(*["frontier"] * several)], rows, first_to_go=("±",))
+
+
+class MatrixRow(NamedTuple):
+    """A setting of a sweep: for each metric its mean, its ±, and what it is against the base."""
+
+    settings: tuple[str, ...]
+    cells: list[tuple[str, str, Text]]
+    #: no other setting waits less and costs no more
+    best: bool
+
+
+def matrix_of(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[MatrixRow]:
+    """Yield a row for each setting of a sweep, with these metrics."""
+    by_setting: dict[tuple[str, ...], dict[str, SweepRow]] = {}
+    for row in sweep.rows:
+        by_setting.setdefault(tuple(row.settings.values()), {})[row.metric] = row
+    best = frontier([*choices_of_sweep(sweep)])
     for settings, rows in by_setting.items():
-        line: list[str | Text] = [*settings]
-        for metric in metrics:
-            cells = _cells(rows[metric.name], whole=len(metrics) == 1)
-            line += [cells[0], *cells[1:2] * noisy, *cells[2:] * several]
-        line += [["", "*"][setting_name(rows[WAIT].settings) in best]] if best else []
-        lines.append(line)
-    return Listing(columns, lines, first_to_go=("±",))
+        cells = [_cells(rows[metric.name], whole=len(metrics) == 1) for metric in metrics]
+        yield MatrixRow(settings, cells, setting_name(rows[WAIT].settings) in best)
 
 
-def _headings(axes: Iterable[str]) -> list[str]:
+def headings(axes: Iterable[str]) -> list[str]:
     """Return the last part of each key, or all of it where two keys end alike."""
     ends = Counter(axis.rpartition(".")[2] for axis in axes)
     return [
@@ -105,17 +125,17 @@ def _headings(axes: Iterable[str]) -> list[str]:
     ]
 
 
-def _cells(row: SweepRow, *, whole: bool) -> list[str | Text]:
+def _cells(row: SweepRow, *, whole: bool) -> tuple[str, str, Text]:
     """Return a mean, its ±, and its difference with the verdict; ``whole``: its interval too."""
     half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
-    mean = [readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)]
+    mean, around = readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)
     if row.difference is None:
-        return [*mean, Text("baseline" if row.baseline is None else "", "dim")]
+        return mean, around, Text("baseline" if row.baseline is None else "", "dim")
     cells = difference_cells(row.difference, row.relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
     said = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
-    return [*mean, Text(said, STYLES.get(verdict, ""))]
+    return mean, around, Text(said, STYLES.get(verdict, ""))
 
 
 def difference_cells(

@@ -16,6 +16,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from farm.core.errors import InputError, file_access
 from farm.results.table.columns import Floats
 
@@ -77,6 +79,13 @@ class Chart:
         if legend and self.axes.get_legend_handles_labels()[0]:
             self.figure.legend(loc="outside lower left", ncols=4, frameon=False)
         return self
+
+    @property
+    def changes(self) -> bool:
+        """Whether it has anything but lines that stay at one height."""
+        lines = self.axes.lines
+        heights = (np.asarray(line.get_ydata(), np.float64) for line in lines)
+        return not lines or any(len(np.unique(found)) > 1 for found in heights)
 
     @property
     def svg(self) -> str:

@@ -19,12 +19,19 @@ _CSS = """
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.5rem} h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
-.wide{overflow-x:auto} .wide svg{min-width:30rem;width:100%}
+h1{font-size:1.5rem;margin-bottom:.2rem} .under{margin-top:0;color:var(--dim);font-size:.9rem}
+ h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
+.wide{overflow-x:auto} .wide svg{width:100%}
+.told section:first-of-type p:first-of-type{font-weight:600}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
-text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
+text-align:right;border-bottom:1px solid var(--grid);white-space:pre}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
-.words td{white-space:normal;vertical-align:top;overflow-wrap:normal} h3{font-size:1rem}
+th{white-space:normal;vertical-align:bottom} h3{font-size:1rem}
+.words td{white-space:normal;vertical-align:top;overflow-wrap:normal}
+@media (max-width:34rem){table,tbody,tr{display:block} tr+tr{margin-top:.8rem}
+tr:first-child{display:none} td{display:flex;justify-content:space-between;gap:1rem;padding:.1rem 0}
+td::before{content:attr(data-name);color:var(--dim);white-space:normal;text-align:left}
+td:first-child{font-weight:600} td:first-child::before{content:none}}
 """
 #: nothing may be loaded, whatever names a run contains
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -44,7 +51,8 @@ class Table(NamedTuple):
     @property
     def html(self) -> str:
         """The table with its title."""
-        rows = [_row("th", self.columns), *(_row("td", row) for row in self.rows)]
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        rows = [f"<tr>{head}</tr>", *(_row(self.columns, row) for row in self.rows)]
         kind, title = "wide words" if self.words else "wide", escape(self.title)
         table = f'<div class="{kind}"><table>{"".join(rows)}</table></div>'
         if self.folded:
@@ -66,23 +74,28 @@ def page(
     sections: Iterable[Section],
     numbers: Mapping[str, object],
     refresh: float | None = None,
+    under: str = "",
 ) -> str:
     """Return the page; ``numbers`` are JSON, by the id of the element that holds them.
 
-    ``refresh``: a browser loads the page again after this many real seconds.
+    ``refresh``: a browser loads the page again after this many real seconds. ``under`` stands below
+    the title, where the page is from; its first words are the answer.
     """
     again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh:g}">'
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
     ]
+    begin, origin = "<body>", ""
+    if under:
+        begin, origin = '<body class="told">', f'<p class="under">{escape(under)}</p>'
     body = "\n".join(_section(section) for section in sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width,initial-scale=1">{again}'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n<body>"
-        f"<h1>{escape(title)}</h1>\n{body}\n{''.join(islands)}\n</body></html>\n"
+        f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n{begin}"
+        f"<h1>{escape(title)}</h1>\n{origin}{body}\n{''.join(islands)}\n</body></html>\n"
     )
 
 
@@ -92,8 +105,13 @@ def write_page(path: Path, text: str) -> None:
         write_whole(path, text.encode())
 
 
-def _row(cell: str, texts: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
+def _row(names: Sequence[str], texts: Sequence[str]) -> str:
+    """Return a row, each cell with its column's name, for windows too narrow for columns."""
+    cells = [
+        f'<td data-name="{escape(name)}">{escape(text)}</td>'
+        for name, text in zip(names, texts, strict=True)
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _section(section: Section) -> str:

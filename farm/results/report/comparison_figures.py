@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from farm.results.comparison.answer import Choice, frontier
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.metrics import Metric, Unit
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import readable
-from farm.results.figures.chart import COLOURS, Chart, time_unit
+from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 
 ROW = 0.34
 
@@ -22,6 +23,45 @@ class Dot(NamedTuple):
     value: float
     interval: Interval | None
     remark: str
+
+
+def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
+    """Return the picture of mean wait against cost, with the frontier; none for one setting.
+
+    Only the base and the settings on the frontier have their names.
+    """
+    if len(choices) < 2:
+        return []
+    unit, scale = time_unit(max(one.wait for one in choices))
+    chart = Chart(
+        "Mean wait against cost",
+        "cost (builder-hours, each at its pool's price)",
+        f"mean wait ({unit})",
+        height=3.4,
+    )
+    best = set(frontier(choices))
+    line = sorted((one.cost, one.wait / scale) for one in choices if one.name in best)
+    chart.axes.plot(
+        *zip(*line, strict=True), color=COLOURS["c1"], drawstyle="steps-post",
+        label="frontier: none waits less and costs no more",
+    )  # fmt: skip
+    for one in choices:
+        chart.axes.plot(
+            one.cost, one.wait / scale, "o", color=COLOURS["c1" if one.name in best else "c0"]
+        )
+    middle = (min(one.cost for one in choices) + max(one.cost for one in choices)) / 2
+    top = max(one.wait for one in choices) / scale * 1.15 or 1.0
+    for one in [choices[0], *(one for one in choices[1:] if one.name in best)]:
+        # below a point of the frontier, to the left, there is no other
+        side, right = ("right", -7) if one.cost > middle else ("left", 7)
+        up = -13 if one.cost > middle and one.wait / scale > 0.12 * top else 5
+        chart.axes.annotate(
+            label(one.name, 34), (one.cost, one.wait / scale), (right, up),
+            textcoords="offset points", ha=side, color=COLOURS["dim"],
+        )  # fmt: skip
+    chart.axes.set_ylim(0.0, top)
+    chart.axes.margins(x=0.08)
+    return [chart.finished()]
 
 
 def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:

@@ -8,16 +8,23 @@ from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import remarks
 from farm.results.formatting import (
-    readable_count,
     readable_percent,
     readable_ratio,
     readable_span,
     sentence,
 )
+from farm.results.recorded_run import FinishedRun
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
+from farm.units import many
 
+COST = "cost: builder-hours at each pool's price (1 if it has none)"
 TOLD = ("waiting_time mean", "response_time mean", "cost")
+
+
+def of_origin(run: FinishedRun) -> str:
+    """Return the version that made a run, and the day."""
+    return f"build-farm-emulator {run.version}, {run.started[:10]}"
 
 
 def of_run(answer: str, summary: Summary) -> Iterator[str]:
@@ -26,7 +33,7 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
     jobs, wait = summary.jobs, summary.waiting_time
     share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
     yield (
-        f"{readable_count(jobs.submitted)} jobs were submitted; {share} succeeded, "
+        f"{_were(jobs.submitted, 'job')} submitted; {share} succeeded, "
         f"{jobs.failed:,} failed, {jobs.cancelled:,} were cancelled, {jobs.lost:,} lost. "
         f"It took {readable_span(summary.makespan)} from the first arrival to the last end."
     )
@@ -37,11 +44,15 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
         )
     builders = summary.builders
     yield (
-        f"{builders.joined:,} builders joined, at most {builders.max_running:,} at once. They cost "
-        f"{readable_ratio(summary.cost)}, and {readable_percent(summary.idle_share)} of the slot "
-        "time paid was idle."
+        f"{many(builders.joined, 'builder')} joined, at most {builders.max_running:,} at once. "
+        f"They cost {readable_ratio(summary.cost)}, "
+        f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
     )
     yield from (*summary.warnings, *summary.remarks)
+
+
+def _were(count: int, what: str) -> str:
+    return f"{many(count, what)} {'was' if count == 1 else 'were'}"
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:

@@ -25,6 +25,8 @@ MOST_HOURS = 8
 """More hours of each day than this are most of the time."""
 FULL = 0.8
 """Share of slots that run a job while others wait, from which builders are what is missing."""
+BOOTS = 1.25
+"""Waits up to this many boot times of provisioned builders are those boots."""
 SHORT, OF_SERVICE = 60.0, 0.05
 """Waits below both of these, seconds and a share of the mean service time, are no shortage."""
 
@@ -59,6 +61,9 @@ def answer_of_run(
     elif not is_short(summary):
         said += ": there are builders enough"
     elif (shortage := shortage_of(jobs, summary, scenario)) is not None:
+        boot_time = max((pool.boot_time for pool in shortage.pools), default=0.0)
+        if shortage.full is None and wait.p95 <= BOOTS * boot_time:
+            return "; ".join([f"{said}: builders take as long to boot", *ended])
         said += f": {_why(shortage)}{_when(shortage)}"
         if more is not None and more.pool in {pool.name for pool in shortage.pools}:
             said += f"; {_with_more(more, wait.p95)}"

@@ -13,10 +13,11 @@ from farm.results.formatting import (
     readable_percent,
     readable_ratio,
     readable_span,
+    sentence,
 )
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Quiescence, Summary
-from farm.terminal.tables import Listing, numbers, story, texts
+from farm.terminal.tables import Listing, as_html, numbers, story, texts
 from farm.units import many
 
 
@@ -28,6 +29,11 @@ def render_summary(summary: Summary) -> RenderableType:
     title = Text.assemble((summary.name, "bold"), where)
     parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
     return Group(title, story(_events(summary)), _spreads(summary), *parts)
+
+
+def summary_html(answer: str, summary: Summary) -> str:
+    """Return the first sentence on a run and its tables as HTML, for notebooks."""
+    return as_html(Group(Text(sentence(answer), "bold"), render_summary(summary)))
 
 
 def _pools(pools: Mapping[str, Part]) -> Listing:
