@@ -83,7 +83,7 @@ def provision(
 
     Args:
         scenario: The scenario with the provisioner sections of the pools.
-        backend: How plans are carried out; joined: by hosts of admin join; dry-run: not at all.
+        backend: How plans are carried out; joined: by hosts of farm admin join; dry-run: no.
         builder_redis: process, docker: the server for hosts. Default: the same.
         boot_timeout: Seconds after which a builder that has not joined is given up.
     """

@@ -142,7 +142,7 @@ class Contention(Section):
     memory: MemoryLaw | None = None
     """Slowdown of the memory bus by memory-heavy jobs: a table, or threshold and slope."""
     calibration: FileName | None = Field(default=None, exclude=True)
-    """A file of `admin calibrate`, relative to the scenario file: its table is the `slowdown`."""
+    """A file of `farm admin calibrate`, relative to the scenario: its table is the `slowdown`."""
     combine: Literal["product", "max"] = "product"
     """Whether the slowdowns of the two resources are multiplied, or the larger one counts."""
 

@@ -82,7 +82,7 @@ def dir_option(*, hidden: bool) -> object:
     """Return the option ``--dir``."""
 
     def complete(context: typer.Context, folder: Path) -> Path:
-        return _before_command(context, "folder", folder)
+        return Path(_before_command(context, "folder", folder))
 
     return typer.Option(
         "--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state.",
@@ -98,7 +98,7 @@ def _before_command(context: typer.Context, name: str, value: Any) -> Any:
     return outer.params[name] if _is_typed(outer, name) else value
 
 
-def _is_typed(context: typer.Context, name: str) -> bool:
+def _is_typed(context: Any, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

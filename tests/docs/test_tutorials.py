@@ -43,6 +43,15 @@ def test_tutorial(page: Path, tmp_path: Path):
             shutil.copy(made, ROOT / "docs" / "figures")
 
 
+def test_no_task_needs_more_than_three_commands():
+    """Twelve of three people: each has a heading of its own, and one to three commands."""
+    text = (ROOT / "docs/tutorials/twelve-tasks.md").read_text(encoding="utf-8")
+    _, *tasks = re.split(r"(?m)^\*\*(?=\d+\.)", text)
+    assert [int(task.partition(".")[0]) for task in tasks] == [*range(1, 13)]
+    assert {len(re.findall(r"(?m)^\$ farm ", task)) for task in tasks} == {1, 2, 3}
+    assert text.count("\n## ") == 3
+
+
 def follow(page: Path, folder: Path) -> None:
     """Write the files that the page names in their first line, and run its commands, in order."""
     live = "$ farm up" in page.read_text(encoding="utf-8")

@@ -91,8 +91,8 @@ def urgency_of(assignments: Sequence[str]) -> Urgency:
     for text in assignments:
         key, _, value = text.partition("=")
         if key == "score":
-            found["score"] = _number(value)
-            if not math.isfinite(found["score"]):
+            found["score"] = score = _number(value)
+            if not math.isfinite(score):
                 raise InputError(f"score: found {value!r:.40}; allowed: a finite number")
         elif key in ("urgency", "level", "priority"):
             number = _number(value)

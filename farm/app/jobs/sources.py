@@ -146,7 +146,7 @@ def runnable(
                 kinds = sorted({kind_of(pool) for pool in pools.values()})
                 raise InputError(
                     f"{where}: job {job.id!r}: no pool of the farm could run {platform}; allowed: "
-                    f"jobs for {', '.join(kinds) or 'nothing'} (or {otherwise})"
+                    f"jobs for {', '.join(kinds) or 'nothing'} (or {otherwise}, and it waits)"
                 )
             able.add(platform)
         yield job

@@ -86,7 +86,7 @@ class SameCommands:
         if (difference := self._comparison.of(entry, answer)) is not None:
             raise InputError(
                 f"{self._run.path}: cannot be replayed: from line {difference.line} of its event "
-                "log on a new scheduler decides otherwise (admin audit shows how); allowed: a run "
+                "log on a new scheduler decides otherwise (see farm admin audit); allowed: a run "
                 "whose own code, and what its estimates.learn_from names, are as they were"
             )
 

@@ -114,7 +114,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
 
 
 class _Store:
-    """The tasks in a datastore.json, as the Taskcluster simulator and ``admin export`` write it."""
+    """The tasks in a datastore.json, as its simulator and ``farm admin export`` write it."""
 
     def __init__(self) -> None:
         #: by task: milliseconds at which it was created, started and resolved, and its worker

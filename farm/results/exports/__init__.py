@@ -1,6 +1,6 @@
 """A finished run in other programs' formats, and the registry of these.
 
-``admin export --format openmetrics`` is not here: it needs the scheduler and lives in farm.metrics.
+``farm admin export --format openmetrics`` is not here: it needs the scheduler (farm.metrics).
 """
 
 from __future__ import annotations

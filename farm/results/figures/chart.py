@@ -144,7 +144,8 @@ def _style() -> Iterator[None]:
         import matplotlib as mpl  # noqa: PLC0415 - half a second, and an extra
     except ImportError:
         raise InputError(
-            "figures need matplotlib; allowed: pip install 'build-farm-emulator[report]'"
+            "figures need matplotlib; allowed: pip install 'build-farm-emulator[report]', this "
+            "package with what draws"
         ) from None
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         # names in scripts that the measuring font lacks; the reader's font draws them

@@ -245,7 +245,7 @@ def test_a_load_that_no_pool_could_run_is_refused(still: StillFarm):
     path.write_text(LOAD % "sparc", encoding="utf-8")
     told = still.says("submit", str(path), code=2)
     assert "no pool of the farm could run sparc/virtual; allowed: jobs for amd64/virtual" in told
-    assert "(or allow_unrunnable: true)" in told
+    assert "(or allow_unrunnable: true, and it waits)" in told
     assert still.inbox() == []
     still.says("submit", str(path), "--set", "allow_unrunnable=true")
     assert len(still.submitted()) == 3
