@@ -38,12 +38,20 @@ KINDS = (
     "keda",
     "gitlab",
     "arc",
+    "buildkite",
+    "jenkins",
+    "buildbarn",
+    "predictive",
 )
 ORDERS = ("fifo",) * 6 + ("sjf", "ljf", "fair share", "fair share")
 AIMS = {"mean": 0.05, "p95": 0.10, "per job": 0.03}
 IDLE = 5.0
 NEAR = 0.15
-ELASTIC = ("taskcluster", "target-wait", "keda", "gitlab", "arc")
+ELASTIC = (
+    "taskcluster", "target-wait", "keda", "gitlab", "arc", "buildkite", "jenkins", "buildbarn",
+    "predictive",
+)  # fmt: skip
+LEAVING = ("taskcluster", "target-wait", "jenkins")
 
 
 class Drawn(NamedTuple):
@@ -85,7 +93,7 @@ def _pool(draw: random.Random, platform: str) -> tuple[dict[str, Any], dict[str,
     slots, between = 1, 0.0
     boot = round(math.exp(draw.uniform(math.log(20), math.log(300))))
     slowed = 1.0
-    if kind in ("fixed", "taskcluster", "keda", "gitlab", "target-wait"):
+    if kind not in ("one job", "arc"):
         slots = draw.choice((1, 2, 3, 4) if kind == "fixed" else (1, 1, 2))
         if draw.random() < 0.5:
             pool["pickup_time"] = draw.randint(1, 8)
@@ -106,13 +114,13 @@ def _pool(draw: random.Random, platform: str) -> tuple[dict[str, Any], dict[str,
         pool["provisioner"] = sizing = {"algorithm": kind, "max": most}
         if draw.random() < 0.4:
             sizing["min"] = min(most, draw.randint(1, 3))
-        if kind in ("taskcluster", "target-wait"):
-            pool["idle_timeout"] = draw.randint(120, 1200)
         sizing |= _options(draw, kind, slots)
+        if kind in LEAVING or sizing.get("disable_scale_in"):
+            pool["idle_timeout"] = draw.randint(120, 1200)
         if kind == "arc":
             pool["uses"] = 1
             between = boot
-    count = round(math.exp(draw.uniform(math.log(600), math.log(4000))))
+    count = round(math.exp(draw.uniform(math.log(1000), math.log(4000))))
     median, sigma = draw.uniform(60, 600), draw.uniform(0.3, 1.0)
     takes = median * math.exp(sigma**2 / 2) * slowed + between
     rate = draw.uniform(0.5, 1.2) * most * slots / takes
@@ -146,6 +154,10 @@ def _options(draw: random.Random, kind: str, slots: int) -> dict[str, Any]:
             **({"preemptive_mode": draw.choice((True, False))} if idle else {}),
             **({"max_booting": draw.choice((2, 5))} if draw.random() < 0.3 else {}),
         }
+    if kind == "buildkite":
+        return draw.choice(({}, {"disable_scale_in": True}, {"instance_buffer": 2}))
+    if kind == "buildbarn":
+        return {"window": draw.choice((1800, 3600, 7200, 14400))}
     return {}
 
 

@@ -86,9 +86,8 @@ class Search:
         Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones; the
         best are refined, until one is ``NEAR`` enough.
         """
-        fits = sorted(self._first_fits(candidates), key=lambda one: one.error)
         near = NEAR * float(self._recorded.mean())
-        known: list[list[Fit]] = list(_by_algorithm(fits).values())
+        known = list(_by_algorithm(self._first_fits(candidates)).values())
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
@@ -101,6 +100,10 @@ class Search:
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         return sorted(best, key=lambda one: one.error)
+
+    def first(self, candidates: Iterable[Candidate]) -> list[Fit]:
+        """Return the best of each algorithm as they are, best first."""
+        return [some[0] for some in _by_algorithm(map(self.fit, candidates)).values()]
 
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
         """Play candidates, and no further ones where a number that is given explains all."""
@@ -209,8 +212,9 @@ def _alike(known: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:
+    """Return fits by algorithm, the best ones first."""
     found: dict[str, list[Fit]] = {}
-    for one in fits:
+    for one in sorted(fits, key=lambda one: one.error):
         found.setdefault(one.candidate.algorithm, []).append(one)
     return found
 

@@ -34,6 +34,9 @@ RARELY = 0.02
 """Share of the waiting below which a pool never was full."""
 IDLE = 0.15
 """Share of the waiting with idle runners, from which something else than slots is waited for."""
+NAMED = 0.05
+"""The same where a cap or a gate explains it."""
+OWN = ("cap", "gate")
 MOSTLY = 0.9
 """Share of its own idle waiting in which a group runs a constant number, for a cap."""
 APART = 0.6
@@ -61,7 +64,9 @@ def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
     if unlike := unlike_slots(load.attempts):
         yield Flag("several slots", unlike)
     idle = _IdleWaiting(shape, load) if load.waited.mean() >= LEAST_WAIT else None
-    found = idle.explained() if idle is not None and idle.share >= IDLE else None
+    found = idle.explained() if idle is not None and idle.share >= NAMED else None
+    if idle is not None and idle.share < IDLE and found is not None and found.kind not in OWN:
+        found = None
     if found is not None and found.kind == "idle runners" and shape.ephemeral:
         # a new runner starts for each job: there is none that could be idle
         found = None
@@ -182,14 +187,16 @@ class _IdleWaiting:
             if explains < APART * self.share:
                 continue
             counts = running[held]
-            most = float(running.max())
+            # instants that are rounded, or late, overlap for a moment
+            spent = np.bincount(running.astype(int), self.lasts)
+            most = int(np.flatnonzero(spent > RARELY * spent[1:].sum())[-1])
             capped = float(weight[counts >= most].sum() / weight.sum())
             what = f"{name} {value}"
             share = len(members) / len(self.load.attempts)
             if capped >= MOSTLY and share < 1 - 1e-9:
                 flag = Flag(
                     "cap",
-                    f"{says}; a cap of {most:.0f} at once on {what} explains {explains:.0%}",
+                    f"{says}; a cap of {most} at once on {what} explains {explains:.0%}",
                 )
                 score = 2 + explains - share
             elif share < 0.5 and explains >= MOSTLY * self.share:

@@ -17,11 +17,13 @@ import numpy as np
 import pytest
 
 from farm import simulate
-from farm.app.twin import PoolTwin, Twin, twin_of, write_twin
+from farm.app.twin import PoolTwin, Twin, order_of, twin_of, write_twin
 from farm.records import load_records
 from farm.records.sources import export_attempts
 from farm.sim.fast.kernel import native
 from farm.twin.candidates import NO_LIMIT
+from farm.twin.flags import OVERTAKEN, flags_of, overtaking
+from farm.twin.pools import pools_of
 from farm.twin.scenario_text import ONE_POOL
 from farm.twin.timetable import changes_of_number
 from tests.conftest import Said
@@ -230,6 +232,10 @@ def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
         ("target-wait", {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
         ("gitlab", {}, {"boot_time": 80.0}),
         ("keda", {"length": "waiting+running", "list_length": 1}, {"boot_time": 80.0}),
+        ("buildkite", {}, {"boot_time": 80.0}),
+        ("jenkins", {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
+        ("buildbarn", {}, {"boot_time": 80.0}),
+        ("predictive", {}, {"boot_time": 80.0}),
     ],
 )
 def test_a_pool_that_follows_its_queue(tmp_path, algorithm, options, searched):
@@ -274,14 +280,19 @@ def test_an_order_that_a_column_explains(tmp_path):
 
 
 def ran(
-    servers: int, *, cap: int = 99, approved: float = 0.0, stall: tuple[float, float] = (0.0, 0.0)
+    servers: int,
+    *,
+    cap: int = 99,
+    approved: float = 0.0,
+    stall: tuple[float, float] = (0.0, 0.0),
+    seed: int = 7,
 ) -> list[dict[str, Any]]:
     """Return the jobs of four days, first come, first served, with when and where they ran.
 
     At most ``cap`` jobs named deploy run at once; they are held for ``approved`` seconds on
     average before they may start; nothing starts in ``stall``.
     """
-    draw = random.Random(7)
+    draw = random.Random(seed)
     coming: list[tuple[float, int, dict[str, Any]]] = []
     at = 0.0
     while at < 96 * HOUR:
@@ -342,6 +353,9 @@ def test_a_plain_queue_is_believed(tmp_path):
     ("servers", "hidden", "kind", "words"),
     [
         (14, {"cap": 1}, "cap", "a cap of 1 at once on name deploy"),
+        # now and then two ran at once, by their rounded times; most of the waiting is for slots
+        (14, {"cap": 1, "seed": 1}, "cap", "a cap of 1 at once on name deploy explains 77%"),
+        (9, {"cap": 1, "seed": 1}, "cap", "a cap of 1 at once on name deploy explains 7%"),
         (14, {"approved": HOUR}, "gate", "by name deploy alone"),
         (7, {"stall": (40 * HOUR, 43 * HOUR)}, "stall", "jobs waited and none started"),
     ],
@@ -367,6 +381,33 @@ def test_a_pool_that_never_was_full(tmp_path):
     one = only(twin(recorded(tmp_path, {"builders": 40, "pickup_time": "4s"})))
     assert [flag.kind for flag in one.flags] == ["never saturated"]
     assert "at least that many" in one.verdict
+
+
+@pytest.mark.parametrize(
+    ("pool", "scheduling"),
+    [
+        ({"builders": 4, "slots": 2}, {}),
+        ({"builders": 7, "inter_job_time": "30s", "pickup_time": "5s"}, {}),
+        ({"builders": 3, "slots": 3, "contention": {"slowdown": [1, 1, 1.2, 1.5]}}, {}),
+        ({"builders": 7}, {"policy": "sjf"}),
+        ({"builders": 7}, {"fair_share": ["team"]}),
+        ({"builders": 9, "uses": 1, "boot_time": "50s"}, {}),
+        ({"boot_time": "80s", "idle_timeout": "9m"}, {"algorithm": "taskcluster", "max": 9}),
+        ({"boot_time": "80s"}, {"algorithm": "gitlab", "max": 9, "idle_count": 2}),
+        ({"boot_time": "80s"}, {"algorithm": "buildkite", "max": 9}),
+        ({"boot_time": "80s", "uses": 1}, {"algorithm": "arc", "max": 9, "min": 1}),
+    ],
+)
+def test_plain_farms_are_not_flagged(tmp_path, pool, scheduling):
+    """Slots and their times, orders that a column explains, and autoscalers explain all waits."""
+    if "algorithm" in scheduling:
+        pool, scheduling = {**pool, "provisioner": scheduling}, {}
+    path = recorded(tmp_path, pool, **scheduling)
+    [(shape, load)] = pools_of(load_records([path], "csv", COLUMNS))
+    assert list(flags_of(shape, load)) == []
+    # what overtakes has an order that is found, and is not called hidden
+    assert (overtaking(load, shape) >= OVERTAKEN) == bool(scheduling)
+    assert bool(order_of(shape, load)) == bool(scheduling)
 
 
 # --- the command ---------------------------------------------------------------------------------
