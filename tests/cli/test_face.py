@@ -64,7 +64,12 @@ def test_three_examples_end_each_help_and_are_understood(words: str) -> None:
 def test_help_speaks_of_no_type(words: str) -> None:
     """What is to be typed has a name; ``<int range>`` and ``[[FILE]]`` are the library's."""
     shown = EACH[words].get_help(typer.Context(EACH[words], terminal_width=100))
-    assert re.findall(r"<\w[\w |]*>|\[\[|\{\w+\}\]?|--no-(?!save|arrivals)|\bINTEGER\b|\bPATH \[", shown) == []
+    assert (
+        re.findall(
+            r"<\w[\w |]*>|\[\[|\{\w+\}\]?|--no-(?!save|arrivals)|\bINTEGER\b|\bPATH \[", shown
+        )
+        == []
+    )
 
 
 def test_o_is_where_a_command_writes_what_it_makes() -> None:
