@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from farm.live.store.log_drain import POSITION
+
 SMALL = """\
 name: small
 pools:
@@ -224,6 +226,7 @@ BROKEN_RUNS = {
     "late end": ("events.jsonl", late, EVERY[3:]),
     "out of order": ("events.jsonl", early, EVERY[3:]),
     "deep": ("summary.json", lambda _: b"[" * 100_000, EVERY),
+    "a farm's position": (POSITION, lambda _: b"\xff", EVERY[2:3]),
     "no text": ("meta.json", lambda _: b"\xff", EVERY),
 }
 
@@ -234,7 +237,7 @@ def test_a_broken_run_is_one_message(farm, write, tmp_path, name):
     assert farm("simulate", write(), "--out", "run", "--quiet").code == 0
     file, change, commands = BROKEN_RUNS[name]
     path = tmp_path / "run" / file
-    path.write_bytes(change(path.read_bytes()))
+    path.write_bytes(change(path.read_bytes() if path.exists() else b""))
     for command in commands:
         code, _, err = farm(*command.replace("RUN", "run").split(), "--quiet")
         assert (code, err.count("error: "), "Traceback" in err) == (2, 1, False), (command, err)

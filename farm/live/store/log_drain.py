@@ -22,7 +22,7 @@ import redis
 
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys, after
-from farm.whole_files import draft_of
+from farm.whole_files import draft_of, read_whole
 
 log = logging.getLogger("farm.scheduler")
 
@@ -45,7 +45,7 @@ class Position(msgspec.Struct, frozen=True):
 def position_in(folder: Path) -> Position:
     """Return where the log of this folder stands; raises OSError, msgspec.DecodeError."""
     try:
-        return msgspec.json.decode((folder / POSITION).read_bytes(), type=Position)
+        return msgspec.json.decode(read_whole(folder / POSITION), type=Position)
     except FileNotFoundError:
         return Position()  # a fresh farm
 
