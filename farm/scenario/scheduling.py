@@ -123,7 +123,7 @@ class Scheduling(Section):
     """`launchpad`: how often a job is retried while it is unclear what is to blame."""
     dedup: Flag = True
     """Jobs with the same action that are in flight together run only once, if they agree on
-    the work: service time, failure, mode, threads, heaviness."""
+    the work: failure, mode, threads, heaviness."""
     compatibility: Literal["buildbarn", "taskcluster"] | None = None
     """Reproduce another system's behaviour: `buildbarn`'s in the fair-share tree; `taskcluster`:
     the balancer is longest-idle by default, and the summary counts as its simulator does."""

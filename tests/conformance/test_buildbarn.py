@@ -28,7 +28,7 @@ from farm.core.policies import buildbarn
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
-from farm.forecasts.runtime.declared import Declared
+from farm.forecasts.runtime.oracle import Oracle
 
 from .buildbarn_steps import Compatibility, Steps, check, has_mended_stickiness, play, refuse
 from .conftest import IN_TREE
@@ -52,7 +52,7 @@ class Farm(Steps):
                 dedup=True,
                 retries=0,
             ),
-            Declared(),
+            Oracle(),
         )
 
     def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
@@ -96,9 +96,7 @@ class Farm(Steps):
             self.stamps[name] = self.stamps[mates[0].job.id]
         same = next((mate.job.id for mate in mates if mate.path == keys), None)
         self.requested(name, same)
-        job = Job(
-            id=name, service_time=1.0, declared_time=expected, priority=priority, action=action
-        )
+        job = Job(id=name, service_time=expected, priority=priority, action=action)
         commands = self.tell(JobsSubmitted(self.now, (job,)))
         state = self.scheduler.jobs[name]
         starts = [command.builder for command in commands if isinstance(command, StartJob)]

@@ -54,11 +54,11 @@ def test_joining_a_waiting_execution(shared):
 @pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 9.0)])
 def test_a_follower_is_as_long_and_as_old_as_what_it_shares(ledger, policy, other):
     """In its own node it waits where the execution would stand: before a shorter or later job."""
-    farm = ledger(dedup=True, policy=policy, estimates="declared", **FAIR)
+    farm = ledger(dedup=True, policy=policy, **FAIR)
     mine, urgent = {"user": "u"}, {"attributes": {"user": "v"}, "priority": -100}
-    farm.submit("a", action="A", declared_time=9.0, attributes=mine)
-    farm.submit("other", declared_time=other, **urgent)
-    farm.submit("b", action="A", declared_time=1.0, **urgent)
+    farm.submit("a", action="A", service_time=9.0, attributes=mine)
+    farm.submit("other", service_time=other, **urgent)
+    farm.submit("b", action="A", service_time=1.0, **urgent)
     assert farm.waiting == ["a", "other"]
     farm.prioritise("b", priority=-100)
     assert farm.waiting == ["a", "other"], "also when it is keyed anew"
@@ -77,7 +77,7 @@ def test_other_actions_and_platforms_run_separately(shared):
 
 @pytest.mark.parametrize(
     "other",
-    [{"fails": True}, {"service_time": 1e9}, {"mode": "stress"}, {"threads": 2}, {"heavy": True}],
+    [{"fails": True}, {"mode": "stress"}, {"threads": 2}, {"heavy": True}],
 )
 def test_the_same_name_for_other_work_runs_separately(shared, other):
     """Who names another's action, before it or after, neither fails it nor holds it up."""
@@ -150,13 +150,13 @@ def test_cancelling_a_waiting_leader_hands_over(shared):
 @pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 8.0)])
 def test_an_heir_keeps_the_length_and_age_of_what_it_executes(ledger, policy, other):
     """The execution was long and old before its first requester left, and so it stays."""
-    farm = ledger(dedup=True, policy=policy, estimates="declared")
-    farm.submit("a", action="A", declared_time=9.0)
-    farm.submit("other", declared_time=other)
-    farm.submit("b", action="A", declared_time=1.0)
+    farm = ledger(dedup=True, policy=policy)
+    farm.submit("a", action="A", service_time=9.0)
+    farm.submit("other", service_time=other)
+    farm.submit("b", action="A", service_time=1.0)
     farm.cancel("a")
     assert farm.waiting == ["b", "other"]
-    farm.submit("c", action="A", declared_time=1.0, level=0)
+    farm.submit("c", action="A", service_time=1.0, level=0)
     state = farm.scheduler.jobs["b"]
     assert state.execution == (9.0, farm.scheduler.jobs["other"].submitted_at - 1.0)
     farm.prioritise("b", score=5.0)

@@ -20,8 +20,9 @@ def _execution(job: Job, lane: Lane) -> Execution:
     """Return what a job executes: an action's name alone would let one submitter fail another's.
 
     Where actions are named by their content, as in the remote execution API, the name implies it.
+    Service times may differ: of one action that was recorded several times they do.
     """
-    work = (job.service_time, job.fails, job.mode, job.threads, job.heavy, job.memory_heavy)
+    work = (job.fails, job.mode, job.threads, job.heavy, job.memory_heavy)
     return (job.action, lane, *work)
 
 
