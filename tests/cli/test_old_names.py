@@ -49,6 +49,7 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
     job = (tmp_path / "run/jobs.csv").read_text("utf-8").splitlines()[1].partition(",")[0]
     old = farm("explain", "run", "--job", job)
     assert (old.code, old.out) == (0, farm("job", job, "--why", "--run", "run").out)
+    assert "its key: urgency 0, policy 0, submission " in old.out
     wrong = farm("calibrate", "--output", "here.txt")
     assert (wrong.code, "--out: found 'here.txt'" in wrong.err) == (2, True)
 
