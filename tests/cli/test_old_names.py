@@ -65,6 +65,7 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
         ("chaos farm.yaml --seed 3", "admin chaos farm.yaml --seed 3"),
         ("simulate quickstart", "simulate quickstart"),
         ("help trace show", "trace show --help"),
+        ("help explain", "job --why --help"),
     ],
 )
 def test_words_of_today(old: str, new: str) -> None:
