@@ -36,7 +36,9 @@ FOLDERS = {
     "jobs": "submit jobs job cancel policy retry dead-letters",
     "forecasts": "estimate whatif plan",
 }
-#: the commands by their heading in the help; all others are hidden
+#: as in the last release, with what it printed; farm set does the same
+HIDDEN = "policy"
+#: the commands by their heading in the help
 COMMANDS = {
     "Try a farm": "run simulate init examples import doctor twin trace sweep compare report plan",
     "A farm that stays up": "up down status submit jobs job cancel retry pools builders drain set "
@@ -62,17 +64,14 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        names = self._names()
+        names = _names_of(self.table)
         for folder, known in FOLDERS.items():
             for name in known.split():
-                if name in names or (self.others and name not in _names_of(ADMIN)):
+                if name in names or (name == HIDDEN and self.others):
                     function = FUNCTIONS.get(name, name.replace("-", "_"))
                     module = f"farm.cli.{folder}.{function}"
                     self.commands[name] = LazyCommand(name, module, function)
-                    self.commands[name].hidden = name not in names
-
-    def _names(self) -> list[str]:
-        return _names_of(self.table)
+                    self.commands[name].hidden = name == HIDDEN
 
     @cached_property
     def installed(self) -> dict[str, InstalledCommand]:
@@ -88,17 +87,15 @@ class Commands(TyperGroup):
     def list_commands(self, _: object) -> list[str]:
         """Return the commands' names, in the order of the table."""
         known = {**self.commands, **self.installed}
-        return [*dict.fromkeys((*(name for name in self._names() if name in known), *known))]
+        ordered = [name for name in _names_of(self.table) if name in known]
+        return [*dict.fromkeys((*ordered, *known))]
 
     def format_commands(self, ctx: object, formatter: object) -> None:
         """Write the commands, with what each does, under a heading for each kind."""
-        shown = []
         for heading, names in self.table.items():
             self._write(ctx, formatter, heading, names.split())
-            shown += names.split()
         if self.others:
-            rest = [one for one in self.installed if one not in shown]
-            self._write(ctx, formatter, self.others, rest)
+            self._write(ctx, formatter, self.others, list(self.installed))
 
     def _write(self, ctx: object, formatter: Any, heading: str, names: list[str]) -> None:
         rows = []

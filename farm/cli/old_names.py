@@ -52,7 +52,7 @@ def as_now_called(args: Sequence[str]) -> list[str]:
     """
     name, *rest = args
     if name == "help":
-        return [*rest, "--help"]
+        return as_now_called([*rest, "--help"])
     if name in ANSWERS:
         raise InputError(f"found farm {name}; it is now: {ANSWERS[name]}")
     if name not in RENAMED:

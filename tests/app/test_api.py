@@ -338,3 +338,14 @@ def test_data_frames(library: str, method: str, monkeypatch: pytest.MonkeyPatch)
         match=r"column: found 'waiting'; did you mean waiting_time_s\? allowed: job_id",
     ):
         table["waiting"]
+
+
+def test_a_word_of_python_is_that_of_the_command_line() -> None:
+    """``policy=`` wherever keys are overridden, and a mistyped one is answered with it."""
+    assert farm.load_scenario("mm1", policy="sjf").scheduling.policy == "sjf"
+    assert farm.load_scenario("mm1", estimator="last-3").scheduling.runtime_estimates == "last-3"
+    for act in (farm.load_scenario, farm.simulate, farm.run):
+        with pytest.raises(farm.InputError, match=r"^polcy: unknown; did you mean policy\?$"):
+            act("mm1", polcy="sjf")
+        with pytest.raises(farm.InputError, match=r"^sedes: unknown; did you mean seeds?\?$"):
+            act("mm1", sedes=3)

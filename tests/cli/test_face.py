@@ -106,3 +106,25 @@ def test_policy_and_seed_are_short_for_keys(farm: Any, command: str) -> None:
         if command == "simulate":
             told = farm(command, "mm1", *words).err
             assert "scheduling.policy: unknown 'sjff'; did you mean sjf?" in told
+
+
+def test_which_farm_is_meant_stands_before_or_after_the_command_or_in_the_environment(
+    farm: Any, monkeypatch: Any
+) -> None:
+    """What is nearest to the command wins; --redis of a sweep is another one."""
+
+    def asked(*words: str) -> str:
+        return re.findall(r"\((\S+)/farm.json|at (\S+) cannot", farm(*words).err)[0]
+
+    assert asked("status") == (".farm", "")
+    assert asked("--dir", "a", "status") == ("a", "")
+    assert asked("--dir", "a", "status", "--dir", "b") == ("b", "")
+    monkeypatch.setenv("FARM_DIR", "c")
+    assert asked("jobs") == ("c", "")
+    assert asked("--dir", "a", "jobs") == ("a", "")
+    url, other = "redis://127.0.0.1:1/0", "redis://127.0.0.1:2/0"
+    assert asked("--redis", url, "admin", "dead-letters") == ("", url)
+    assert asked("--redis", url, "pools", "--redis", other) == ("", other)
+    monkeypatch.setenv("FARM_REDIS_URL", other)
+    assert asked("status") == ("", other)
+    assert asked("--redis", url, "status") == ("", url)

@@ -49,6 +49,7 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
     job = (tmp_path / "run/jobs.csv").read_text("utf-8").splitlines()[1].partition(",")[0]
     old = farm("explain", "run", "--job", job)
     assert (old.code, old.out) == (0, farm("job", job, "--why", "--run", "run").out)
+    assert "its key: urgency 0, policy 0, submission " in old.out
     wrong = farm("calibrate", "--output", "here.txt")
     assert (wrong.code, "--out: found 'here.txt'" in wrong.err) == (2, True)
 
@@ -64,6 +65,7 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
         ("chaos farm.yaml --seed 3", "admin chaos farm.yaml --seed 3"),
         ("simulate quickstart", "simulate quickstart"),
         ("help trace show", "trace show --help"),
+        ("help explain", "job --why --help"),
     ],
 )
 def test_words_of_today(old: str, new: str) -> None:

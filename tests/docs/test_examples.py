@@ -11,6 +11,7 @@ import pytest
 from farm.cli.main import app
 from farm.core.errors import TraceError
 from farm.scenario import load_scenario
+from farm.scenario.examples import examples
 from farm.workload import build_jobs
 
 from .documents import ROOT
@@ -44,6 +45,18 @@ def test_a_missing_recording():
     """The message says where to get it, and how to name one."""
     with pytest.raises(TraceError, match=r"get it from https://github\.com/taskcluster.*--set"):
         build_jobs(load_scenario("taskcluster-firefox"))
+
+
+def test_what_an_example_needs_is_in_the_list():
+    """Beside what it is about, before it is tried."""
+    listed = examples()
+    assert listed["taskcluster-firefox"].endswith("; needs a recording: the message of the first "
+                                                  "try says where to get it")  # fmt: skip
+    assert "; needs an idle machine, live" in listed["burning"]
+    assert {"demo", "taskcluster-firefox-manual"} <= {
+        n for n, it in listed.items() if "; need" in it
+    }
+    assert "need" not in listed["quickstart"]
 
 
 def test_every_example_is_listed():

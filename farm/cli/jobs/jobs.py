@@ -111,8 +111,8 @@ def jobs(
         more = limit > 0 and next(found, None) is not None
     note(Listing(COLUMNS, map(_cells, shown), first_to_go=FIRST_TO_GO))
     if more:
-        further = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
-        typer.echo(plain(f"more: farm jobs {wanted.words()} {further}", 1000), err=True)
+        place = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
+        typer.echo(plain(f"more: farm jobs {wanted.words()} {place}", 1000), err=True)
 
 
 def _cells(job: KnownJob) -> list[Any]:

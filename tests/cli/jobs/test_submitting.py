@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import redis
 
+from farm.app.jobs import submission
 from farm.app.jobs.json_lines import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
@@ -187,6 +189,35 @@ def test_a_job_described_by_options_is_checked_before_it_is_sent(still: StillFar
     assert still.inbox() == []
     assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
     assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
+
+
+def test_many_equal_jobs_are_asked_for_before_they_are_made(
+    still: StillFarm, monkeypatch: pytest.MonkeyPatch
+):
+    """Too many are refused before the first is made; else some at a time are in memory."""
+    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual", "--id", "x")
+    made: list[int] = []
+
+    def counted(job: Job, count: int) -> Iterator[list[Job]]:
+        for some in numbered(job, count):
+            made.append(len(some))
+            yield some
+
+    numbered = submission._numbered
+    monkeypatch.setattr(submission, "_numbered", counted)
+    told = still.says(*one, "--count", "1000000000000", code=2)
+    assert "1,000,000,000,000 more are submitted; allowed: 2,000,000 in all" in told
+    assert (made, still.inbox()) == ([], [])
+    assert still.says(*one, "--count", "1200", "--urgency", "4") == "1,200 jobs submitted\n"
+    assert made == [500, 500, 200] * 2, "first whether any is known, then all"
+    jobs = still.submitted()
+    assert [job.id for job in jobs] == [f"x-{number}" for number in range(1, 1201)]
+    assert {job.level for job in jobs} == {4}
+    still.end("y-1100")
+    words = (*one[:-1], "y", "--count", "1200")
+    assert "'y-1100' the first; allowed: new ids" in still.says(*words, code=2)
+    assert still.inbox() == []
+    assert still.says(*words, "--skip-known") == "1,199 jobs submitted, 1 known already\n"
 
 
 def test_closed_standard_input(monkeypatch):
