@@ -64,7 +64,7 @@ def answer_of_run(
     elif scenario and (shortage := shortage_of(jobs, summary, scenario)) is not None:
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner is not None]
         if any(boot / BOOTS <= wait.p95 <= BOOTS * boot for boot in boots):
-            return "; ".join([f"{said}: builders take as long to boot", *ended])
+            return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])
         said += f": {_why(shortage)}{_when(shortage)}"
         if more is not None and more.pool in {pool.name for pool in shortage.pools}:
             said += f"; {_with_more(more, wait.p95)}"
@@ -194,13 +194,19 @@ def _shortest_half(times: Floats, half: float | None = None) -> tuple[int, int]:
     return low, high
 
 
+def _builders(one: Shortage) -> str:
+    """Return the builders that the jobs need, by their pool if the scenario has others."""
+    if not one.others:
+        return "builders"
+    return (
+        f"{one.pools[0].name} builders" if len(one.pools) == 1 else f"builders for {one.platform}"
+    )
+
+
 def _why(one: Shortage) -> str:
     if not one.pools:
         return f"no pool runs jobs for {one.platform}"
-    what = "builders"
-    if one.others:
-        only = len(one.pools) == 1
-        what = f"{one.pools[0].name} builders" if only else f"builders for {one.platform}"
+    what = _builders(one)
     if one.full is None:
         return f"too few {what} were there"
     if one.full < FULL:
