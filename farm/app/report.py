@@ -151,8 +151,8 @@ def _of_run(
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
     sections = [Section(label, list(words.of_run(run.answer, summary)), (), tables)]
-    for name in figures.names:
-        on_step(f"drawing {name}")
+    for number, name in enumerate(figures.names, start=1):
+        on_step(f"drawing {name}, {number} of {len(figures.names)} figures")
         charts = [one for one in figures.draw(name) if one.changes]
         if charts:
             rows = (_parts_table("invocation", summary.invocations),)

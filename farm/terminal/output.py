@@ -20,6 +20,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -69,9 +70,11 @@ def progress(
     if silent:
         yield lambda **_: None
     elif sys.stderr.isatty():
-        columns = columns or (SpinnerColumn(), TextColumn("{task.description}"))
+        columns = columns or (
+            SpinnerColumn(), TextColumn("{task.description}"), _RestColumn(compact=True)
+        )  # fmt: skip
         with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-            yield partial(shown.update, shown.add_task(what))
+            yield partial(shown.update, shown.add_task(what, total=None))
     else:
         with _Lines(what) as lines:
             yield lines.take
@@ -83,6 +86,13 @@ def counted_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[i
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress(what, *columns, silent=silent) as update:
         yield lambda done, of: update(completed=done, total=of)
+
+
+class _RestColumn(TimeRemainingColumn):
+    """The remaining time, if it is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.time_remaining is None else super().render(task)
 
 
 class _Lines:

@@ -58,7 +58,7 @@ def test_the_table_and_its_page(
     done = farm("admin", "study", "forecasts")
     assert done.code == 0, done.err
     assert "P10 - P90" in done.out
-    assert "<td>declared</td>" in (tmp_path / "forecasts.html").read_text("utf-8")
+    assert ">declared</td>" in (tmp_path / "forecasts.html").read_text("utf-8")
 
 
 def test_other_options_are_refused(farm: Callable[..., Any]) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from farm.cli.runs.run_summary import exit_code
+from farm.cli.runs.run_summary import exit_code, share_done
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.summary.summary import RunInfo, summarise
 from farm.results.table.records import Recorder
+from farm.scenario import parse_scenario
 from farm.terminal import output
+from farm.testing import small_scenario
 from tests.fixtures.processes import until
 
 SMALL = """\
@@ -185,6 +187,22 @@ def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert name in done.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("changes", "at", "ended", "share"),
+    [
+        ({}, 3.0, 2, 400),
+        ({"phases": {"ramp_up": 0, "run": 60, "ramp_down": 0}}, 15.0, 0, 250),
+        ({"phases": {"ramp_up": 0, "run": 60, "ramp_down": 0}}, 90.0, 5, 1000),
+    ],
+)
+def test_the_share_of_a_run_is_by_its_phases_or_its_jobs(changes, at, ended, share):
+    """Of a trace, whose jobs are not known before, nothing is said."""
+    small = parse_scenario(small_scenario(load={"every": "10s", "count": 5}, **changes))
+    assert share_done(small, at, ended) == {"completed": share, "total": 1000}
+    trace = parse_scenario(small_scenario(load=[{"trace": {"path": "jobs.csv"}}]))
+    assert share_done(trace, at, ended) == {}
 
 
 def test_progress_is_shown_also_without_a_terminal(

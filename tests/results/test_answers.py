@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,15 @@ def test_what_else_there_is_to_say(pools, arrivals, more, said):
     assert answer(pools, arrivals, **more) == said
 
 
+def test_a_run_of_another_version_has_an_answer_too(tmp_path: Path):
+    """Its scenario may have keys that are unknown here: nothing is said of builders."""
+    run = farm.simulate({"pools": [pool()], "workload": [{"arrivals": BURST}]}, out=tmp_path / "r")
+    assert "the farm is short of builders" in run.answer
+    (tmp_path / "r/scenario.yaml").write_text("pools: gone")
+    told = farm.open_run(tmp_path / "r").answer
+    assert told == run.answer.partition(":")[0]
+
+
 def test_pools_that_grow_and_jobs_that_fail():
     """Of a provisioned pool no number of builders is told; failed jobs are counted."""
     sized = {"algorithm": "keda", "max": 2, "interval": "1m"}
@@ -97,6 +107,14 @@ def test_pools_that_grow_and_jobs_that_fail():
     assert "too few builders were there between" in found
     assert " more " not in found
     assert found.endswith("20 jobs failed")
+
+
+def test_waits_as_long_as_a_boot_are_boots():
+    """A builder for each job; where they boot for longer than jobs wait, that is not it."""
+    said = "p95 wait 46 s: builders take as long to boot"
+    assert farm.simulate("ephemeral-runners").answer == said
+    longer = farm.simulate("ephemeral-runners", pools__runners__boot_time="3m").answer
+    assert "p95 wait 5.2 min: too few builders were there between" in longer
 
 
 def test_waits_of_each_day_are_told_by_the_hour():

@@ -56,7 +56,11 @@ class Result:
         from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
 
         run = self.kept
-        return answer_of_run(run.summary, run.jobs, run.scenario, more_builders(run))
+        try:
+            scenario = run.scenario
+        except InputError:
+            scenario = None
+        return answer_of_run(run.summary, run.jobs, scenario, more_builders(run))
 
     @property
     def jobs(self) -> JobTable:

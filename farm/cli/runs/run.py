@@ -15,6 +15,7 @@ from farm.cli.runs.run_summary import (
     exit_code,
     kept_in,
     said_with_size,
+    share_done,
     show,
     suggest,
     this_command,
@@ -81,7 +82,7 @@ def run(
         warn(remark)
     with (
         kept_in(out, wanted, save=not no_save) as kept,
-        progress("starting", silent=quiet or as_json or log) as update,
+        progress(f"starting {wanted.name}", silent=quiet or as_json or log) as update,
     ):
         result = live_run(
             wanted,
@@ -89,7 +90,9 @@ def run(
             redis=redis,
             duration=duration,
             metrics=MetricsPlace(metrics_port, metrics_address, metrics_targets),
-            show=lambda now: update(description=_words(now)),
+            show=lambda now: update(
+                description=_words(now), **share_done(wanted, now.at, sum(now.ended.values()))
+            ),
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json)

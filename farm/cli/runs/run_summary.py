@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
 from farm.scenario import Scenario
+from farm.sim.too_large import expected_jobs
 from farm.terminal.output import note, print_json, warn
 
 
@@ -44,6 +46,13 @@ def kept_in(out: Path | None, scenario: Scenario, *, save: bool) -> Iterator[Pat
                     shutil.rmtree(made)
                 made.parent.rmdir()  # if it holds no other run
         raise
+
+
+def share_done(scenario: Scenario, at: float, ended: int) -> dict[str, int]:
+    """Return how far a run is, for its progress: by its phases, else by its jobs, if known."""
+    whole, done = (scenario.ends_at, at) if scenario.ends_at else (expected_jobs(scenario), ended)
+    known = 0 < whole < math.inf
+    return {"completed": round(1000 * min(1.0, done / whole)), "total": 1000} if known else {}
 
 
 def said_with_size(run: Path) -> str:

@@ -14,6 +14,7 @@ from farm.cli.runs.run_summary import (
     exit_code,
     kept_in,
     said_with_size,
+    share_done,
     show,
     suggest,
     this_command,
@@ -21,8 +22,8 @@ from farm.cli.runs.run_summary import (
 from farm.core.commands import Command
 from farm.core.driver import Observer
 from farm.core.errors import InputError
-from farm.core.events import Event
-from farm.scenario import load_scenario
+from farm.core.events import Event, JobFinished
+from farm.scenario import Scenario, load_scenario
 from farm.sim.play import Engine
 from farm.terminal.options import (
     AsJson,
@@ -69,8 +70,8 @@ def simulate(
     silent = quiet or as_json or log
     with kept_in(out, wanted, save=not no_save) as kept:
         try:
-            with progress("starting", silent=silent) as update:
-                observers: list[Observer] = [] if silent else [_Ticker(update)]
+            with progress(f"simulating {wanted.name}", silent=silent) as update:
+                observers: list[Observer] = [] if silent else [_Ticker(wanted, update)]
                 if log:
                     observers, engine = [EventLines()], "reference"
                 result = simulated_run(wanted, out=kept, observers=observers, engine=engine)
@@ -88,17 +89,21 @@ def simulate(
 class _Ticker:
     """Observer that shows the progress of a simulation, a few times per second."""
 
-    def __init__(self, update: Callable[..., None]) -> None:
-        self._update = update
-        self._events = 0
+    def __init__(self, scenario: Scenario, update: Callable[..., None]) -> None:
+        self._scenario, self._update = scenario, update
+        self._events = self._ended = 0
         self._next = time.monotonic() + 0.2
 
     def __call__(self, event: Event, _: Sequence[Command]) -> None:
         self._events += 1
+        self._ended += isinstance(event, JobFinished)
         if self._events & 0x3FF:
             return
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 0.2
             at = format_roughly(event.at)
-            self._update(description=f"farm time {at}, {self._events:,} events")
+            done = share_done(self._scenario, event.at, self._ended)
+            share = f"{done['completed'] / 10:.0f} % of " if done else ""
+            said = f"{share}{self._scenario.name}: farm time {at}, {self._events:,} events"
+            self._update(description=said, **done)

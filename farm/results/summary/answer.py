@@ -26,7 +26,7 @@ MOST_HOURS = 8
 FULL = 0.8
 """Share of slots that run a job while others wait, from which builders are what is missing."""
 BOOTS = 1.25
-"""Waits up to this many boot times of provisioned builders are those boots."""
+"""Waits within this factor of the boot time of provisioned builders are those boots."""
 SHORT, OF_SERVICE = 60.0, 0.05
 """Waits below both of these, seconds and a share of the mean service time, are no shortage."""
 
@@ -40,10 +40,11 @@ class MoreBuilders(NamedTuple):
 
 
 def answer_of_run(
-    summary: Summary, jobs: JobTable, scenario: Scenario, more: MoreBuilders | None = None
+    summary: Summary, jobs: JobTable, scenario: Scenario | None, more: MoreBuilders | None = None
 ) -> str:
     """Return the first sentence on a run: its p95 wait, what is short, and when.
 
+    Without the scenario, as of a version that knows other keys, it says nothing of builders.
     ``more`` is what more builders would do, where that was simulated.
     """
     counts, wait = summary.jobs, summary.waiting_time
@@ -60,10 +61,10 @@ def answer_of_run(
         said = "fewer than one in twenty jobs waited: there are builders enough"
     elif not is_short(summary):
         said += ": there are builders enough"
-    elif (shortage := shortage_of(jobs, summary, scenario)) is not None:
-        boot_time = max((pool.boot_time for pool in shortage.pools), default=0.0)
-        if shortage.full is None and wait.p95 <= BOOTS * boot_time:
-            return "; ".join([f"{said}: builders take as long to boot", *ended])
+    elif scenario and (shortage := shortage_of(jobs, summary, scenario)) is not None:
+        boots = [pool.boot_time for pool in shortage.pools if pool.provisioner is not None]
+        if any(boot / BOOTS <= wait.p95 <= BOOTS * boot for boot in boots):
+            return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])
         said += f": {_why(shortage)}{_when(shortage)}"
         if more is not None and more.pool in {pool.name for pool in shortage.pools}:
             said += f"; {_with_more(more, wait.p95)}"
@@ -108,7 +109,7 @@ def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortag
         return None
     place = int(np.argmax(sums))
     platform = str(names[place])
-    pools = [pool for pool in scenario.pools if pool.platform.can_run(Platform.parse(platform))]
+    pools = [pool for pool in scenario.pools if _runs(pool, platform)]
     chosen = (of == place) & (waited > 0.0)
     starts, ends = arrived_at[chosen], began[chosen]
     span, daily = _span(starts, ends, scenario.starts)
@@ -118,14 +119,20 @@ def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortag
     )  # fmt: skip
 
 
+def _runs(pool: Pool, platform: str) -> bool:
+    """Return whether a pool runs jobs for a platform as a table names it."""
+    try:
+        return pool.platform.can_run(Platform.parse(platform))
+    except ValueError:  # of a table that was made elsewhere
+        return False
+
+
 def _full(jobs: JobTable, pools: Sequence[Pool], starts: Floats, ends: Floats) -> float | None:
     """Return the share of the pools' slots that were busy, weighted by those who waited."""
     if any(pool.provisioner or pool.losses or pool.failure_rate for pool in pools):
         return None
     names, of = np.unique(jobs["platform"], return_inverse=True)
-    there: list[bool] = [
-        any(pool.platform.can_run(Platform.parse(str(name))) for pool in pools) for name in names
-    ]
+    there: list[bool] = [any(_runs(pool, str(name)) for pool in pools) for name in names]
     ran: Flags = np.array(there, dtype=bool)[of] & ~np.isnan(jobs["started_at_s"])
     begun, over = jobs["started_at_s"][ran], jobs["finished_at_s"][ran]
     over = np.where(np.isnan(over), np.inf, over)
@@ -187,13 +194,19 @@ def _shortest_half(times: Floats, half: float | None = None) -> tuple[int, int]:
     return low, high
 
 
+def _builders(one: Shortage) -> str:
+    """Return the builders that the jobs need, by their pool if the scenario has others."""
+    if not one.others:
+        return "builders"
+    return (
+        f"{one.pools[0].name} builders" if len(one.pools) == 1 else f"builders for {one.platform}"
+    )
+
+
 def _why(one: Shortage) -> str:
     if not one.pools:
         return f"no pool runs jobs for {one.platform}"
-    what = "builders"
-    if one.others:
-        only = len(one.pools) == 1
-        what = f"{one.pools[0].name} builders" if only else f"builders for {one.platform}"
+    what = _builders(one)
     if one.full is None:
         return f"too few {what} were there"
     if one.full < FULL:
