@@ -204,7 +204,7 @@ def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm
     """Return the farm with room for the next builders and notes."""
     wanted = int(farm.counts["made"][0]) + int(farm.answers["start"].max(initial=0)) + 2
     builders = len(farm.builders)
-    return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
+    return _with_room(farm, pools, 4 * wanted if wanted >= builders else builders)
 
 
 def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
