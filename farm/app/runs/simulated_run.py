@@ -41,13 +41,14 @@ def simulated_run(
         keep_events: in memory, the events are kept too.
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
-        load: the scenario's workload, where it is known.
+        load: the scenario's workload, where it is known; the scenario is not too large then.
 
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then.
     """
     estimating = Estimating(scenario, own, live=False)
-    refuse_too_large(scenario)
+    if load is None:
+        refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = estimating.scheduler()
     workload = load or own.load(scenario)

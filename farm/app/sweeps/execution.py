@@ -21,7 +21,7 @@ from farm.results.run_directory import EVENTS
 from farm.results.summary.summary import Figures
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
-from farm.sim.too_large import expected_jobs
+from farm.sim.too_large import expected_jobs, refuse_too_large
 from farm.whole_files import ending, read_whole, write_whole
 from farm.workload import Workload, build_several, build_workload
 from farm.workload.job_columns import JobColumns
@@ -60,6 +60,7 @@ def _play(runs: Sequence[SeededRun]) -> list[Figures]:
     """Simulate runs of one scenario, their jobs drawn together."""
     scenario, name = runs[0].scenario, runs[0].same_load
     loads: Sequence[Workload | None] = [None] * len(runs)
+    refuse_too_large(scenario)
     if name:
         loads = _held(_Load(name, tuple([run.seed for run in runs]), scenario)) or loads
     found = []

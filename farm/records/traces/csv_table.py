@@ -66,7 +66,7 @@ def read(path: Path) -> Records:
     text = read_text(path)
     try:
         return by_column(text, path)
-    except (TraceError, ValueError, csv.Error):
+    except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
         return by_row(text, path)  # which names what is wrong
 
 
@@ -84,10 +84,12 @@ def by_column(text: str, path: Path) -> Records:
     never_ran = count - len(rows)
     columns = {}
     for name, place in used.items():
-        known: dict[str, int] = {}
-        codes = np.array([known.setdefault(row[place], len(known)) for row in rows], np.int64)
-        values = [_value(name, cell) for cell in known]
+        cells = list(map(itemgetter(place), rows))
+        known = dict.fromkeys(cells)
+        values = _values(name, list(known))
         if {*map(id, values)} != {id(UNSET)}:
+            places = dict(zip(known, range(len(known)), strict=True))
+            codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
             columns[COLUMNS.get(name, "fails")] = Coded(codes, values)
     arrived, service = (columns.pop(name).mapped(float) for name in ("arrived_at", "service_time"))
     ids = columns.pop("id", Coded.same(UNSET, len(rows))).replaced("").tolist()
@@ -109,13 +111,20 @@ def by_column(text: str, path: Path) -> Records:
     )
 
 
-def _value(name: str, cell: str) -> object:
-    """Return what a cell holds; UNSET: nothing."""
+def _values(name: str, cells: list[str]) -> list[Any]:
+    """Return what distinct cells of a column hold; UNSET: nothing. Raises for what is wrong."""
+    cells = list(map(as_given, cells))
     if name == "outcome":
-        return True if cell == "failed" else UNSET
-    if not cell and name not in REQUIRED:
-        return UNSET
-    return value_of(name, as_given(cell), "", name)
+        return [True if cell == "failed" else UNSET for cell in cells]
+    if name == "platform":
+        return [value_of(name, cell, "", name) if cell else UNSET for cell in cells]
+    field = JOB_FIELDS[COLUMNS[name]]
+    values = list(map(field.read, [cell for cell in cells if cell or name in REQUIRED]))
+    if not all(map(field.limit.holds, values)):
+        raise ValueError(name)
+    if len(values) < len(cells):
+        values.insert(cells.index(""), UNSET)
+    return values
 
 
 def by_row(text: str, path: Path) -> Records:

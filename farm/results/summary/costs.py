@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -88,21 +89,27 @@ class Costs:
     def __init__(self, records: RunRecords, window: Window, bills: Mapping[str, Bill]) -> None:
         self.pools: dict[str, Paid] = {name: Paid() for name in bills}
         self._records = records
-        pools = records.builders.pool.values
-        self._pools = ["", *pools]
-        # the last entry is for jobs without attributes
-        charged_to = [*records.jobs.invocation.values, ""]
-        self._invocation_of, self._invocations = numbered(charged_to)
         self._pay(window, bills)
         held = records.attempts
-        times = window.overlap(held.dispatched_at, held.ended_at)
-        pool = records.pool_of[held.builder.numbers]
-        some = which((times > 0) & (pool >= 0))
-        for number, busy in enumerate(_sums(pool[some], times[some])):
+        self._times = window.overlap(held.dispatched_at, held.ended_at)
+        self._pool = records.pool_of[held.builder.numbers]
+        some = which((self._times > 0) & (self._pool >= 0))
+        pools = records.builders.pool.values
+        for number, busy in enumerate(_sums(self._pool[some], self._times[some])):
             self.pools[pools[number]].busy_time += busy
+
+    @cached_property
+    def busy(self) -> dict[Place, float]:
+        """The slot time that jobs held, by place; seconds."""
+        held, times, pool = self._records.attempts, self._times, self._pool
         some = which((times > 0) & (pool >= 0) & (held.row >= 0))
-        of, places = self.places(records.jobs, held.row[some], pool[some])
-        self.busy: dict[Place, float] = dict(zip(places, _sums(of, times[some]), strict=True))
+        of, places = self.places(self._records.jobs, held.row[some], pool[some])
+        return dict(zip(places, _sums(of, times[some]), strict=True))
+
+    @cached_property
+    def _invocations(self) -> tuple[Numbers, list[str]]:
+        """The number of each attributes' invocation, and the names; the last: without any."""
+        return numbered([*self._records.jobs.invocation.values, ""])
 
     def places(
         self, jobs: Jobs, rows: Numbers, pool: Numbers | None = None
@@ -113,15 +120,17 @@ class Costs:
         """
         if pool is None:
             pool = self._records.pool_of[jobs.builder.numbers[rows]]
-        invocation = self._invocation_of[jobs.attributes.numbers[rows]]
-        platforms, invocations = len(jobs.platform.values), len(self._invocations)
+        invocation_of, names = self._invocations
+        pools = ["", *self._records.builders.pool.values]
+        invocation = invocation_of[jobs.attributes.numbers[rows]]
+        platforms, invocations = len(jobs.platform.values), len(names)
         code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
         number, found = in_order_of_appearance(code)
         return number, [
             (
-                self._pools[one // (platforms * invocations)],
+                pools[one // (platforms * invocations)],
                 jobs.platform.values[one // invocations % platforms],
-                self._invocations[one % invocations],
+                names[one % invocations],
             )
             for one in found.tolist()
         ]

@@ -156,8 +156,8 @@ def _order(policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Flo
         levels = -_held(jobs).array("level")
     else:
         levels = np.array([-job.level for job in jobs])
-    keys = [np.broadcast_to(part, count) for part in (levels, *parts)]
+    keys = [key for key in (levels, *parts) if np.ndim(key)]
     changing = [key for key in keys if (key != key[0]).any()]
-    if not changing:
-        return np.arange(count, dtype=np.int32)
+    if not changing or (len(changing) == 1 and (changing[0][1:] >= changing[0][:-1]).all()):
+        return np.arange(count, dtype=np.int32)  # they are in this order
     return np.lexsort(changing[::-1]).astype(np.int32)

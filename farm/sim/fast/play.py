@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -105,32 +106,77 @@ def _farm(
     noted: bool,
 ) -> layout.Farm:
     jobs = len(load.columns)
+    ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
+    limits = (ranking, rules.retries, rules.max_builders_lost, ends_at)
+    site = _Site(tuple(pools), tuple(load.platforms), limits)
+    small = sum(pool.builders * pool.slots for pool in pools) <= MOST_KEPT
+    empty = _kept(site) if small else _empty(site)
+    kinds = _kinds(pools)
+    farm = empty._replace(
+        jobs=load.columns,
+        in_order=load.in_order,
+        batches=load.batches,
+        lanes=_lanes(load.columns["lane"], empty.serves, pools, kinds),
+        queue=np.empty(jobs, np.int32),
+        ended=np.empty(jobs, np.int32),
+        **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
+    )
+    if algorithms:
+        farm = farm._replace(
+            provisioners=_provisioners(pools, algorithms), estimators=_estimators(pools, algorithms)
+        )
+    if noted:
+        blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
+        farm = _with_room(blank, pools, len(farm.builders))
+    return farm
+
+
+#: slots of a farm that is kept for the next run on the same pools
+MOST_KEPT = 10_000
+_WRITTEN = ("pool_counts", "answers", "looks", "fates", "builders", "slots", "free", "timers",
+            "agenda", "alarms", "counts", "instants", "soon", "void")  # fmt: skip
+"""The arrays of a farm without jobs that a run writes into."""
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What a farm is made for, apart from its jobs and algorithms."""
+
+    pools: tuple[PoolSpec, ...]
+    platforms: tuple[Platform, ...]
+    limits: tuple[int, int, int, float]
+
+    def __hash__(self) -> int:
+        return hash(self.limits)  # pools may have dicts
+
+
+def _empty(site: _Site) -> layout.Farm:
+    """Return a farm without jobs."""
+    pools = site.pools
     kinds = _kinds(pools)
     most_slots = max((pool.slots for pool in pools), default=1)
     losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at > 0)
     comes = any(pool.provisioned or pool.loses for pool in pools)
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
-    ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
-    serves = _serves(load.platforms, kinds)
     counts = np.zeros(1, layout.COUNTS)
     counts["slots_each"] = most_slots
     farm = layout.Farm(
-        jobs=load.columns,
-        in_order=load.in_order,
-        batches=load.batches,
+        jobs=np.zeros(0, layout.JOB),
+        in_order=np.zeros(0, np.int32),
+        batches=np.zeros(1, np.int32),
         pools=_pool_columns(pools, kinds),
         pool_counts=np.zeros(len(pools), layout.POOL_COUNTS),
-        provisioners=_provisioners(pools, algorithms),
+        provisioners=_provisioners(pools, {}),
         answers=np.zeros(len(pools), layout.ANSWER),
-        estimators=_estimators(pools, algorithms),
+        estimators=_estimators(pools, {}),
         looks=np.zeros(len(pools), layout.LOOK),
         fates=np.zeros((len(pools), 0), layout.FATE),
         losses=np.array(losses, layout.LOSS),
         builders=np.zeros(0, layout.BUILDER),
         slots=np.zeros(0, layout.SLOT),
-        lanes=_lanes(load.columns["lane"], serves, pools, kinds),
-        queue=np.empty(jobs, np.int32),
-        serves=serves,
+        lanes=np.zeros(0, layout.LANE),
+        queue=np.empty(0, np.int32),
+        serves=_serves(site.platforms, kinds),
         slowdown=_slowdowns(_laws(pools), most_slots),
         free=keyed(0, len(kinds)),
         timers=keyed(0, 1),
@@ -138,14 +184,17 @@ def _farm(
         alarms=np.zeros(2 * len(pools) + 16),
         counts=counts,
         instants=np.array([(0.0, 0.0, np.inf, 0.0)], layout.INSTANTS),
-        rules=np.array([(ranking, rules.retries, rules.max_builders_lost, ends_at)], layout.RULES),
+        rules=np.array([site.limits], layout.RULES),
         soon=np.zeros(0, layout.SOON),
-        ended=np.empty(jobs, np.int32),
+        ended=np.empty(0, np.int32),
         void=np.zeros(0, layout.VOID_ATTEMPT),
-        notes=np.zeros(1 if noted else 0, layout.NOTE),
-        plans=np.zeros(1 if noted else 0, layout.PLAN),
+        notes=np.zeros(0, layout.NOTE),
+        plans=np.zeros(0, layout.PLAN),
     )
     return _with_room(farm, pools, room)
+
+
+_kept = lru_cache(maxsize=4)(_empty)
 
 
 # --- room: builders are made, and notes taken, until the arrays are full -------------------------
@@ -155,7 +204,7 @@ def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm
     """Return the farm with room for the next builders and notes."""
     wanted = int(farm.counts["made"][0]) + int(farm.answers["start"].max(initial=0)) + 2
     builders = len(farm.builders)
-    return _with_room(farm, pools, 2 * wanted if wanted >= builders else builders)
+    return _with_room(farm, pools, 4 * wanted if wanted >= builders else builders)
 
 
 def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
@@ -253,7 +302,7 @@ def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
 def _provisioners(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
     made = np.zeros(len(pools), layout.PROVISIONER)
     made["planned"] = -1
-    sized = [number for number, pool in enumerate(pools) if pool.provisioned]
+    sized = [number for number, pool in enumerate(pools) if pool.name in algorithms]
     # of those that plan at one instant, the one that planned longest ago comes first
     sized.sort(key=lambda number: -algorithms[pools[number].name].interval)
     for place, number in enumerate(sized):
@@ -269,7 +318,7 @@ def _estimators(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
     made = np.zeros(len(pools), layout.ESTIMATOR)
     for number, pool in enumerate(pools):
         algorithm: Any = algorithms.get(pool.name)
-        if pool.provisioned and _estimates(algorithm):
+        if algorithm is not None and _estimates(algorithm):
             made[number] = tuple(algorithm.estimator)
     return made
 
