@@ -115,7 +115,7 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
 def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
     """Yield algorithms with options, and with the parameters that are searched from a value on.
 
-    Those that stop no runner need its idle time-out, which a runner of one job seldom meets.
+    Those that stop no runner need its idle time-out, which a runner of one job rarely meets.
     """
     leaving = {} if shape.ephemeral else {"idle_timeout": max(shape.longest_idle, 1.0)}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
