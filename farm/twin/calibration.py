@@ -1,10 +1,8 @@
 """Which farm waits as the records show: candidates, and a bounded search over their parameters.
 
-A candidate is a fixed pool, or one of the provisioning algorithms with a few parameters that start
-at what the records show (boot: the waits of runners' first jobs; idle time-out: the longest time
-without work). Each is played with the recorded arrivals and run times; what counts is the mean
-absolute error of the waits. The best two algorithms' parameters are searched on a logarithmic
-scale: by draws around the best (the cross-entropy method; Rubinstein, "The Cross-Entropy Method for
+Each candidate is played with the recorded arrivals and run times; what counts is the mean absolute
+error of the waits. Parameters are searched on a logarithmic scale, of ever fewer algorithms:
+by draws around the best (the cross-entropy method; Rubinstein, "The Cross-Entropy Method for
 Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hooke and Jeeves,
 "Direct Search Solution of Numerical and Statistical Problems", 1961).
 """
