@@ -88,6 +88,16 @@ def test_a_run_that_cannot_be_kept_is_played(farm, tmp_path: Path):
     assert "warning: the run is not kept: runs: File exists; see --out" in done.err
 
 
+def test_a_very_long_run_is_kept_only_when_asked_for(farm, tmp_path: Path, monkeypatch):
+    """To write it takes longer than to simulate it."""
+    monkeypatch.setattr("farm.cli.runs.simulate.MOST_KEPT", 4)
+    done = farm("simulate", "farm.yaml", "--json")
+    assert "the run is not kept: to write about 5 jobs takes long; --out RUN does" in done.err
+    assert not (tmp_path / "runs").exists()
+    assert farm("simulate", "farm.yaml", "--quiet", "--out", "asked").err == ""
+    assert (tmp_path / "asked/jobs.csv").is_file()
+
+
 def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     """scenario.yaml is the whole scenario: the same log comes out."""
     assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").code == 0

@@ -39,6 +39,9 @@ from farm.terminal.options import (
 from farm.terminal.output import progress
 from farm.units import format_roughly
 
+#: jobs of a run that is kept without being asked to: more take longer to write than to simulate
+MOST_KEPT = 200_000
+
 
 def simulate(
     scenario: ScenarioFile,
@@ -68,7 +71,7 @@ def simulate(
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
-    with kept_in(out, wanted, save=not no_save) as kept:
+    with kept_in(out, wanted, save=not no_save, most_jobs=MOST_KEPT) as kept:
         try:
             with progress(f"simulating {wanted.name}", silent=silent) as update:
                 observers: list[Observer] = [] if silent else [_Ticker(wanted, update)]
