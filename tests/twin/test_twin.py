@@ -232,9 +232,7 @@ def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
         ("target-wait", {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
         ("gitlab", {}, {"boot_time": 80.0}),
         ("keda", {"length": "waiting+running", "list_length": 1}, {"boot_time": 80.0}),
-        ("buildkite", {}, {"boot_time": 80.0}),
         ("jenkins", {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
-        ("buildbarn", {}, {"boot_time": 80.0}),
         ("predictive", {}, {"boot_time": 80.0}),
     ],
 )
