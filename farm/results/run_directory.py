@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
@@ -244,7 +244,7 @@ class Run:
             )
         return table
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Generator[Entry, None, None]:
         """Yield the entries of the event log."""
         return read_log(self.path / EVENTS)
 

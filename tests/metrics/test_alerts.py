@@ -77,7 +77,7 @@ def test_a_deployed_redis_has_a_limit():
     )
     for command, allowed in (
         (compose["command"], compose["mem_limit"]),
-        (pod["args"], pod["resources"]["limits"]["memory"]),
+        (pod["command"], pod["resources"]["limits"]["memory"]),
     ):
         (most,) = re.findall(r"--maxmemory (\d+)mb", str(command))
         assert int(most) <= 0.75 * {"512m": 512, "1Gi": 1024}[allowed]

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import tee
 from pathlib import Path
@@ -19,6 +20,7 @@ from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, History, replay
 from farm.metrics.series import Readings
+from farm.results.log.reader import Entry
 from farm.results.run_directory import EVENTS, Run
 from farm.units import format_roughly
 
@@ -59,7 +61,7 @@ class Place(msgspec.Struct, frozen=True):
             interval = FINE if length <= SHORT_RUN else COARSE
         if length > interval * MAX_SAMPLES:
             raise InputError(
-                f"--interval: found {interval:g} s for a run of {format_roughly(length)}; allowed: "
+                f"--interval: found {interval:g}s for a run of {format_roughly(length)}; allowed: "
                 f"one of which it has {MAX_SAMPLES:,} or fewer"
             )
         place = cls(began, began + length, interval)
@@ -171,10 +173,9 @@ def _collector(run: Run, place: Place) -> Backfill:
 
 def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> None:
     desired = {p.name: p.builders for p in pool_specs(run.scenario) if not p.provisioned}
-    played, recorded = tee(run.entries())
     same = SameCommands(run)
 
-    def history() -> History:
+    def history(played: Iterable[Entry]) -> History:
         for entry in played:
             if entry.event.at > run.ended_at:
                 raise InputError(
@@ -183,11 +184,13 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
                 )
             yield entry.event, entry.commands
 
-    replay(
-        scheduler_like(run),
-        history(),
-        place.interval,
-        take,
-        desired=desired,
-        observe=lambda _, commands: same.check(next(recorded), commands),
-    )
+    with closing(run.entries()) as entries:
+        played, recorded = tee(entries)
+        replay(
+            scheduler_like(run),
+            history(played),
+            place.interval,
+            take,
+            desired=desired,
+            observe=lambda _, commands: same.check(next(recorded), commands),
+        )

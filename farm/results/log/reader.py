@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -90,7 +90,7 @@ _decided_values, _folded_values = values_of(_END), values_of([FOLDED.get(n, n) f
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED, "cancelled": Cause.REQUESTED}
 
 
-def read_log(path: Path | str) -> Iterator[Entry]:
+def read_log(path: Path | str) -> Generator[Entry, None, None]:
     """Yield the entries of an event log in order.
 
     A truncated last line (its writer was killed) is left out. Raises InputError, with the line

@@ -102,7 +102,7 @@ class RunTimes:
             # to the last bit
             factor = 1.0 if found is None else found.factors[0]
             expected_at = one.since + learned.estimate(one.job, one.builder) * factor
-            return expected_at if expected_at >= at else overdue
+            return expected_at if at <= expected_at < np.inf else overdue
         unit = found.time / speed_of(one.builder)
         if not unit < np.inf:  # on a builder that hardly works
             return overdue
