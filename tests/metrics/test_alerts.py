@@ -79,5 +79,6 @@ def test_a_deployed_redis_has_a_limit():
         (compose["command"], compose["mem_limit"]),
         (pod["command"], pod["resources"]["limits"]["memory"]),
     ):
-        (most,) = re.findall(r"--maxmemory (\d+)mb", str(command))
+        words = command if isinstance(command, str) else " ".join(command)
+        (most,) = re.findall(r"--maxmemory (\d+)mb", words)
         assert int(most) <= 0.75 * {"512m": 512, "1Gi": 1024}[allowed]
