@@ -7,6 +7,7 @@ device, which may never begin or never end, and has a size that can be held.
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,28 @@ def ending(path: Path) -> Path:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or own):
         raise OSError(errno.EINVAL, "a pipe or a device; allowed: a file", str(path))
     return path
+
+
+def pieces_of(path: Path, size: int) -> Iterator[bytes]:
+    """Yield a file in pieces of whole lines, some ``size`` bytes long; raises OSError.
+
+    A reader may leave it in the middle, and whenever the generator goes, the file is closed.
+    """
+    with ending(path).open("rb") as file:
+        # a file object that is part of a cycle may be collected before the generator that closes it
+        descriptor = os.dup(file.fileno())
+    try:
+        parts: list[bytes] = []
+        while found := os.read(descriptor, size):
+            whole, end, rest = found.rpartition(b"\n")
+            if end:
+                yield b"".join((*parts, whole, end))
+                parts = []
+            parts.append(rest)
+        if last := b"".join(parts):
+            yield last
+    finally:
+        os.close(descriptor)
 
 
 def read_whole(path: Path, most: int = MAX_DOCUMENT) -> bytes:

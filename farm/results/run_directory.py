@@ -24,13 +24,13 @@ import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
 from farm.core.fields import json_name
-from farm.results.log.reader import Entry, last_instant, read_log
+from farm.results.log.reader import PIECE, Entry, last_instant, read_log
 from farm.results.summary.summary import Summary, WorldName
 from farm.results.table.job_table import JobTable, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
-from farm.whole_files import draft_of, ending, read_whole, write_whole
+from farm.whole_files import draft_of, pieces_of, read_whole, write_whole
 
 log = logging.getLogger("farm.results")
 
@@ -255,8 +255,8 @@ class Run:
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""
-        with ending(self.path / EVENTS).open("rb") as file:
-            yield from file
+        for piece in pieces_of(self.path / EVENTS, PIECE):
+            yield from piece.splitlines(keepends=True)
 
     def save(self, path: Path) -> None:
         """Copy the run into a new directory. Raises InputError if that exists."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -15,7 +15,7 @@ from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
 from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
-from farm.whole_files import ending
+from farm.whole_files import ending, pieces_of
 
 PIECE = 1 << 20
 """Bytes of a log, and up to the end of a line, that are decoded together."""
@@ -98,9 +98,7 @@ def read_log(path: Path | str) -> Generator[Entry, None, None]:
     """
     path = Path(path)
     with file_access(path, "read the event log"):
-        file = ending(path).open("rb")
-    with file:
-        yield from entries_of(_pieces(file), str(path))
+        yield from entries_of(pieces_of(path, PIECE), str(path))
 
 
 def last_instant(path: Path) -> float:
@@ -128,11 +126,6 @@ def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[E
         before += piece.count(b"\n")
     if (last := reader.finish()) is not None:
         yield last
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(PIECE) + file.readline():
-        yield piece
 
 
 def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[object]:
