@@ -99,7 +99,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
         run.copy(),
         numbers if len(set(numbers)) == len(numbers) else None,
         _details(lines, mapping, path),
-        np.maximum(1, known).astype(np.int64),
+        np.clip(known, 1, 2.0**53).astype(np.int64),
         left_out,
         happened=Happened.between(submitted, started, finished, None, results),
     )
