@@ -17,7 +17,7 @@ from farm.live.redis.trouble import RedisError
 def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str], url: str = "") -> list[User]:
     """Return the users of these roles, a builder for each host if some are named.
 
-    ``url``: of the server; its database is the only one that they can use (0 if it names none).
+    ``url``: of the server; without a database in it they can use no other than 0.
     Raises InputError for a role that there is not, or a name that cannot be one.
     """
     if any(character.isspace() or character == '"' for character in prefix):

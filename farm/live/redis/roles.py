@@ -16,7 +16,7 @@ from farm.core.errors import InputError
 from farm.live.redis.keys import Keys, literal, patterns
 
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
-COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time", "-select")
+COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
 READING = (
     "+get", "+getrange", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
     "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
@@ -115,8 +115,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 def user_of(keys: Keys, role: str, host: str = ANY_HOST, database: int = 0) -> User:
     """Return the user of a role on a farm; ``host``: of a builder, whose name alone it can use.
 
-    ``database``: the number of the only one that it can use. Raises InputError for a role that
-    there is not, or a name that no user can have.
+    ``database``: where the farm is; if that is 0, the user can use no other. Raises InputError for
+    a role that there is not, or a name that no user can have.
     """
     if role not in ROLES:
         raise InputError(f"--role: found {role!r}; allowed: {', '.join(ROLES)}")
@@ -135,7 +135,8 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST, database: int = 0) -> U
         )
         for one in ROLES[role].grants
     )
-    common = () if every else (*COMMON, f"+select|{database}")
+    # a client of database 0 selects none; one of another must, and could then select any
+    common = () if every else (*COMMON, *(["-select"] if database == 0 else []))
     # what an access list calls selectors
     selectors = (f"({' '.join(words)})" for words in more)
     return User(name=name, role=role, rules=(*first, *common, *selectors))
