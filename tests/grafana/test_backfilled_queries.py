@@ -196,20 +196,15 @@ def test_the_command_says_where_to_look(filled):
     assert "2024-05-01 00:00" in filled.said
 
 
+def export_of(filled) -> list[str]:
+    """Return the command that fills a run into the folder ``data``."""
+    return [*FARM, "admin", "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+
+
 def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
     """No traceback, and nothing is written."""
-    command = [
-        *FARM,
-        "admin",
-        "export",
-        filled.run.path,
-        "--format",
-        "openmetrics",
-        "--into",
-        "data",
-    ]
     env = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = subprocess.run(export_of(filled), capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 2
     assert "promtool, which is not on PATH" in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
@@ -219,18 +214,8 @@ def test_a_promtool_that_fails_is_reported(filled, tmp_path):
     """Its own last words, exit code 1, and no partial output left."""
     (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
     (tmp_path / "promtool").chmod(0o755)
-    command = [
-        *FARM,
-        "admin",
-        "export",
-        filled.run.path,
-        "--format",
-        "openmetrics",
-        "--into",
-        "data",
-    ]
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = subprocess.run(export_of(filled), capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 1
     assert "exit 3): disk is full" in " ".join(done.stderr.split())
     assert list((tmp_path / "data").iterdir()) == []

@@ -143,7 +143,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the answer and the summary in a notebook."""
-        from farm.results.summary.table import summary_html  # noqa: PLC0415 - as above
+        from farm.results.summary.table import summary_html  # noqa: PLC0415 - rich, for notebooks
 
         return summary_html(self.answer, self.kept.summary)
 

@@ -36,7 +36,7 @@ def more_builders(run: FinishedRun) -> MoreBuilders | None:
 
 
 def _fewest(scenario: Scenario, pool: Pool, limit: float) -> MoreBuilders | None:
-    most, low, high, wait = pool.builders or 0, 0, 1, None
+    most, low, high = pool.builders or 0, 0, 1
     while (wait := _wait(scenario, pool, high)) is None or wait > limit:
         if high >= most:
             return None
