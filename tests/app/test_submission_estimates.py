@@ -73,10 +73,7 @@ def test_a_farm_that_cannot_be_simulated_keeps_the_schedulers_estimate(monkeypat
     found = built.explain("a").job
     assert found is not None
     known = {"scheduling": {"policy": "nowhere:at_all"}}
-    for client, job in (
-        (Asked(built, ELASTIC | known), "a"),
-        (Asked(built, ELASTIC), "unknown"),
-    ):
+    for client, job in ((Asked(built, ELASTIC | known), "a"), (Asked(built, ELASTIC), "unknown")):
         assert with_provisioner(client, job, found) is found  # type: ignore[arg-type]
     monkeypatch.setattr(submission_estimate, "MAX_SIMULATED", 0)
     assert with_provisioner(Asked(built, ELASTIC), "a", found) is found  # type: ignore[arg-type]

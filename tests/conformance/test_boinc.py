@@ -24,12 +24,7 @@ from farm.upstream.boinc.averages import (
 )
 from farm.upstream.boinc.claims import Result, claim, clipped
 from farm.upstream.boinc.deadlines import check_deadline, delay_bounds
-from farm.upstream.boinc.durations import (
-    computing_time,
-    running_total,
-    time_limit,
-    wall_time,
-)
+from farm.upstream.boinc.durations import computing_time, running_total, time_limit, wall_time
 from farm.upstream.boinc.ladder import (
     Candidate,
     LadderRules,

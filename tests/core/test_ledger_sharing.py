@@ -76,8 +76,7 @@ def test_other_actions_and_platforms_run_separately(shared):
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"fails": True}, {"mode": "stress"}, {"threads": 2}, {"heavy": True}],
+    "other", [{"fails": True}, {"mode": "stress"}, {"threads": 2}, {"heavy": True}]
 )
 def test_the_same_name_for_other_work_runs_separately(shared, other):
     """Who names another's action, before it or after, neither fails it nor holds it up."""

@@ -123,8 +123,7 @@ def test_no_job_starves_under_ageing():
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 5), st.sampled_from(["busy", "free", "gone", "join"])),
-        max_size=60,
+        st.tuples(st.integers(0, 5), st.sampled_from(["busy", "free", "gone", "join"])), max_size=60
     )
 )
 def test_the_best_free_builder_is_the_best_of_all(steps):

@@ -15,10 +15,7 @@ from farm.core.state.snapshot import condition_of
 
 DISPATCHERS = {
     "plain": {},
-    "fair share": {
-        "make_queue": lambda: FairShareQueue((5.0,)),
-        "path": path_extractor(["user"]),
-    },
+    "fair share": {"make_queue": lambda: FairShareQueue((5.0,)), "path": path_extractor(["user"])},
     "fastest": {"by_speed": True},
     "heavy-light": {
         "heavy_light": HeavyLight(

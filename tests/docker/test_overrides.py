@@ -27,11 +27,7 @@ class Take(socketserver.BaseRequestHandler):
 socketserver.ThreadingTCPServer(("", 24224), Take).serve_forever()
 """
 #: stands in for the collector: takes what the Engine sends and prints the text in it
-NO_COLLECTOR = {
-    "image": BASE,
-    "entrypoint": ["python3", "-uc"],
-    "command": [COLLECTOR],
-}
+NO_COLLECTOR = {"image": BASE, "entrypoint": ["python3", "-uc"], "command": [COLLECTOR]}
 
 
 @pytest.fixture

@@ -5,13 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from farm.core.errors import RunError
-from farm.core.events import (
-    BuilderJoined,
-    BuilderRetired,
-    DrainRequested,
-    JobFinished,
-    SlotCleaned,
-)
+from farm.core.events import BuilderJoined, BuilderRetired, DrainRequested, JobFinished, SlotCleaned
 from farm.emulation.behaviour import BuilderBehaviour
 
 

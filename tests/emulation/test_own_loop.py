@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.commands import StartJob
-from farm.core.events import (
-    BuilderJoined,
-    BuilderRetired,
-    DrainRequested,
-    JobFinished,
-    SlotCleaned,
-)
+from farm.core.events import BuilderJoined, BuilderRetired, DrainRequested, JobFinished, SlotCleaned
 from farm.core.model import Job
 from farm.emulation.own_loop import OwnLoop
 

@@ -20,7 +20,7 @@ Board = dict[str, Any]
 UNITS = {value for name, value in vars(units).items() if isinstance(value, str) and name[0] != "_"}
 #: metrics that prometheus_client brings
 PROCESS = {
-    *("process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"),
+    *("process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds")
 }
 #: counters that a new scheduler continues
 CONTINUED = {"farm_jobs_total"}

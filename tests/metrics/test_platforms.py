@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from farm.core.events import (
-    BuilderJoined,
-    BuilderRetired,
-    DrainRequested,
-    JobsSubmitted,
-)
+from farm.core.events import BuilderJoined, BuilderRetired, DrainRequested, JobsSubmitted
 from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 

@@ -37,8 +37,5 @@ def test_a_full_disk_keeps_no_scheduler_from_starting(tmp_path: Path, monkeypatc
     [line] = caplog.messages
     assert "Prometheus will not find this process" in line
     refuses(errno.EACCES)
-    with (
-        pytest.raises(InputError, match="--metrics-targets"),
-        place.server(dict, scheduler_target),
-    ):
+    with pytest.raises(InputError, match="--metrics-targets"), place.server(dict, scheduler_target):
         pass

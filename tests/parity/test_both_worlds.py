@@ -49,13 +49,7 @@ def test_every_job_ends_once_and_the_log_replays(world):
 
 
 @pytest.mark.parametrize(
-    ("policy", "order"),
-    [
-        ("fifo", "abcd"),
-        ("sjf", "cbda"),
-        ("ljf", "adbc"),
-        ("score", "dacb"),
-    ],
+    ("policy", "order"), [("fifo", "abcd"), ("sjf", "cbda"), ("ljf", "adbc"), ("score", "dacb")]
 )
 def test_the_order_of_dispatch(world, policy, order):
     """Four jobs come while the only builder is busy; then they go in policy order."""

@@ -44,8 +44,7 @@ def damaged(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("command", ["doctor", "twin", "import"])
 @pytest.mark.parametrize(
-    ("kind", "words"),
-    [("truncated", "damaged or truncated gzip"), ("binary", "not UTF-8 text")],
+    ("kind", "words"), [("truncated", "damaged or truncated gzip"), ("binary", "not UTF-8 text")]
 )
 def test_damage_far_into_a_file(
     command: str, kind: str, words: str, tmp_path: Path, farm: Callable[..., Said]

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farm.results.formatting import (
-    readable_count,
-    readable_percent,
-    readable_ratio,
-    readable_span,
-)
+from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.units import parse_time
 
 

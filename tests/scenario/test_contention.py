@@ -77,10 +77,7 @@ def test_the_memory_bus_has_its_own_law() -> None:
         ({"threads": {"cores": 8, "heavy_threads": 1.5}}, r"threads\.heavy_threads: found 1\.5"),
         ({"memory": {"cores": 8}}, r"memory\.cores: unknown key"),
         ({"memory": [2, 1]}, "memory: found 1 after 2"),
-        (
-            {"slowdown": [1], "combine": "sum"},
-            "combine: found 'sum'; allowed: product, max",
-        ),
+        ({"slowdown": [1], "combine": "sum"}, "combine: found 'sum'; allowed: product, max"),
         ([1, 1, 1.4], " found a list; allowed: a mapping"),
         ({}, " found nothing; allowed: one of slowdown, linear, threads, calibration, and memory"),
     ],

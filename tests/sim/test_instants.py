@@ -9,12 +9,7 @@ import pytest
 from farm.assembly import make_scheduler
 from farm.core.commands import StartJob, log_name
 from farm.core.contention.laws import ContentionLaw, SlowdownTable
-from farm.core.events import (
-    BuilderJoined,
-    JobFinished,
-    JobsSubmitted,
-    JobStarted,
-)
+from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted, JobStarted
 from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter

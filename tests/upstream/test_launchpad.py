@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from farm.core.errors import InputError
 from farm.core.jobs.failure_judgement import Judgement, judge_failure
-from farm.upstream.launchpad import (
-    estimate_duration,
-    score_other_build,
-    score_package_build,
-)
+from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
 
 
 def test_package_sets_count_outside_ppas_only():

@@ -285,10 +285,7 @@ def test_among_equal_builders_it_is_the_jenkins_balancer(drawn, builders, slots)
 
 def test_waiting_pays():
     """Its purpose: six jobs on two fast and four slow builders end sooner than without."""
-    pools = [
-        PoolSpec(name="slow", builders=4),
-        PoolSpec(name="fast", builders=2, speed=8.0),
-    ]
+    pools = [PoolSpec(name="slow", builders=4), PoolSpec(name="fast", builders=2, speed=8.0)]
     drawn = [(at, 40.0, "a") for at in (0.0, 0.0, 1.0, 1.0, 2.0, 2.0)]
 
     def last(**rules: Any) -> float:

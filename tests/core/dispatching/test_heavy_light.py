@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits, ThreadSlowdown
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
-from farm.core.events import (
-    Event,
-    LoadReported,
-)
+from farm.core.events import Event, LoadReported
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
@@ -166,11 +163,7 @@ def test_a_single_slot_holds_no_job_back():
 
 def test_fair_share_holds_among_heavy_and_among_light_jobs():
     """Users take turns in each class; between the classes the one with fewer slots goes first."""
-    farm = Farm(
-        4,
-        make_queue=FairShareQueue,
-        path=path_extractor(["user"]),
-    )
+    farm = Farm(4, make_queue=FairShareQueue, path=path_extractor(["user"]))
     farm.submit("h1 h2 h3 l1", attributes={"user": "a"})
     assert list(farm.scheduler.jobs["l1"].path) == ["a"]
     assert farm.submit("h4 l2", attributes={"user": "b"}) == ["l2@b0"]
@@ -284,12 +277,7 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
     def mean_response(heavy_light: HeavyLight | None) -> float:
         pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
         jobs = [
-            Job(
-                id=f"j{n}",
-                service_time=40.0 if n < 20 else 4.0,
-                heavy=n < 20,
-                arrived_at=n * 2.0,
-            )
+            Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20, arrived_at=n * 2.0)
             for n in range(100)
         ]
         ends = Story().play([pool], jobs, heavy_light=heavy_light).ends().values()

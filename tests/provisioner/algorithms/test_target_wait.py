@@ -73,11 +73,7 @@ def test_grows_at_once_and_shrinks_after_holding(plans: Any) -> None:
     target = TargetWait(max=50, objective=300.0, hold=120.0)
     work = {"waiting_jobs": 20, "waiting_work": 6000.0}
     quiet = {"busy": 5, "running_jobs": 5, "idle": 15, "next_slot_time": 0.0}
-    made = plans(
-        target,
-        {"at": 0.0, **work},
-        *({"at": 30.0 * k, **quiet} for k in range(1, 7)),
-    )
+    made = plans(target, {"at": 0.0, **work}, *({"at": 30.0 * k, **quiet} for k in range(1, 7)))
     assert [(plan.desired, plan.start, plan.stop) for plan in made] == [
         (20, 20, 0),
         *[(20, 0, 0)] * 4,

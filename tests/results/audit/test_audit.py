@@ -121,10 +121,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         (DONE_A, [END_A]),
         (AlarmRang(11.0), [StartJob(A, 2, "one", 0)]),
     ),
-    "attempt 2 follows attempt 0": (
-        JOINED,
-        (JobsSubmitted(0.0, (A,)), [StartJob(A, 2, "one", 0)]),
-    ),
+    "attempt 2 follows attempt 0": (JOINED, (JobsSubmitted(0.0, (A,)), [StartJob(A, 2, "one", 0)])),
     "ended twice": (JOINED, DISPATCHED, (DONE_A, [END_A, END_A])),
     "neither ended nor requeued": (JOINED, DISPATCHED, (DONE_A, NO_COMMANDS)),
     "yet it was neither": (JOINED, DISPATCHED, (BuilderLost(1.0, "one"), NO_COMMANDS)),
@@ -141,10 +138,7 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "ended while its attempt is running": (
         JOINED,
         DISPATCHED,
-        (
-            CancelRequested(1.0, ("a",)),
-            [EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)],
-        ),
+        (CancelRequested(1.0, ("a",)), [EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)]),
     ),
     "a stale report was accepted": (
         JOINED,

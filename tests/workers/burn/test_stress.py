@@ -127,8 +127,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    ("burner", "stopped"),
-    [("own", None), ("stress-ng", None), ("own", "program"), ("own", "host")],
+    ("burner", "stopped"), [("own", None), ("stress-ng", None), ("own", "program"), ("own", "host")]
 )
 def test_nothing_outlives_a_host_that_is_killed(burner, stopped, tool):
     """Also if it, or the program, is stopped: all burning processes end within bounded time."""
