@@ -30,8 +30,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,10 +148,3 @@ def refuse_unknown(what: str, given: Mapping[str, Any], known: Collection[str]) 
     assert not unknown, (
         f"{what}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
     )
-
-
-def judge(test: Callable[..., Any], message: str | None, *given: Any) -> None:
-    """Test a case, which passes, or fails with this message."""
-    with nullcontext() if message is None else pytest.raises(AssertionError) as caught:
-        test(*given)
-    assert message is None or message in str(caught.value)
