@@ -8,7 +8,8 @@ PYTEST_ARGS ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
-# tests that need a Docker Engine, a browser, or the machine to themselves: pytest -m docker
+# tests that need a Docker Engine, a browser, or the machine to themselves, and where they are: the
+# other folders are not even read
 HERE := not timed and not docker and not browser
 # live tests mostly wait, for their own processes and on their own ports; each process would compile
 # all tests anew where bytecode is not kept
@@ -36,13 +37,13 @@ test-slow: $(VENV)/.installed-dev kernel ## the tests that take minutes
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
-	@$(BIN)/pytest -q -m timed $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -m timed tests/live tests/parity tests/sim $(PYTEST_ARGS)
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
-	@$(BIN)/pytest -q -m docker $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -m docker tests/docker $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromium
-	@$(BIN)/pytest -q -m browser $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -m browser tests/browser tests/docs/test_site.py $(PYTEST_ARGS)
 
 search: $(VENV)/.installed-dev ## the property tests, on new examples
 	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)

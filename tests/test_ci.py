@@ -103,6 +103,22 @@ def test_any_failure_ends_it(clone: Path, part: str) -> None:
     assert "test-timed" not in ran or part == "test-timed"
 
 
+@pytest.mark.parametrize("mark", ["browser", "docker", "timed"])
+def test_a_target_reads_every_file_that_has_its_mark(mark: str) -> None:
+    """It names where they are, so that no other is read."""
+    (named,) = re.findall(rf"pytest -q -m {mark} (.+) \$", (ROOT / "Makefile").read_text())
+    marked = [
+        path
+        for tests in ("tests", "studies/tests", "chaos/tests")
+        for path in (ROOT / tests).rglob("*.py")
+        if f"mark.{mark}" in path.read_text()
+    ]
+    assert marked
+    assert [
+        p for p in marked if not any(map(p.is_relative_to, map(ROOT.joinpath, named.split())))
+    ] == []
+
+
 def test_an_ended_run_leaves_no_deployed_farm(clone: Path) -> None:
     """A failure beside the deployed farm interrupts its tests, and waits for their end."""
     cleaning = """#!/bin/sh

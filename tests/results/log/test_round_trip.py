@@ -92,7 +92,7 @@ def caused_end(draw: st.DrawFn, event: JobFinished) -> EndJob:
     )
 
 
-@given(st.lists(entries(), max_size=12), st.integers(1, 5))
+@given(st.lists(entries(), max_size=6), st.integers(1, 5))
 @settings(deadline=None)
 def test_any_history_reads_back_exactly(history: list[Any], buffer_lines: int) -> None:
     """The log loses or changes no event and no command."""

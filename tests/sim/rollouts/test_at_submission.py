@@ -55,10 +55,11 @@ def story(wanted) -> list:
 def test_estimates_change_nothing() -> None:
     """The events and commands of a run are the same with estimates and without."""
     plain = story(scenario())
-    told = story(scenario(rules=["launchpad", "rollout"], rollouts=3, run_times=["oracle"]))
+    asked = {"rules": ["launchpad", "rollout"], "rollouts": 3, "run_times": ["oracle"]}
+    told = story(scenario(**asked, every=3))
     estimates = [event for event, _ in told if isinstance(event, EstimateMade)]
     assert [one for one in told if not isinstance(one[0], EstimateMade)] == plain
-    assert len(estimates) == 2 * 120
+    assert len(estimates) == 2 * 120 / 3
     assert {one.rules for one in estimates} == {"launchpad", "rollout"}
     deciles = [one.quantiles_at for one in estimates if one.rules == "rollout" and one.waiting]
     # none at first: the policy lets jobs overtake, so even known run times need experience
