@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 import redis
+import typer.main
+import yaml
 
 from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
+from farm.core.fields import fields_of
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
+from farm.live.redis.lease import Lease
+from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.processes.signals import StopRequest
+from farm.terminal.command_help import with_docstring
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
+from provisioner.command import app, provision
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
-from provisioner.service import Provisioner
+from provisioner.service import Provisioner, serve, take_charge
 from tests.provisioner.provisioned import World, lose_once
 
 
@@ -316,3 +328,83 @@ def test_a_restarted_provisioner_forgets_old_trouble(world):
 
 def _remembered(world: World) -> Keeping:
     return msgspec.json.decode(world.farm.memory["p"], type=Keeping)
+
+
+# --- The command line of the provisioner ----------------------------------------------------------
+
+
+def test_every_option_has_a_help():
+    """Also those that the docstring of the command describes, as farm's commands do."""
+    command = with_docstring(typer.main.get_command(app), provision.__doc__)
+    assert [one.name for one in command.params if not one.help] == []
+    assert "Args:" not in command.help
+
+
+def test_compose_sets_no_variable_that_nothing_reads():
+    """Options, settings, and what the image's entry point reads: a misspelt one is found."""
+    root = Path(__file__).parents[2]
+    services = yaml.safe_load((root / "docker-compose.yml").read_text())["services"]
+    given = {
+        variable
+        for service in services.values()
+        if "provisioner" in (service.get("command") or ())
+        for variable in service["environment"]
+        if variable.startswith("FARM_")
+    }
+    names = [one.envvar or [] for one in typer.main.get_command(app).params]
+    read = {name for some in names for name in ([some] if isinstance(some, str) else some)}
+    read |= {field.key for field in fields_of(LiveSettings).values()}
+    read |= set(re.findall(r"FARM_\w+", (root / "deploy/entrypoint.sh").read_text()))
+    passwords = {f"FARM_{whose}REDIS_PASSWORD_FILE" for whose in ("", "BUILDER_")}
+    assert given >= {"FARM_BACKEND", "FARM_BUILDER_CPUS", "FARM_DOCKER_HOST"}
+    assert given <= read | passwords
+
+
+# --- A provisioner in charge, and one on standby: the loop around its service ---------------------
+
+
+def test_a_provisioner_that_stands_by_waits_for_a_server_in_trouble(monkeypatch):
+    """It is there for the case that things go wrong: it must not end first."""
+    answers = iter([None, redis.ConnectionError("gone"), "the fence"])
+
+    def try_to_take(_: Lease, __: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Lease, "try_to_take", try_to_take)
+    with ExitStack() as stack:
+        take_charge("redis://127.0.0.1:1/0", LiveSettings(), stack, StopRequest())
+    assert next(answers, "none is left") == "none is left"
+
+
+def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
+    """Trouble is said once; a request for the end is obeyed in the midst of it."""
+    stop, looks = StopRequest(), list[int]()
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 4:
+            stop.set()
+        if len(looks) != 3:
+            raise redis.OutOfMemoryError("command not allowed")
+
+    service = SimpleNamespace(restore=lambda: None, look=look, wait=lambda stop: stop.wait(0.0))
+    with caplog.at_level("INFO"):
+        serve(service, SimpleNamespace(lost=False), stop)
+    assert len(looks) == 4
+    trouble, well, again, stopped = caplog.messages
+    assert "trouble with the Redis server" in trouble
+    assert "well again" in well
+    assert "trouble with the Redis server" in again
+    assert stopped == "stopped"
+
+
+def test_a_deposed_provisioner_ends():
+    """Two would request builders twice."""
+    service = SimpleNamespace(
+        restore=lambda: None, look=lambda: None, wait=lambda stop: stop.wait(0.0)
+    )
+    with pytest.raises(RunError, match="another provisioner"):
+        serve(service, SimpleNamespace(lost=True), StopRequest())

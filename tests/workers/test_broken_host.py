@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +16,11 @@ import pytest
 
 from farm.core.commands import StartJob
 from farm.core.model import Builder, Job
+from farm.emulation.behaviour import BuilderBehaviour
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play
 from farm.live.wire.reporter import Reporter
+from farm.plugins.own_behaviours import OwnBehaviours
 from tests.fixtures.processes import until
 from workers import lifecycle
 from workers.agenda import Agenda
@@ -131,3 +135,38 @@ def test_a_journal_on_a_full_disk_has_gaps(
     assert [entry.job for entry in read_journals(tmp_path)] == ["c"]
     assert len(caplog.messages) == 1
     assert "it cannot be written: [Errno 28] No space left on device" in caplog.text
+
+
+# --- Which of the user's behaviours a host's builders have ----------------------------------------
+
+
+def test_a_behaviour_is_looked_up_once_and_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A farm that names another behaviour for the same pool gets that one from the same host."""
+    booted: list[str] = []
+
+    def behaviour(name: str) -> type[BuilderBehaviour]:
+        def boot_time(_: BuilderBehaviour) -> float:
+            booted.append(name)
+            return 1.0
+
+        return type(name, (BuilderBehaviour,), {"boot_time": boot_time})
+
+    mine = types.ModuleType("mine")
+    mine.__dict__.update(First=behaviour("First"), Second=behaviour("Second"))
+    monkeypatch.setitem(sys.modules, "mine", mine)
+    made: list[str] = []
+
+    class Counted(OwnBehaviours):
+        def __init__(self, name: str, where: str) -> None:
+            made.append(name)
+            super().__init__(name, where)
+
+    monkeypatch.setattr("workers.host.OwnBehaviours", Counted)
+    host = BuilderHost(LiveSettings(), 1)
+    for index, name in enumerate(("First", "First", "Second")):
+        builder = Builder(id=f"p-{index}", pool="p", index=index)
+        host.play(Play(builder=builder, behaviour=f"mine:{name}"))
+    assert booted == ["First", "First", "Second"]
+    assert made == ["mine:First", "mine:Second"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Job, Platform
-from farm.core.queues.plain import LookAheadQueue, PlainQueue
+from farm.core.queues.plain import LookAheadQueue, PlainQueue, merged_in_portions
 from farm.core.state.working_state import JobState
 
 
@@ -29,3 +34,31 @@ def test_an_entry_counts_by_its_number(kind):
     queue.add(a, 2.0)
     assert queue.first(4) == list(queue.in_order()) == [a, b, c]
     assert len(queue) == 3
+
+
+# --- Sorting by portions: nothing lost, everything in order, no portion far too long --------------
+
+entries = st.lists(st.tuples(st.integers(0, 20), st.integers()), unique=True)
+
+
+@given(st.lists(entries, max_size=8), st.integers(1, 200), st.integers(1, 10))
+def test_the_whole_is_in_order(portions, size, sampled):
+    """Whatever the portions look like, empty ones too."""
+    portions = [sorted(portion) for portion in portions]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("farm.core.queues.plain.SAMPLED", sampled)
+        found = list(merged_in_portions(portions, size))
+    assert list(chain.from_iterable(found)) == sorted(chain.from_iterable(portions))
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_no_portion_is_much_longer_than_asked_for(alike):
+    """Also when each old portion spans the whole."""
+    dice = Random(1)
+    everything = [(number, dice.random()) for number in range(20_000)]
+    if alike:
+        dice.shuffle(everything)
+    portions = [sorted(everything[begin : begin + 1000]) for begin in range(0, 20_000, 1000)]
+    found = list(merged_in_portions(portions, 1000))
+    assert max(map(len, found)) < 2 * 1000
+    assert len(found) > 15
