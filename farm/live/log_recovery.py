@@ -19,7 +19,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
-from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.protocol.builders import BuilderRequests
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in

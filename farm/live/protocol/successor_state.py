@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.core.scheduler import Scheduler
-from farm.live.hosts.requested_builders import BuilderRequests
-from farm.live.hosts.roster import Roster
+from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.roster import Roster
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, host_life
 from farm.live.wire.messages import Play
