@@ -14,14 +14,12 @@ from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
-from farm.live.cycle_meter import CycleMeter
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.fence import LostWritesError, SpoiltError
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.batch import Batch
-from farm.live.store.cursor import CommittedCursor
 from farm.live.store.lost_writes import Recent, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
@@ -31,6 +29,10 @@ from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Reset
 from farm.live.wire.task_messages import TaskMessages
 from farm.metrics.series import Series
+
+#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
+CURSOR_INTERVAL = 2.0
+LAG = "farm_scheduler_event_lag_seconds"
 
 log = logging.getLogger("farm.scheduler")
 
@@ -63,14 +65,16 @@ class Commits:
     ) -> None:
         self._store, self._inbox, self._call = store, inbox, call
         self._scheduler, self._protocol, self._clock = scheduler, protocol, clock
-        self._meter, self.cycle = meter, CycleMeter(meter)
-        self._stays = stays
+        self._meter, self._stays = meter, stays
         self._state_writer = StateWriter(scheduler)
         self._successor_state = SuccessorState(scheduler, protocol.roster, protocol.builders)
         self._messages = TaskMessages()
         self._batch = Batch()
         self._recent = Recent()
-        self._committed = CommittedCursor(inbox.cursor)
+        #: up to where the streams were read at the last commit, and when that was (real)
+        self._cursor, self._committed_at = dict(inbox.cursor), 0.0
+        #: when the reports came that are being decided on (real)
+        self._cycle_began: float | None = None
         #: jobs, by outcome
         self.ended: Counter[str] = Counter()
 
@@ -78,6 +82,13 @@ class Commits:
     def running(self) -> int:
         """The number of jobs on builders."""
         return self._state_writer.running
+
+    def read(self, entries: int, now: float) -> None:
+        """Note how many messages came, at this real instant."""
+        if entries:
+            self._cycle_began = now
+        else:
+            self._meter.set(LAG, {(): 0.0})
 
     def touch(self, event: Event) -> None:
         """Note what an event may change."""
@@ -110,17 +121,29 @@ class Commits:
             self._successor_state.write(self._batch, *self._counts())
         self._batch.dead_letters, self._batch.refused = self._protocol.out.refusals.take()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
-        unchanged = self._batch.is_empty and self._committed.may_wait(cursor, began)
-        if unchanged and not self._store.fence.lost_writes:
-            return
+        if self._batch.is_empty and not self._store.fence.lost_writes:
+            # a successor may read heartbeats again
+            soon = began < self._committed_at + CURSOR_INTERVAL
+            reports = self._cursor["reports"] if soon else cursor["reports"]
+            if cursor | {"reports": reports} == self._cursor:
+                return
         batch, self._batch = self._batch, Batch()
         try:
             self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
         except LostWritesError as lost:
             self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch, self._store.log_on_disk())
-        self._committed.note(cursor, began)
-        self.cycle.committed(began, self._inbox.oldest)
+        self._cursor, self._committed_at = cursor, began
+        self._measure(began)
+
+    def _measure(self, began: float) -> None:
+        """Measure a commit that began then, and the time since its reports came."""
+        ended = time.monotonic()
+        self._meter.observe("farm_scheduler_commit_seconds", ended - began)
+        if self._cycle_began is not None:
+            self._meter.observe("farm_scheduler_cycle_seconds", ended - self._cycle_began)
+            self._cycle_began, oldest = None, self._inbox.oldest
+            self._meter.set(LAG, {(): 0.0 if oldest is None else max(0.0, time.time() - oldest)})
 
     def ask(self, question: Callable[[], T]) -> T:
         """Return the store's answer; what the farm wrote is put in the place of what it finds."""
@@ -128,7 +151,7 @@ class Commits:
             return self._call(question)
         except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._write_anew(lost, batch, self._committed.cursor)
+            self._write_anew(lost, batch, self._cursor)
             return self._call(question)
 
     def look_at_keys(self) -> None:

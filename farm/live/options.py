@@ -49,9 +49,9 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
     #: sees every event with the commands that it led to
     observe: Observer
     #: given the status a few times per second
-    progress: Callable[[FarmStatus], None] = lambda _: None
+    progress: Callable[[FarmStatus], None] | None = None
     #: called when the farm has started, before the first job (chaos, displays)
-    on_up: Callable[[LiveWorld, HostProcesses], None] = lambda _, __: None
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
     #: called between batches of events, some times per second (a provisioner's turn)
     on_tick: Callable[[LiveWorld], None] = lambda _: None
     #: receives the durations of the scheduler's work

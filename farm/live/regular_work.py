@@ -32,7 +32,7 @@ class RegularWork:
         self,
         tick: Callable[[], None],
         look: Callable[[], None],
-        show: Callable[[], None],
+        show: Callable[[], object],
         has_time: Callable[[float], bool],
         *,
         rests: bool,

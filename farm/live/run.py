@@ -169,7 +169,8 @@ class _Farm:
         else:
             self._go_on()
         self._stack.enter_context(rare_collections())
-        self._watchers.on_up(self._world, self._hosts)
+        if self._watchers.on_up is not None:
+            self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
             self._clock.start()
         began = time.monotonic()
@@ -180,7 +181,8 @@ class _Farm:
         drive(self._scheduler, world, self._watchers.observe)
         self._watchers.on_tick(self._world)  # the end may have come between two turns
         status = self._world.status()
-        self._watchers.progress(status)
+        if self._watchers.progress is not None:
+            self._watchers.progress(status)
         return LiveRun(
             status=status,
             interrupted=self._world.stopping,

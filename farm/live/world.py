@@ -61,7 +61,7 @@ class LiveWorld:
         clock: FarmClock,
         options: LiveOptions,
         tick: Callable[[], None] = lambda: None,
-        progress: Callable[[FarmStatus], None] = lambda _: None,
+        progress: Callable[[FarmStatus], None] | None = None,
         meter: Series | None = None,
     ) -> None:
         stays = options.stays is not None
@@ -86,14 +86,12 @@ class LiveWorld:
             store, inbox, scheduler, self.protocol, clock, self._call, self._meter, options.stays
         )
         self.regular = RegularWork(
-            tick, self.commits.look_at_keys, lambda: progress(self.status()),
+            tick, self.commits.look_at_keys, lambda: progress and progress(self.status()),
             self.background.has_time,
             # the processes of hosts that are started here are looked after by ticks
             rests=stays and options.hosts == 0,
         )  # fmt: skip
         self._ending = Ending(scheduler, self.protocol, None if stays else options.ends_at)
-        #: when reports were last read (real)
-        self._read_at = time.monotonic()
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -218,10 +216,8 @@ class LiveWorld:
         changes = protocol.changes
         entries = self._call(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
-        self.commits.cycle.read(len(entries), now)
-        if now - self._read_at > timeout + protocol.roster.patience.gap:
-            protocol.roster.restart_timeouts(now)
-        self._read_at = now
+        self.commits.read(len(entries), now)
+        protocol.note_reading(timeout, now)
         for entry in entries:
             protocol.receive(entry, at, now)
         unsure = protocol.hosts.unsure(now)

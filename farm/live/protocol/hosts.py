@@ -10,8 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from farm.core import events
 from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
 from farm.core.events import (
@@ -22,22 +20,19 @@ from farm.core.events import (
     JobFinished,
     JobStarted,
 )
-from farm.core.model import Builder
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.out import Out
 from farm.live.protocol.roster import HostState, Roster, UnknownHosts
 from farm.live.wire import messages as wire
-from farm.live.wire.messages import Envelope, HostCommand, Play
+from farm.live.wire.messages import Envelope, HostCommand
 from farm.live.wire.report_checks import flaw_of_message, readable
 
 log = logging.getLogger(__name__)
 
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
-#: slots of a builder that was not requested, if its pool's builders have fewer
-MAX_OWN_SLOTS = 100
 
 
 class Hosts:
@@ -258,11 +253,12 @@ class Hosts:
     def _on_joined(self, host: HostState, report: BuilderJoined, at: float) -> None:
         name = report.builder.id
         if name not in host.plays:
-            found = self._own_builder(host, report.builder)
+            taken = name in self._roster.host_of
+            found = self._builders.own(host, report.builder, taken=taken)
             if isinstance(found, str):
                 self._out.refuse("not-its-own", found, report)
                 return
-            if (flaw := self._flaw_of_own(found.builder)) is not None:
+            if (flaw := self._builders.flaw_of_own(found.builder)) is not None:
                 self._out.refuse("out-of-bounds", flaw, report)
                 return
             self._roster.assign(host, found, self.now)
@@ -271,28 +267,6 @@ class Hosts:
         self._roster.joined(host, name)
         self._builders.not_booting(name)
         self._out.add(BuilderJoined(at, builder))
-
-    def _own_builder(self, host: HostState, builder: Builder) -> Play | str:
-        """Return how a separate host (a container) runs its builder, or why it may not."""
-        if not host.own or host.plays:
-            return f"{host.name} was not told to play {builder.id}"
-        if builder.id in self._roster.host_of:
-            return f"another host plays {builder.id}"
-        if builder.pool not in self._builders.pools or host.pool not in ("", builder.pool):
-            return f"{host.name} may not play builders of pool {builder.pool}"
-        if (play := self._builders.outside.get(builder.id)) is not None:
-            return play
-        if builder.id in self._builders.booting:
-            return f"{builder.id} is to be played by another host"
-        # it was not requested, and has no index yet
-        return Play(builder=msgspec.structs.replace(builder, index=-1))
-
-    def _flaw_of_own(self, builder: Builder) -> str | None:
-        """Return why a builder that was not requested is too large for the scheduler's memory."""
-        most = max(MAX_OWN_SLOTS, self._builders.pools[builder.pool].slots)
-        if builder.index >= 0 or builder.slots <= most:
-            return None
-        return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
 
     def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
         self._roster.gone(report.builder)

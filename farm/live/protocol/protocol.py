@@ -7,6 +7,7 @@ successor must know of it is in records (``farm.live.protocol.successor_state``)
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Container, Sequence
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -42,11 +43,11 @@ class Protocol:
         pools: Sequence[PoolSpec],
         speed: float,
         patience: Patience,
-        incarnation: str = "",
-        refusals: Refusals | None = None,
+        incarnation: str,
+        refusals: Refusals,
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
-        self.out = Out(refusals or Refusals())
+        self.out = Out(refusals)
         self.roster = Roster(patience, incarnation)
         self.builders = BuilderRequests(pools, speed)
         self.hosts = Hosts(self.roster, self.builders, self.out)
@@ -56,6 +57,8 @@ class Protocol:
         self._to_be_placed = False
         #: the instants of alarms, farm time
         self._alarms: list[float] = []
+        #: when messages were last read, real
+        self._read_at = math.inf
 
     @property
     def changes(self) -> int:
@@ -71,6 +74,12 @@ class Protocol:
     def builders_to_host(self) -> int:
         """How many builders hosts play, or are to play."""
         return len(self.roster.host_of) + len(self.builders.wanted)
+
+    def note_reading(self, within: float, now: float) -> None:
+        """Messages were read, waiting so long; if they should have been before, none is silent."""
+        if now - self._read_at > within + self.roster.patience.gap:
+            self.roster.restart_timeouts(now)
+        self._read_at = now
 
     def receive(self, entry: Entry, at: float, now: float) -> None:
         """Handle a message that was read at this instant."""
