@@ -68,8 +68,8 @@ class Flood:
         self.pings: list[float] = []
 
     def tick(self, world: LiveWorld) -> None:
-        self._control.tick(world)
-        if self._sender is None and len(world.roster.host_of) == BUILDERS:
+        world.serve(self._control)
+        if self._sender is None and len(world.protocol.roster.host_of) == BUILDERS:
             self._delays.found.clear()
             self._began = time.monotonic()
             again = [sys.executable, __file__]
@@ -78,8 +78,8 @@ class Flood:
         if self._sender is None or self._pinger is None or world.stopping:
             return
         taken = time.monotonic() - self._began
-        if world.intake.submissions.accepted >= self._jobs or taken > LIMIT:
-            print(f"{world.intake.submissions.accepted:,} jobs read within {taken:.0f} s")
+        if world.protocol.submissions.accepted >= self._jobs or taken > LIMIT:
+            print(f"{world.protocol.submissions.accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
             self.pings = json.loads(self._pinger.communicate(b"enough")[0])

@@ -149,7 +149,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
                 ),
                 progress=progress,
                 on_up=up,
-                on_tick=control.tick,
+                on_tick=lambda world: world.serve(control),
                 meter=watch,
                 around=around,
             ),

@@ -41,33 +41,32 @@ class EmbeddedProvisioner:
         self._hosts = hosts
 
     def tick(self, world: LiveWorld) -> None:
-        """Plan for every pool, and pass the plans to the control plane."""
+        """Let the control plane report, then plan for every pool."""
         if not self._introduced:
             self._introduced = True
-            world.intake.others.extend(
-                Watch(pool, EMBEDDED, closely=algorithm.looks_closely)
-                for pool, algorithm in self._algorithms.items()
-            )
-            self._control.tick(world)
-        if self._algorithms and not world.stopping:
+            for pool, algorithm in self._algorithms.items():
+                world.add(Watch(pool, EMBEDDED, closely=algorithm.looks_closely))
+        world.serve(self._control)
+        if not self._algorithms:
+            return
+        if not world.stopping:
             for pool in self._algorithms:
                 self._look(pool, world)
             if self._hosts is not None:
-                builders = len(world.roster.host_of) + len(world.requests.wanted)
-                self._hosts.ensure(hosts_needed(builders))
-        self._control.tick(world)
-        if self._algorithms:
-            next_at = min(keeping.next_at for keeping in self._keepings.values())
-            world.regular.tick_by(time.monotonic() + world.clock.real_until(next_at))
+                self._hosts.ensure(hosts_needed(world.protocol.builders_to_host))
+        next_at = min(keeping.next_at for keeping in self._keepings.values())
+        world.regular.tick_by(time.monotonic() + world.clock.real_until(next_at))
 
     def _look(self, pool: str, world: LiveWorld) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]
         if world.clock.now() < keeping.next_at:
             return
-        report = self._control.report(pool, world)
+        report = self._control.report(pool, world.present())
         now = time.monotonic()
         keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
-        keeping, plan = decide(algorithm, keeping, report, now)
-        given_up = (action for action in actions if isinstance(action, GiveUpBuilder))
-        world.intake.others.extend((*given_up, *([plan] if plan else [])))
-        self._keepings[pool] = keeping
+        self._keepings[pool], plan = decide(algorithm, keeping, report, now)
+        for action in actions:
+            if isinstance(action, GiveUpBuilder):
+                world.add(action)
+        if plan is not None:
+            world.add(plan)

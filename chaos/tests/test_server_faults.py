@@ -26,8 +26,8 @@ def test_the_garbage_reaches_every_check():
             inbox = Inbox(redis, keys)
             inbox.refusals = door.refusals
             for entry in inbox.read(0.0):
-                door.intake.take_in(entry, 0.0, 0.0)
+                door.protocol.receive(entry, 0.0, 0.0)
             redis.delete(keys.stream(stream))
-    assert not door.intake.events
+    assert not door.protocol.out.events
     assert door.refusals.total.total() == len(messages) * len(STREAMS)
     assert set(door.refusals.total) == REASONS

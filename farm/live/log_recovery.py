@@ -19,12 +19,13 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
-from farm.live.hosts.requested_builders import BuilderRequests
+from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.successor_state import counts_of
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
 from farm.live.store.lost_writes import named
-from farm.live.store.saved import Counts, Learned, SavedFarm
+from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
 from farm.live.store.take_over import Stays
 from farm.results.log.reader import Entry, read_log
@@ -167,15 +168,7 @@ class _Replay:
             cursor=cursor,
             age=0.0,
             rules="",
-            counts=Counts(
-                made=scheduler.keeper.made,
-                made_by_pool={pool.name: pool.made for pool in pools},
-                serial=scheduler.book.serial,
-                ended=dict(self._outcomes),
-                choices=scheduler.rules.choices,
-                unsorted=scheduler.reorderer.unsorted,
-                held=dict(scheduler.dispatcher.held),
-            ),
+            counts=counts_of(scheduler, scheduler.book.serial, self._outcomes),
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             lives={},

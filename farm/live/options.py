@@ -10,7 +10,7 @@ import msgspec
 
 from farm.core.driver import Observer, World
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.hosts.roster import Patience
+from farm.live.protocol.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.store.take_over import Stays
 from farm.live.wire.pool_report import FarmStatus
@@ -53,7 +53,7 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
     #: called when the farm has started, before the first job (chaos, displays)
     on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
     #: called between batches of events, some times per second (a provisioner's turn)
-    on_tick: Callable[[LiveWorld], None] | None = None
+    on_tick: Callable[[LiveWorld], None] = lambda _: None
     #: receives the durations of the scheduler's work
     meter: Series | None = None
     #: puts something before the world (estimates of its submissions)

@@ -30,14 +30,14 @@ class RegularWork:
 
     def __init__(
         self,
-        tick: Callable[[], None] | None,
+        tick: Callable[[], None],
         look: Callable[[], None],
-        show: Callable[[], None],
+        show: Callable[[], object],
         has_time: Callable[[float], bool],
         *,
         rests: bool,
     ) -> None:
-        self._tick, self._look, self._show, self._has_time = tick, look, show, has_time
+        self.tick, self._look, self.show, self._has_time = tick, look, show, has_time
         self._longest_wait = LONGEST_REST if rests else MAX_WAIT
         self._tick_by = math.inf
         self._next_status = self._next_tick = self._next_look = 0.0
@@ -52,16 +52,16 @@ class RegularWork:
 
     def do(self, now: float) -> None:
         """Do what is due; raises what the callbacks raise."""
-        if self._tick is not None and now >= min(self._next_tick, self._tick_by):
+        if now >= min(self._next_tick, self._tick_by):
             self._next_tick, self._tick_by = now + TICK_INTERVAL, math.inf
-            self._tick()
+            self.tick()
         if now >= self._next_look:
             self._next_look = now + LOOK_INTERVAL
             self._look()
         late_by = now - self._next_status
         if late_by >= STATUS_INTERVAL or (late_by >= 0 and self._has_time(now)):
             self._next_status = now + STATUS_INTERVAL
-            self._show()
+            self.show()
 
     def longest_wait(self, now: float, pause: float | None, silence_at: float) -> float:
         """Return for how long reports may be waited for, real seconds.

@@ -179,8 +179,7 @@ class _Farm:
         around = self._watchers.around
         world: World = self._world if around is None else around(self._world)
         drive(self._scheduler, world, self._watchers.observe)
-        if self._watchers.on_tick is not None:
-            self._watchers.on_tick(self._world)  # the end may have come between two turns
+        self._watchers.on_tick(self._world)  # the end may have come between two turns
         status = self._world.status()
         if self._watchers.progress is not None:
             self._watchers.progress(status)
@@ -209,11 +208,10 @@ class _Farm:
 
     def _tick(self) -> None:
         self._lease.check()
-        self._hosts.check(self._world.roster.hosts)
+        self._hosts.check(self._world.protocol.roster.hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
-        if self._watchers.on_tick is not None:
-            self._watchers.on_tick(self._world)
+        self._watchers.on_tick(self._world)
 
     def _connect(self, name: str) -> Connection:
         return self._stack.enter_context(contextlib.closing(connect(self._url, name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from farm.core.events import CancelRequested
 from farm.core.model import Cause
 from farm.core.scheduler import Scheduler
-from farm.live.hosts.intake import Intake
+from farm.live.protocol.protocol import Protocol
 
 #: real seconds that cancelled attempts get to answer after the second stop request
 LAST_CHANCE = 5.0
@@ -19,9 +19,9 @@ class Ending:
     farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
     """
 
-    def __init__(self, scheduler: Scheduler, intake: Intake, ends_at: float | None) -> None:
+    def __init__(self, scheduler: Scheduler, protocol: Protocol, ends_at: float | None) -> None:
         self._scheduler = scheduler
-        self._intake = intake
+        self._protocol = protocol
         #: a run lasts at least so long, farm time
         self._ends_at = ends_at
         #: how often a stop was requested (written by signal handlers and other threads)
@@ -38,7 +38,7 @@ class Ending:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
         if self._ends_at is None:
             return self.asked > 0
-        done = self._intake.submissions.ended and not self._scheduler.jobs
+        done = self._protocol.submissions.ended and not self._scheduler.jobs
         return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
 
     def look(self, at: float, now: float) -> None:
@@ -48,8 +48,7 @@ class Ending:
             self._stop(at, now)
 
     def _stop(self, at: float, now: float) -> None:
-        self._intake.submissions.closed = True
-        self._intake.submissions.end(at)
+        self._protocol.submissions.close(at)
         states = self._scheduler.jobs.values()
         if self._obeyed == 1:
             jobs = tuple(state.job.id for state in states if state.slot is None)
@@ -57,4 +56,4 @@ class Ending:
             jobs = tuple(state.job.id for state in states)
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs:
-            self._intake.events.append(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+            self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))

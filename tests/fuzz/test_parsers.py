@@ -25,8 +25,8 @@ from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.live.hosts.roster import UnknownHosts
 from farm.live.operating.farm_image import FarmImage
+from farm.live.protocol.roster import UnknownHosts
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
@@ -107,11 +107,10 @@ class Doors:
         # numbered anew: the same good one, corrupted, would count as a repetition
         self.seq += 1
         envelope = msgspec.structs.replace(envelope, seq=self.seq)
-        door.intake.take_in(Entry(stream, "1-1", envelope, data), door.at, door.at)
+        door.protocol.receive(Entry(stream, "1-1", envelope, data), door.at, door.at)
         door.settle()
-        door.intake.events.clear()
-        door.intake.others.clear()
-        door.intake.beats.clear()
+        door.protocol.out.events.clear()
+        door.hosts.compare({}, door.at)
 
 
 def _envelopes() -> dict[Stream, list[bytes]]:

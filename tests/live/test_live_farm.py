@@ -17,7 +17,7 @@ from farm.core.commands import RequeueJob
 from farm.core.model import Builder, Job, Platform
 from farm.live.hosts import host_processes
 from farm.live.hosts.host_processes import HostProcess, HostProcesses
-from farm.live.hosts.roster import Patience
+from farm.live.protocol.roster import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play
 from farm.live.world import LiveWorld
@@ -96,7 +96,7 @@ def test_a_killed_host_loses_no_job(farm, jobs_like):
     def kill_its_host(event):
         if isinstance(event, events.JobStarted) and event.job == jobs[10].id and not killed:
             world, hosts = up
-            host = world.roster.host_of.get(event.builder)
+            host = world.protocol.roster.host_of.get(event.builder)
             killed.extend(one for one in hosts.alive if host is not None and one.name == host.name)
             for one in killed:
                 one.kill()

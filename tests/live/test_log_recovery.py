@@ -161,7 +161,7 @@ def test_lines_of_lost_commits_are_added_again(server, client, keys: Keys, tmp_p
             leader.world._store.log_on_disk = lambda: drain.commits
         if number == 5:  # and all since
             client.delete(*client.keys(f"{keys.prefix}*"))
-        leader.world.commit()
+        leader.world.commits.commit()
     with LogDrain(server.url, keys, tmp_path):
         until(lambda: not client.xlen(keys.log), "the log")
     assert (tmp_path / EVENTS).read_text() == "".join(f"line {number}\n" for number in range(6))

@@ -143,7 +143,7 @@ class StayingFarm:
             restore(scheduler, snapshot, rekey=anew)
 
         def tick(world: LiveWorld) -> None:
-            control.tick(world)
+            world.serve(control)
             late = time.monotonic() > deadline
             if (over(world) or late) and not world.stopping:
                 world.stop()

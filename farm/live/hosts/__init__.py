@@ -1,1 +1,1 @@
-"""Builder hosts: which are present, which builders they run, and what they report."""
+"""Builder hosts as processes."""

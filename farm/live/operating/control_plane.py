@@ -1,4 +1,4 @@
-"""The control plane of a live scheduler: reports, provisioners' plans, questions.
+"""The control plane of a live scheduler: reports and answers to questions.
 
 It is an observer and is called between batches of events. It writes what provisioners and
 operators read; the scheduler's state itself is written by the store.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -23,10 +23,14 @@ from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
-from farm.live.hosts.roster import Roster
+from farm.live.clock import FarmClock
 from farm.live.operating.answers import BUSY, Questions, Rollouts
 from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
-from farm.live.operating.provisioning import Provisioning
+from farm.live.operating.pool_reports import PoolReports
+from farm.live.protocol.protocol import Protocol
+from farm.live.protocol.roster import Roster
+from farm.live.small_steps import Background
+from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import (
@@ -35,7 +39,6 @@ from farm.live.wire.pool_report import (
     LostBuilder,
     PoolReport,
 )
-from farm.live.world import LiveWorld
 from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
@@ -53,8 +56,24 @@ MAX_ANSWERS = 300
 SAVING_INTERVAL = 2.0
 
 
+class Present(msgspec.Struct, frozen=True, kw_only=True):
+    """What a control plane sees of its farm beside the scheduler, and where its answers go."""
+
+    clock: FarmClock
+    #: hosts, requested builders, plans, and the questions that were asked
+    protocol: Protocol
+    notices: Notices
+    #: where questions are answered, in steps
+    background: Background
+    #: the end was requested
+    stopping: bool
+    status: Callable[[], FarmStatus]
+    #: the time of day by the server's clock (Unix)
+    server_time: Callable[[], float]
+
+
 class ControlPlane:
-    """Publishes the farm's state and carries out plans. Used from the scheduler's thread.
+    """Publishes the farm's state and answers questions. Used from the scheduler's thread.
 
     Args:
         scheduler: the farm's scheduler.
@@ -78,7 +97,7 @@ class ControlPlane:
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
-        self._provisioning = Provisioning(scheduler, pools)
+        self._pool_reports = PoolReports(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
         self._rollouts = rollouts
@@ -97,8 +116,8 @@ class ControlPlane:
         self._reported_farm_at = 0.0
         self._is_news = True
         self._is_unsaved = True
-        #: changes of hosts that are in the last report
-        self._changes = 0
+        #: changes of hosts and plans that are in the last report, and of plans alone
+        self._changes = self._plans = 0
         #: more ended jobs than are kept were left by the last step
         self._is_surplus = False
         self._questions: Questions | None = None
@@ -134,84 +153,81 @@ class ControlPlane:
         for pool in self._scheduler.pools.values():
             self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
 
-    def tick(self, world: LiveWorld) -> None:
-        """Carry out plans, answer and report; called between batches of events."""
+    def turn(self, farm: Present) -> float:
+        """Answer and report, between batches of events; return when the next turn is due (real)."""
         now = time.monotonic()
         if self._long_lived:
-            self._keep_learned(world, now)
-        if now >= self._report_due(world):
+            self._keep_learned(farm, now)
+        if farm.protocol.plans.changes != self._plans:
+            # their events have been handled: an earlier report would have a provisioner plan twice
+            self._plans, self._next_report = farm.protocol.plans.changes, 0.0
+        if now >= self._report_due(farm):
             began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
-            self._report(world, now)
+            self._report(farm, now)
             cost = min(SHARE * (time.thread_time() - began), MAX_REPORT_INTERVAL)
             self._not_before = now + cost
             self._next_report = now + max(REPORT_INTERVAL, cost)
-        others, world.intake.others = world.intake.others, []
-        self._answer([report for report in others if isinstance(report, wire.Ask)], world)
-        for report in others:
-            self._provisioning.take(report, world)
-            if isinstance(report, wire.Watch | wire.Plan):
-                # at the next turn: its events have been handled by then; an earlier report would
-                # make the provisioner request builders twice
-                self._next_report, self._is_news = 0.0, True
-        world.regular.tick_by(self._report_due(world))
+        if asked := farm.protocol.out.asked:
+            self._answer(asked[:MAX_ANSWERS], farm)
+            asked.clear()
+        return self._report_due(farm)
 
-    def _report_due(self, world: LiveWorld) -> float:
+    def _report_due(self, farm: Present) -> float:
         """Return when the next report is to be made (real)."""
-        is_news = self._is_news or world.roster.changes != self._changes
+        is_news = self._is_news or farm.protocol.changes != self._changes
         due = self._next_report if is_news else self._reported_at + REST_INTERVAL
-        plans_at = self._provisioning.next_plan_at(self._reported_farm_at)
-        needed = time.monotonic() + world.clock.real_until(plans_at)
+        plans_at = farm.protocol.plans.next_at(self._reported_farm_at)
+        needed = time.monotonic() + farm.clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
 
-    def _answer(self, asked: Sequence[wire.Ask], world: LiveWorld) -> None:
+    def _answer(self, asked: Sequence[wire.Ask], farm: Present) -> None:
         """Name the image of the whole farm; answer other questions in steps."""
-        asked = asked[:MAX_ANSWERS]
         if for_farm := [question.reply_to for question in asked if question.about == "farm"]:
-            world.notices.reply(ImageName(self._whole_farm(world)), *for_farm)
+            farm.notices.reply(ImageName(self._whole_farm(farm)), *for_farm)
         refused = [
             question.reply_to
             for question in asked
-            if question.about != "farm" and not self._ask(question, world)
+            if question.about != "farm" and not self._ask(question, farm)
         ]
         if refused:
-            world.notices.reply(BUSY, *refused)
+            farm.notices.reply(BUSY, *refused)
 
-    def _ask(self, question: wire.Ask, world: LiveWorld) -> bool:
+    def _ask(self, question: wire.Ask, farm: Present) -> bool:
         if self._questions is None:
             self._questions = Questions(
                 self._scheduler,
                 self._pools,
-                world.clock.now,
-                lambda asked, found: world.notices.reply(found, asked.reply_to),
-                lambda state: _reported(state, world.roster),
+                farm.clock.now,
+                lambda asked, found: farm.notices.reply(found, asked.reply_to),
+                lambda state: _reported(state, farm.protocol.roster),
                 self._rollouts,
                 self._lately.of,
             )
-            world.background.add(self._questions.step)
+            farm.background.add(self._questions.step)
         return self._questions.ask(question)
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)
         return state is not None and state.slot is None
 
-    def _whole_farm(self, world: LiveWorld) -> str:
+    def _whole_farm(self, farm: Present) -> str:
         """Return under which name the farm's image is kept; a costly one is reused for a while."""
         began = time.monotonic()
         if began >= self._image_until:
             choices = self._scheduler.rules.choices
-            snapshot = snapshot_of(self._scheduler, world.clock.now())
+            snapshot = snapshot_of(self._scheduler, farm.clock.now())
             image = FarmImage(
                 # sizes are the scenario's then: a what-if may change them
                 snapshot=replace(snapshot, choices=replace(choices, pools={})),
                 scenario=as_chosen(self._scenario, choices),
                 statistics=self._statistics(),
-                progress=self._progress(world.roster),
+                progress=self._progress(farm.protocol.roster),
                 lost=self._lost_lately(began),
                 recent=self._arrivals.recent(snapshot.at),
             )
             text = msgspec.json.encode(image)
             good_for = SHARE * (time.monotonic() - began)
-            self._image = world.notices.keep_image(text, good_for, before=self._image)
+            self._image = farm.notices.keep_image(text, good_for, before=self._image)
             self._image_until = time.monotonic() + good_for
         return self._image
 
@@ -226,46 +242,46 @@ class ControlPlane:
         estimator: object = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
-    def _keep_learned(self, world: LiveWorld, now: float) -> None:
+    def _keep_learned(self, farm: Present, now: float) -> None:
         """Save what was learned occasionally (at most a 20th of the time), and at the end."""
-        if not self._is_unsaved or (now < self._next_saving and not world.stopping):
+        if not self._is_unsaved or (now < self._next_saving and not farm.stopping):
             return
         self._is_unsaved = False
         learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
-        world.notices.keep_learned(learned)
+        farm.notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
-    def report(self, pool: str, world: LiveWorld) -> PoolReport:
+    def report(self, pool: str, farm: Present) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._provisioning.reports(world, [pool])[pool]
+        return self._pool_reports.of(farm.protocol, farm.clock, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
-    def _report(self, world: LiveWorld, now: float) -> None:
+    def _report(self, farm: Present, now: float) -> None:
         was_news, self._is_news = self._is_news, False
-        self._reported_at, self._reported_farm_at = now, world.clock.now()
-        self._changes = world.roster.changes
-        pools = self._provisioning.reports(world, self._pools)
+        self._reported_at, self._reported_farm_at = now, farm.clock.now()
+        self._changes = farm.protocol.changes
+        pools = self._pool_reports.of(farm.protocol, farm.clock, self._pools)
         hosts = {
             host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
-            for host in world.roster.hosts.values()
+            for host in farm.protocol.roster.hosts.values()
             if not host.lost
         }
-        world.notices.publish(pools, hosts, self._status(world, now))
+        farm.notices.publish(pools, hosts, self._status(farm, now))
         if self._long_lived and (was_news or self._is_surplus):
-            self._is_surplus = world.notices.forget_ended(self._keep_ended)
+            self._is_surplus = farm.notices.forget_ended(self._keep_ended)
 
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
-    def _status(self, world: LiveWorld, now: float) -> FarmStatus:
+    def _status(self, farm: Present, now: float) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
-        status, lost = world.status(), self._lost_lately(now)
+        status, lost = farm.status(), self._lost_lately(now)
         return replace(
             status,
             builders=status.builders | ({"lost": len(lost)} if lost else {}),
-            written_at=world.server_time(),
+            written_at=farm.server_time(),
             ended_last_minute=len(self._ended_at),
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,

@@ -40,7 +40,7 @@ class Batch:
         #: lines of the event log, by the numbers of the commits that they are of
         self.log: dict[int, bytes] = {}
         #: Celery messages by host, in order
-        self.messages: dict[str, list[bytes]] = {}
+        self.messages: dict[str, list[bytes]] = defaultdict(list)
         #: hosts that perhaps are not there: their messages expire
         self.unknown_hosts: set[str] = set()
         #: what was refused, and how many by reason

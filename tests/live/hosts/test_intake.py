@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.live.hosts.submissions import MAX_PLATFORMS
+from farm.live.protocol.submissions import MAX_PLATFORMS
 from farm.live.wire.messages import UNSTAMPED
 from tests.fixtures.door import Door
 
@@ -26,16 +26,16 @@ def submit(door: Door, **intended: float | None) -> None:
 def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job(door: Door):
     """Counted once, too; readers of the farm's jobs do not see them before they are stored."""
     kept: set[str] = set()
-    door.intake.submissions.known = kept.intersection
+    door.protocol.submissions._known = kept.intersection
     submit(door, a=None, b=None)
     submit(door, b=None, c=None)
     taken = [job.id for event in door.events(JobsSubmitted) for job in event.jobs]
     assert taken == ["a", "b", "c"]
-    assert door.intake.submissions.accepted == 3
-    door.intake.events.clear()
+    assert door.protocol.submissions.accepted == 3
+    door.protocol.out.events.clear()
     kept.update(taken)
     submit(door, c=None, d=None)
-    assert door.intake.submissions.accepted == 4
+    assert door.protocol.submissions.accepted == 4
 
 
 def test_no_job_arrives_after_it_was_received(door: Door):
@@ -45,14 +45,14 @@ def test_no_job_arrives_after_it_was_received(door: Door):
     submit(door, **intended)
     (event,) = door.events(JobsSubmitted)
     assert {job.id: job.arrived_at for job in event.jobs} == intended | {"ahead": 10.0}
-    assert door.intake.submissions.worst_delay == 8.0
+    assert door.protocol.submissions.worst_delay == 8.0
 
 
 def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     """Anyone may submit, so a thousand names must not close the farm; each goes with its jobs."""
 
     def accepted(*platforms: str) -> list[Job]:
-        door.intake.events.clear()
+        door.protocol.out.events.clear()
         for first in range(0, len(platforms), 500):
             jobs = tuple(
                 Job(id=f"{door.at}-{n}", service_time=1.0, platform=Platform.parse(f"{name}/any"))
@@ -66,5 +66,5 @@ def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     assert len(accepted("amd64", "arm64", "p7", "one-more")) == 3
     (letter,), _ = door.refusals.take()
     assert "one-more" in letter.text
-    door.intake.submissions.live.ended(invented[0])
+    door.protocol.submissions.live.ended(invented[0])
     assert len(accepted("one-more", "another")) == 1

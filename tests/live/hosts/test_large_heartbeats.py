@@ -23,7 +23,7 @@ def door() -> Door:
     made.hear("host", HostUp())
     made.want("linux", 3)
     made.joins("host")
-    made.intake.events.clear()
+    made.protocol.out.events.clear()
     for job in JOBS:
         start(made, job)
     return made
@@ -61,9 +61,7 @@ def parts_of(door: Door, *missing: str, builders: tuple[str, ...] | None = None)
 
 def compared(door: Door) -> list[str]:
     """Let the scheduler compare what came with what it knows; return the jobs that are lost."""
-    beats, door.intake.beats = door.intake.beats, {}
-    for host, beat in beats["host"]:
-        door.intake.compare(host, beat, 0, door.at)
+    door.hosts.compare({}, door.at)
     return [event.job for event in door.events(AttemptLost)]
 
 

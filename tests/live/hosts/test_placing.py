@@ -11,8 +11,8 @@ from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
-from farm.live.hosts.roster import Patience, Roster
-from farm.live.hosts.successor_state import write_hosts
+from farm.live.protocol.roster import Patience, Roster
+from farm.live.protocol.successor_state import write_hosts
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp
@@ -52,14 +52,14 @@ def test_a_waiting_builder_is_placed_when_a_host_has_room_again(door):
     door.joins("a")
     door.hear("a", BuilderRetired(UNSTAMPED, "linux-1"))
     assert (door.plays, door.wanted) == ({"a": ["linux-2"]}, ["linux-3"])
-    door.intake.give_up("linux-2", door.at, "did not join")
+    door.hosts.give_up("linux-2", door.at, "did not join")
     assert (door.plays, door.wanted) == ({"a": ["linux-3"]}, [])
 
 
 def test_a_builder_that_is_given_up_no_longer_waits(door):
     """It is not played when a host comes after all."""
     door.want("linux", 2)
-    door.intake.give_up("linux-1", door.at, "did not join")
+    door.hosts.give_up("linux-1", door.at, "did not join")
     door.hear("a", HostUp())
     assert door.plays == {"a": ["linux-2"]}
 
@@ -172,7 +172,7 @@ def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
     following.go_on(_saved(batch.lives), 100.0)
     following.restart_timeouts(101.0)
     assert (following.silent(114.0), len(following.silent(116.0))) == ([], 1)
-    door.intake.give_up("own", 9.0, "its container ended", excused=True)
+    door.hosts.give_up("own", 9.0, "its container ended", excused=True)
     assert [lost.excused for lost in door.events(BuilderLost)] == [True]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.commands import CancelJob, RetireBuilder, StartJob
 from farm.core.model import Builder, Job
-from farm.live.hosts.roster import HostState, Patience, Roster
+from farm.live.protocol.roster import HostState, Patience, Roster
 from farm.live.wire.messages import Beat, HostUp, Play
 
 PLAY = Play(builder=Builder(id="b", pool="p", index=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fakeredis
 import pytest
 
-from farm.live.hosts.roster import Patience
+from farm.live.protocol.roster import Patience
 from farm.live.redis.keys import Keys
 from farm.live.wire.inbox import AT_ONCE
 from farm.live.wire.messages import Beat, HostUp, Report
@@ -40,8 +40,8 @@ class Listening:
     def turn(self) -> set[str]:
         """Let the scheduler read once, and commit; return the hosts that are not lost."""
         self.world.take_in(0.0)
-        self.world.commit()
-        return set(self.world.roster.hosts)
+        self.world.commits.commit()
+        return set(self.world.protocol.roster.hosts)
 
 
 @pytest.fixture
@@ -102,4 +102,4 @@ def test_a_slow_scheduler_still_finds_a_silent_host(farm, seconds):
         farm.turn()
         farm.beat("a", "b")
         farm.turn()
-    assert set(farm.world.roster.hosts) == {"a", "b"}
+    assert set(farm.world.protocol.roster.hosts) == {"a", "b"}

@@ -18,11 +18,11 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.live.hosts import submissions
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
+from farm.live.protocol import submissions
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
@@ -56,11 +56,11 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
         used.at += processor
         written.append(real.at)
 
-    monkeypatch.setattr(leader.world.notices, "publish", publish)
+    monkeypatch.setattr(leader.world.present().notices, "publish", publish)
     clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
     monkeypatch.setattr(control_plane, "time", clock)
     while real.at < 1060.0:
-        control.tick(leader.world)
+        leader.world.serve(control)
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
@@ -72,9 +72,10 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     leader = lead()
     control, pool = leader.control(), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
-    leader.world.intake.others = [Watch(pool, "t"), plan]
-    control.tick(leader.world)
-    why = control.report(pool, leader.world).why
+    leader.world.add(Watch(pool, "t"))
+    leader.world.add(plan)
+    leader.world.serve(control)
+    why = control.report(pool, leader.world.present()).why
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
@@ -87,13 +88,13 @@ PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, m
 def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
     """Its plan was made before another one took the pool over: only the other's plan counts."""
     leader = lead(pools=PROVISIONED)
-    leader.world.intake.others = [
+    for message in (
         Watch("linux", "paused"),
         Watch("linux", "present"),
         Plan("linux", 1, 5, start=5, token="paused"),
         Plan("linux", 1, 2, start=2, token="present"),
-    ]
-    leader.control().tick(leader.world)
+    ):
+        leader.world.add(message)
     leader.commit()
     assert list(leader.scheduler.pool("linux").requested) == ["linux-1", "linux-2"]
 
@@ -102,12 +103,10 @@ def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     leader = lead(pools=PROVISIONED)
-    control = leader.control()
-    leader.world.intake.others = [Watch("linux", "mine", outside=True)]
+    leader.world.add(Watch("linux", "mine", outside=True))
     for serial, start in ((1, 90_000), (2, 89_000)):
         plan = Plan("linux", serial, 90_000, start=start, token="mine")
-        leader.world.intake.others.append(plan)
-        control.tick(leader.world)
+        leader.world.add(plan)
         leader.commit()
         assert client.hlen(keys.requested) == serial * MAX_STARTS
 
@@ -130,7 +129,7 @@ def test_a_lost_builder_is_shown_with_its_pool(
     for at in (2.0, 3.0):
         lost = BuilderLost(at, "static-7f", "its host is silent")
         control.observe(lost, leader.scheduler.handle(lost))
-    control.tick(leader.world)
+    leader.world.serve(control)
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
@@ -144,7 +143,7 @@ def test_the_status_says_whether_there_are_invocations(
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     leader = lead(rules=make_rules(scenario))
-    leader.control(scenario).tick(leader.world)
+    leader.world.serve(leader.control(scenario))
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -155,7 +154,7 @@ def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead
     with FarmClient(server.url, keys.prefix) as operator:
 
         def refuse(question: Ask) -> None:
-            lead().world.notices.reply(BUSY, question.reply_to)
+            lead().world.present().notices.reply(BUSY, question.reply_to)
 
         operator.send = refuse  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="too many questions wait"):
@@ -169,7 +168,7 @@ def test_a_submitter_learns_what_the_farm_refused(
     """Before it says that a job was submitted; another's refusal is none of its own."""
     monkeypatch.setattr(submissions, "MAX_PLATFORMS", 1)
     leader = lead()
-    leader.control().tick(leader.world)
+    leader.world.serve(leader.control())
     monkeypatch.setattr(
         client_module,
         "time",
@@ -207,7 +206,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        leader.control().tick(leader.world)
+        leader.world.serve(leader.control())
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -224,7 +223,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    leader.control().tick(leader.world)
+    leader.world.serve(leader.control())
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})

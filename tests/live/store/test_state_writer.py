@@ -11,7 +11,7 @@ import pytest
 from farm.core import events
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.live.hosts.successor_state import SuccessorState
+from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.keys import Keys
 from farm.live.store import state_writer
 from farm.live.store.batch import Batch
@@ -193,10 +193,10 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
         at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,
         written_at=1.0, speed=1.0,
     )  # fmt: skip
-    leader.world.notices.publish({}, {}, status)
+    leader.world.present().notices.publish({}, {}, status)
     written = client.get(keys.status)
     client.delete(*client.keys(f"{keys.prefix}*"))
-    leader.world.notices.publish({}, {}, status)
+    leader.world.present().notices.publish({}, {}, status)
     assert not client.exists(keys.status)
     leader.commit()
     assert client.get(keys.status) == written

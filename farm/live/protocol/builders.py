@@ -8,10 +8,15 @@ from collections.abc import Sequence
 import msgspec
 
 from farm.core.commands import RequestBuilder
+from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.emulation.behaviour import spec_of
+from farm.live.protocol.roster import HostState
 from farm.live.store.saved import SavedFarm
 from farm.live.wire.messages import Play
+
+#: slots of a builder that was not requested, if its pool's builders have fewer
+MAX_OWN_SLOTS = 100
 
 
 class BuilderRequests:
@@ -61,6 +66,28 @@ class BuilderRequests:
         """A builder is there, or will not come."""
         self.booting.pop(builder, None)
         self.outside.pop(builder, None)
+
+    def own(self, host: HostState, builder: Builder, *, taken: bool) -> Play | str:
+        """Return how a separate host (a container) runs its builder, or why it may not."""
+        if not host.own or host.plays:
+            return f"{host.name} was not told to play {builder.id}"
+        if taken:
+            return f"another host plays {builder.id}"
+        if builder.pool not in self.pools or host.pool not in ("", builder.pool):
+            return f"{host.name} may not play builders of pool {builder.pool}"
+        if (play := self.outside.get(builder.id)) is not None:
+            return play
+        if builder.id in self.booting:
+            return f"{builder.id} is to be played by another host"
+        # it was not requested, and has no index yet
+        return Play(builder=msgspec.structs.replace(builder, index=-1))
+
+    def flaw_of_own(self, builder: Builder) -> str | None:
+        """Return why a builder that was not requested is too large for the scheduler's memory."""
+        most = max(MAX_OWN_SLOTS, self.pools[builder.pool].slots)
+        if builder.index >= 0 or builder.slots <= most:
+            return None
+        return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
 
     @property
     def booting_at_once(self) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
 import msgspec
 
 from farm.core import events
-from farm.core.events import Event, JobsSubmitted
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
+from farm.live.protocol.out import Out
 from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
-from farm.live.wire.dead_letters import Reason
-from farm.live.wire.inbox import Entry
 from farm.live.wire.report_checks import flaw_of
 
 #: maximum number of platforms, beside those that the pools serve
@@ -29,28 +28,22 @@ ONE_TOO_MANY = f"live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
 #: of every job without attributes, which are never modified
 NO_ATTRIBUTES: dict[str, str] = {}
 
-Refuse = Callable[[Entry, Reason, str, object], None]
-"""Given a message, why a part of it is refused, in a word and in a sentence, and that part."""
-
 
 class Submissions:
-    """Appends an event to ``events`` for each submission with a job that is new and acceptable.
+    """Adds an event to ``out`` for each submission with a job that is new and acceptable.
 
     Args:
         pools: their platforms always count.
-        events: what the scheduler handles next.
-        refuse: called with what is refused.
         known: returns which of these jobs were submitted before; None: not checked.
     """
 
     def __init__(
         self,
         pools: Collection[PoolSpec],
-        events: deque[Event],
-        refuse: Refuse,
+        out: Out,
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
-        self._events, self._refuse, self.known = events, refuse, known
+        self._out, self._known = out, known
         self.live = LiveJobs(pools)
         #: how many jobs in all
         self.accepted = 0
@@ -68,25 +61,30 @@ class Submissions:
         self.accepted = saved.counts.serial
         self.live.go_on(record.job for record in saved.jobs.values())
 
+    def close(self, at: float) -> None:
+        """Take no more."""
+        self.closed = True
+        self.end(at)
+
     def end(self, at: float) -> None:
         """Record that nothing more is submitted."""
         if not self.ended:
             self.ended = True
-            self._events.append(events.ArrivalsEnded(at))
+            self._out.add(events.ArrivalsEnded(at))
 
-    def take(self, entry: Entry, report: JobsSubmitted, at: float) -> None:
+    def take(self, report: JobsSubmitted, at: float) -> None:
         """Accept the jobs of a submission that are new and acceptable, at farm time ``at``."""
         if self.closed:
             return
-        jobs = self._new(entry, self._sound(entry, report.jobs, at))
+        jobs = self._new(self._sound(report.jobs, at))
         if not jobs:
             return
         self.accepted += len(jobs)
         first = min((job.arrived_at for job in jobs if job.arrived_at is not None), default=at)
         self.worst_delay = max(self.worst_delay, at - first)
-        self._events.append(JobsSubmitted(at, jobs))
+        self._out.add(JobsSubmitted(at, jobs))
 
-    def _sound(self, entry: Entry, jobs: tuple[Job, ...], at: float) -> list[Job]:
+    def _sound(self, jobs: tuple[Job, ...], at: float) -> list[Job]:
         """Return the acceptable jobs, and refuse the others one by one."""
         sound: list[Job] = []
         for job in jobs:
@@ -94,22 +92,22 @@ class Submissions:
                 wire.limit_arrival(job, at)
                 sound.append(job)
             else:
-                self._refuse(entry, "out-of-bounds", flaw, job)
+                self._out.refuse("out-of-bounds", flaw, job)
         return sound
 
-    def _new(self, entry: Entry, jobs: Sequence[Job]) -> tuple[Job, ...]:
+    def _new(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
         """Leave out jobs that were submitted before, and refuse those of a platform too many."""
-        if not self._events:
+        if not self._out.events:
             self._just_now.clear()
-        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
+        known = self._known([job.id for job in jobs]) if self._known and jobs else ()
         new: list[Job] = []
         for job in jobs:
             if job.id in known or job.id in self._just_now:
                 continue
             if (platform := self.live.take(job)) is None:
-                self._refuse(entry, "out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
+                self._out.refuse("out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
-            if self.known is not None:
+            if self._known is not None:
                 self._just_now.add(job.id)
             _share_parts(job, platform)
             new.append(job)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.core.scheduler import Scheduler
-from farm.live.hosts.requested_builders import BuilderRequests
-from farm.live.hosts.roster import Roster
+from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.roster import Roster
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, host_life
 from farm.live.wire.messages import Play
@@ -26,15 +26,7 @@ class SuccessorState:
     def write(self, batch: Batch, serial: int, ended: Mapping[str, int]) -> None:
         """Add what changed to the batch; ``serial`` of the last job, ``ended`` by outcome."""
         write_hosts(self._roster, batch)
-        counts = Counts(
-            made=self._scheduler.keeper.made,
-            made_by_pool={name: pool.made for name, pool in self._scheduler.keeper.pools.items()},
-            serial=serial,
-            ended=dict(ended),
-            choices=self._scheduler.rules.choices,
-            unsorted=self._scheduler.reorderer.unsorted,
-            held=dict(self._scheduler.dispatcher.held),
-        )
+        counts = counts_of(self._scheduler, serial, ended)
         if counts != self._counts:
             self._counts = batch.counts = counts
         wanted, requested = tuple(self._requests.wanted), tuple(self._requests.outside.values())
@@ -48,6 +40,19 @@ class SuccessorState:
         self._roster.changed.update(self._roster.hosts)
         self.write(batch, serial, ended)
         batch.counts, batch.wanted, batch.requested = self._counts, self._wanted, self._requested
+
+
+def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Counts:
+    """Return where the counting stands."""
+    return Counts(
+        made=scheduler.keeper.made,
+        made_by_pool={name: pool.made for name, pool in scheduler.keeper.pools.items()},
+        serial=serial,
+        ended=dict(ended),
+        choices=scheduler.rules.choices,
+        unsorted=scheduler.reorderer.unsorted,
+        held=dict(scheduler.dispatcher.held),
+    )
 
 
 def write_hosts(roster: Roster, batch: Batch) -> None:

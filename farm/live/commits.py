@@ -1,0 +1,190 @@
+"""What is committed together: the state after a batch of events, and what is sent because of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from farm.core.commands import Command, EndJob
+from farm.core.events import Event
+from farm.core.scheduler import Scheduler
+from farm.live.clock import FarmClock
+from farm.live.protocol.protocol import Protocol
+from farm.live.protocol.successor_state import SuccessorState
+from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.keys import Cursor
+from farm.live.redis.server_calls import ServerCalls
+from farm.live.store.batch import Batch
+from farm.live.store.lost_writes import Recent, message_of
+from farm.live.store.saved import SavedFarm
+from farm.live.store.state_writer import StateWriter
+from farm.live.store.store import Store
+from farm.live.store.take_over import Stays
+from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import Reset
+from farm.live.wire.task_messages import TaskMessages
+from farm.metrics.series import Series
+
+#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
+CURSOR_INTERVAL = 2.0
+LAG = "farm_scheduler_event_lag_seconds"
+
+log = logging.getLogger("farm.scheduler")
+
+T = TypeVar("T")
+
+
+class Commits:
+    """Collects what the next commit writes, and writes all anew if the server has lost it.
+
+    Args:
+        store, inbox: the farm's keys in Redis.
+        scheduler: its state is mirrored in the store.
+        protocol: its commands for hosts are sent, and its records kept.
+        clock: farm time.
+        call: makes calls to the server.
+        meter: receives durations.
+        stays: the options of a long-running farm; None: a single run.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        inbox: Inbox,
+        scheduler: Scheduler,
+        protocol: Protocol,
+        clock: FarmClock,
+        call: ServerCalls,
+        meter: Series,
+        stays: Stays | None,
+    ) -> None:
+        self._store, self._inbox, self._call = store, inbox, call
+        self._scheduler, self._protocol, self._clock = scheduler, protocol, clock
+        self._meter, self._stays = meter, stays
+        self._state_writer = StateWriter(scheduler)
+        self._successor_state = SuccessorState(scheduler, protocol.roster, protocol.builders)
+        self._messages = TaskMessages()
+        self._batch = Batch()
+        self._recent = Recent()
+        #: up to where the streams were read at the last commit, and when that was (real)
+        self._cursor, self._committed_at = dict(inbox.cursor), 0.0
+        #: when the reports came that are being decided on (real)
+        self._cycle_began: float | None = None
+        #: jobs, by outcome
+        self.ended: Counter[str] = Counter()
+
+    @property
+    def running(self) -> int:
+        """The number of jobs on builders."""
+        return self._state_writer.running
+
+    def read(self, entries: int, now: float) -> None:
+        """Note how many messages came, at this real instant."""
+        if entries:
+            self._cycle_began = now
+        else:
+            self._meter.set(LAG, {(): 0.0})
+
+    def touch(self, event: Event) -> None:
+        """Note what an event may change."""
+        self._state_writer.touch(event)
+
+    def note(self, command: Command) -> None:
+        """Note a command: what it changes, and the message that carries it to a host."""
+        self._state_writer.note(command, self._clock.now(), self._batch)
+        self._protocol.obey(command, time.monotonic())
+        self._send()
+        if isinstance(command, EndJob):
+            self.ended[command.outcome] += 1
+
+    def _send(self) -> None:
+        commands, batch = self._protocol.out.to_hosts, self._batch
+        for host, command in commands:
+            if isinstance(command, Reset):  # the host may be gone
+                batch.unknown_hosts.add(host)
+            batch.messages[host].append(self._messages.encode(command, host))
+        commands.clear()
+
+    def commit(self) -> None:
+        """Write what the last events led to, and send the commands, as one transaction."""
+        self._protocol.place()
+        self._send()
+        self._state_writer.write(self._batch)
+        if self._stays is not None:  # a request for builders may be all that there is to write
+            if self._stays.log is not None and (lines := self._stays.log()):
+                self._batch.log = {self._store.fence.commits + 1: lines}
+            self._successor_state.write(self._batch, *self._counts())
+        self._batch.dead_letters, self._batch.refused = self._protocol.out.refusals.take()
+        cursor, began = dict(self._inbox.cursor), time.monotonic()
+        if self._batch.is_empty and not self._store.fence.lost_writes:
+            # a successor may read heartbeats again
+            soon = began < self._committed_at + CURSOR_INTERVAL
+            reports = self._cursor["reports"] if soon else cursor["reports"]
+            if cursor | {"reports": reports} == self._cursor:
+                return
+        batch, self._batch = self._batch, Batch()
+        try:
+            self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
+        except LostWritesError as lost:
+            self._write_anew(lost, batch, cursor)
+        self._recent.add(self._store.fence.commits, batch, self._store.log_on_disk())
+        self._cursor, self._committed_at = cursor, began
+        self._measure(began)
+
+    def _measure(self, began: float) -> None:
+        """Measure a commit that began then, and the time since its reports came."""
+        ended = time.monotonic()
+        self._meter.observe("farm_scheduler_commit_seconds", ended - began)
+        if self._cycle_began is not None:
+            self._meter.observe("farm_scheduler_cycle_seconds", ended - self._cycle_began)
+            self._cycle_began, oldest = None, self._inbox.oldest
+            self._meter.set(LAG, {(): 0.0 if oldest is None else max(0.0, time.time() - oldest)})
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Return the store's answer; what the farm wrote is put in the place of what it finds."""
+        try:
+            return self._call(question)
+        except LostWritesError as lost:
+            batch, self._batch = self._batch, Batch()
+            self._write_anew(lost, batch, self._cursor)
+            return self._call(question)
+
+    def look_at_keys(self) -> None:
+        """Write the farm anew if keys hold something else than it wrote."""
+        hosts = 0 if self._stays is None else len(self._protocol.roster.hosts)
+        with suppress(LostWritesError):  # what is still missing is found by the next look
+            self.ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
+
+    def go_on(self, saved: SavedFarm, ends: Sequence[EndJob]) -> None:
+        """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
+        self._recent = Recent(ends, self._store.fence.commits)
+        self.ended.update(saved.counts.ended)
+        self._state_writer.touch_all()
+
+    def _counts(self) -> tuple[int, Counter[str]]:
+        return self._protocol.submissions.accepted, self.ended
+
+    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
+        """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+        if isinstance(lost, SpoiltError):
+            letters = self._call(partial(self._store.clear_spoilt, lost, batch))
+            self._protocol.out.refusals.extend(letters)
+        again = self._recent.lost(lost, self._store.fence.commits)
+        ended = self.ended.total() - len(batch.ended)
+        log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
+        self._state_writer.forget()
+        self._state_writer.write(batch)
+        batch.log = self._recent.lines() | batch.log
+        if self._stays is not None:
+            self._successor_state.write_all(batch, *self._counts())
+        try:
+            self._call(lambda: self._store.restore(batch, again, cursor, self._clock.now()))
+        except SpoiltError as spoilt:  # more of them
+            self._write_anew(spoilt, batch, cursor)
+            return
+        self._meter.add("farm_server_losses_total")

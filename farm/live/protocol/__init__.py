@@ -1,0 +1,1 @@
+"""What hosts, submitters and provisioners say becomes events: pure, without a server."""

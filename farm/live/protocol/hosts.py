@@ -1,0 +1,282 @@
+"""What builder hosts say: events come of it, and commands for them.
+
+Reports of a host are accepted only about the builders that it runs and the attempts that it was
+given; all others are refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from farm.core import events
+from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
+from farm.core.events import (
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    DrainRequested,
+    JobFinished,
+    JobStarted,
+)
+from farm.core.pools.retirement import pattern_of
+from farm.emulation.builder import BuilderEvent
+from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.out import Out
+from farm.live.protocol.roster import HostState, Roster, UnknownHosts
+from farm.live.wire import messages as wire
+from farm.live.wire.messages import Envelope, HostCommand
+from farm.live.wire.report_checks import flaw_of_message, readable
+
+log = logging.getLogger(__name__)
+
+#: maximum number of present hosts
+MAX_HOSTS = 10_000
+
+
+class Hosts:
+    """Keeps the roster of hosts; events, commands and refusals go to ``out``.
+
+    Farm time is given as ``at``; real time (monotonic) is that of the last message, or command.
+    """
+
+    def __init__(self, roster: Roster, builders: BuilderRequests, out: Out) -> None:
+        self._roster, self._builders, self._out = roster, builders, out
+        #: the last heartbeat of each host, in parts, to be compared with what it should hold
+        self._beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
+        self._unknown_hosts = UnknownHosts(roster.patience.grace)
+        #: real time
+        self.now = 0.0
+
+    def hear(self, envelope: Envelope[wire.Report], at: float, now: float) -> None:
+        """Handle what a host says."""
+        self.now = now
+        host = self._sender(envelope)
+        if host is None:
+            return
+        for report in envelope.reports:
+            if (flaw := flaw_of_message(report)) is not None:
+                self._out.refuse("out-of-bounds", flaw, report)
+            elif not host.lost:
+                self._take(host, report, at)
+
+    def obey(self, command: Command, now: float) -> None:
+        """Send a command that is for a builder; if its host is gone, its loss is known next."""
+        if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
+            return
+        host = self._roster.host_of.get(command.builder)
+        if host is None:
+            return
+        if isinstance(command, StartJob):
+            self._roster.dispatch(host, command, now)
+        elif isinstance(command, CancelJob):
+            self._roster.cancel(host, command, now)
+        elif isinstance(command, RetireBuilder):
+            self._roster.retire(host, command.builder, now)
+        self._send(host, command)
+
+    def _send(self, host: HostState, command: HostCommand) -> None:
+        self._out.to_hosts.append((host.name, command))
+
+    def place(self) -> None:
+        """Assign requested builders to hosts with room; the others wait for one."""
+        wanted, self._builders.wanted = self._builders.wanted, deque()
+        full: set[str] = set()
+        for play in wanted:
+            pool = play.builder.pool
+            host = None if pool in full else self._roster.host_for(pool)
+            if host is None:
+                full.add(pool)
+                self._builders.wanted.append(play)
+            else:
+                self._send(host, self._roster.assign(host, play, self.now))
+
+    def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
+        """Declare a host lost with all its builders (``excused``: it was asked to leave)."""
+        if host.plays:  # a host without builders had been dismissed
+            log.warning("builder host %s is lost: %s", host.name, reason)
+        for builder in self._roster.give_up(host):
+            self._gone(BuilderLost(at, builder, reason, excused))
+        self.place()
+
+    def lose_hostless(self, builders: Iterable[str], at: float) -> None:
+        """Declare those of the builders lost of whose host nothing is known."""
+        reason = "nothing is known of its host any more"
+        hostless = [builder for builder in builders if builder not in self._roster.host_of]
+        for builder in hostless:
+            self._out.add(BuilderLost(at, builder, reason, excused=True))
+
+    def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
+        """Give up a requested builder that will not join, or whose machine is gone."""
+        host = self._roster.host_of.get(builder)
+        if host is not None and host.own:
+            self.lose(host, at, reason, excused=excused)
+            return
+        if builder not in self._builders.booting or (host is not None and builder in host.joined):
+            return  # too late: it has joined, or was not requested
+        self._builders.wanted = deque(p for p in self._builders.wanted if p.builder.id != builder)
+        if host is not None:
+            self._send(host, self._roster.retire(host, builder, self.now))
+            self._roster.gone(builder)
+        self._gone(BuilderLost(at, builder, readable(reason)))
+        self.place()
+
+    def _gone(self, event: BuilderLost | BuilderRetired) -> None:
+        """Remove a builder that left or will not join."""
+        self._builders.not_booting(event.builder)
+        self._out.add(event)
+
+    # --- hosts ------------------------------------------------------------------------------
+
+    def _sender(self, envelope: Envelope[wire.Report]) -> HostState | None:
+        """Return the sending host; None if its life is unknown, or this is a repetition."""
+        host = self._roster.hosts.get(envelope.sender)
+        if host is None:
+            host = self._new_host(envelope)
+        elif host.life != envelope.life:
+            # a new life is accepted when the old one has left, or has been silent for too long
+            why = f"host {envelope.sender} is there as another life"
+            self._out.refuse("unknown-life", why)
+            return None
+        if host is None or envelope.seq <= host.seq:
+            return None
+        host.seq, host.heard_at = envelope.seq, self.now
+        return host
+
+    def _new_host(self, envelope: Envelope[wire.Report]) -> HostState | None:
+        """Accept a host with a new life; one that is still running must be reset first."""
+        up = next((r for r in envelope.reports if isinstance(r, wire.HostUp)), None)
+        if up is not None and (flaw := self._flaw_of_new_host(up)) is not None:
+            self._out.refuse("out-of-bounds", flaw)
+        elif up is not None:
+            return self._roster.arrive(envelope.sender, envelope.life, self.now, up)
+        else:
+            self._out.refuse("unknown-life", f"host {envelope.sender} is not known as this life")
+            beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
+            if beats and self._unknown_hosts.should_reset(envelope.sender, self.now):
+                unknown = HostState(envelope.sender, envelope.life, heard_at=self.now)
+                self._send(unknown, wire.Reset(envelope.life))
+        return None
+
+    def _flaw_of_new_host(self, up: wire.HostUp) -> str | None:
+        if len(self._roster.hosts) >= MAX_HOSTS:
+            return f"{MAX_HOSTS} hosts are there: no more are allowed"
+        if self._roster.is_of_earlier_life(up.incarnation):
+            return "it belongs to an earlier life of the farm"
+        return flaw_of_message(up)
+
+    def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
+        if not beat.after:  # the first part; the others follow at once
+            self._roster.hear_beat(host)
+            self._beats.pop(host.name, None)
+        if beat.leaving:
+            self._on_leaving(host, beat, at)
+        self._beats.setdefault(host.name, []).append((host, beat))
+
+    def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
+        """Drain the builders of a leaving host; those not booted yet are assigned to others."""
+        for builder in self._roster.leaves(host):
+            self._out.add(DrainRequested(at, pattern_of(builder), retire=True))
+        for builder, play in list(host.plays.items()):
+            unplayed = builder not in beat.builders and beat.covers(builder)
+            if builder not in host.joined and unplayed:
+                self._roster.gone(builder)
+                self._builders.wanted.append(play)
+        self.place()
+
+    def unsure(self, now: float) -> list[str]:
+        """Return the hosts that may miss something: how much lies on their lists decides."""
+        misses = self._roster.misses_something
+        beats = self._beats.items()
+        return [name for name, parts in beats if any(misses(*part, now) for part in parts)]
+
+    def compare(self, queued: Mapping[str, int], at: float) -> None:
+        """Compare the last heartbeats with what hosts should hold; ``queued``: on their lists."""
+        beats, self._beats = self._beats, {}
+        for name, parts in beats.items():
+            for host, beat in parts:
+                if not host.lost:
+                    self._compare(host, beat, queued.get(name, 0), at)
+
+    def _compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
+        """Resend what is missing from a heartbeat, and declare lost attempts lost."""
+        self._roster.hear_progress(host, beat, at)
+        again, lost, stuck = self._roster.check(host, beat, self.now, queued)
+        for command in again:
+            self._send(host, command)
+        for dispatch in lost:
+            job, attempt = dispatch.command.job.id, dispatch.command.attempt
+            self._roster.over(host, (job, attempt))
+            reason = "its builder does not know it"
+            builder = dispatch.command.builder
+            self._out.add(events.AttemptLost(at, job, attempt, builder, reason))
+        if stuck:
+            self.lose(host, at, "its host takes no commands")
+
+    # --- builders and attempts --------------------------------------------------------------
+
+    def _take(self, host: HostState, report: wire.Report, at: float) -> None:
+        if isinstance(report, wire.Beat):
+            self._on_beat(host, report, at)
+        elif isinstance(report, wire.HostUp):
+            self.place()
+        elif isinstance(report, wire.HostLeft):
+            self.lose(host, at, "its host left", excused=True)
+        elif isinstance(report, BuilderJoined):
+            self._on_joined(host, report, at)
+        elif isinstance(report, JobStarted | JobFinished):
+            self._on_attempt(host, report, at)
+        elif isinstance(report, BuilderEvent):
+            if not _is_about_own(report, host):
+                self._out.refuse("not-its-own", f"{host.name} does not play it", report)
+            elif isinstance(report, BuilderRetired | BuilderLost):
+                self._on_gone(report, at)
+            else:
+                self._out.add(wire.stamped(report, at))
+
+    def _on_attempt(self, host: HostState, report: JobStarted | JobFinished, at: float) -> None:
+        token = (report.job, report.attempt)
+        dispatch = host.dispatches.get(token)
+        if dispatch is None or dispatch.command.builder != report.builder:
+            # another host's, or one that was given up in the meantime
+            self._out.refuse("not-its-own", f"{host.name} has no such attempt", report)
+            return
+        if isinstance(report, JobStarted):
+            self._roster.confirm(host, token)
+            self._out.add(wire.stamped(report, at))
+        else:
+            self._roster.over(host, token)
+            outcome, reason = report.outcome, readable(report.reason)
+            self._out.add(JobFinished(at, *token, report.builder, outcome, reason))
+
+    def _on_joined(self, host: HostState, report: BuilderJoined, at: float) -> None:
+        name = report.builder.id
+        if name not in host.plays:
+            taken = name in self._roster.host_of
+            found = self._builders.own(host, report.builder, taken=taken)
+            if isinstance(found, str):
+                self._out.refuse("not-its-own", found, report)
+                return
+            if (flaw := self._builders.flaw_of_own(found.builder)) is not None:
+                self._out.refuse("out-of-bounds", flaw, report)
+                return
+            self._roster.assign(host, found, self.now)
+        # as requested, whatever the host reports
+        builder = host.plays[name].builder
+        self._roster.joined(host, name)
+        self._builders.not_booting(name)
+        self._out.add(BuilderJoined(at, builder))
+
+    def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:
+        self._roster.gone(report.builder)
+        if isinstance(report, BuilderLost):
+            report = BuilderLost(at, report.builder, readable(report.reason))
+        self._gone(wire.stamped(report, at))
+        self.place()
+
+
+def _is_about_own(report: BuilderEvent, host: HostState) -> bool:
+    if isinstance(report, DrainRequested):
+        return report.pattern in map(pattern_of, host.plays)
+    return not isinstance(report, BuilderJoined) and report.builder in host.plays

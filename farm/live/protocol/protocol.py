@@ -1,0 +1,141 @@
+"""The protocol of a live farm: messages and commands in; events and commands for hosts out.
+
+It is pure: instants are given, real ones as ``now`` (monotonic), farm time as ``at``. What a
+successor must know of it is in records (``farm.live.protocol.successor_state``).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Container, Sequence
+
+from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
+from farm.core.events import AlarmRang, JobsSubmitted
+from farm.core.pools.spec import PoolSpec
+from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.control import Plans
+from farm.live.protocol.hosts import Hosts
+from farm.live.protocol.out import Out
+from farm.live.protocol.roster import Patience, Roster
+from farm.live.protocol.submissions import Submissions
+from farm.live.store.saved import SavedFarm
+from farm.live.wire import messages as wire
+from farm.live.wire.dead_letters import Refusals
+from farm.live.wire.inbox import Entry
+from farm.live.wire.report_checks import flaw_of_message
+
+
+class Protocol:
+    """Knows hosts, requested builders, submissions and plans; what comes of it is in ``out``.
+
+    Args:
+        pools: the specifications of the pools.
+        speed: farm seconds per real second.
+        patience: how long silence is waited out.
+        incarnation: names the life of a farm whose hosts end with it.
+        refusals: collects refused messages.
+        known: returns which of these jobs were submitted before; None: not checked.
+    """
+
+    def __init__(
+        self,
+        pools: Sequence[PoolSpec],
+        speed: float,
+        patience: Patience,
+        incarnation: str,
+        refusals: Refusals,
+        known: Callable[[Sequence[str]], Container[str]] | None = None,
+    ) -> None:
+        self.out = Out(refusals)
+        self.roster = Roster(patience, incarnation)
+        self.builders = BuilderRequests(pools, speed)
+        self.hosts = Hosts(self.roster, self.builders, self.out)
+        self.submissions = Submissions(pools, self.out, known)
+        self.plans = Plans(self.builders, self.hosts, self.out)
+        #: builders were requested that no host was looked for yet
+        self._to_be_placed = False
+        #: the instants of alarms, farm time
+        self._alarms: list[float] = []
+        #: when messages were last read, real
+        self._read_at = math.inf
+
+    @property
+    def changes(self) -> int:
+        """A count of what changed about hosts and plans."""
+        return self.roster.changes + self.plans.changes
+
+    @property
+    def next_alarm(self) -> float | None:
+        """The farm time of the next alarm."""
+        return self._alarms[0] if self._alarms else None
+
+    @property
+    def builders_to_host(self) -> int:
+        """How many builders hosts play, or are to play."""
+        return len(self.roster.host_of) + len(self.builders.wanted)
+
+    def note_reading(self, within: float, now: float) -> None:
+        """Messages were read, waiting so long; if they should have been before, none is silent."""
+        if now - self._read_at > within + self.roster.patience.gap:
+            self.roster.restart_timeouts(now)
+        self._read_at = now
+
+    def receive(self, entry: Entry, at: float, now: float) -> None:
+        """Handle a message that was read at this instant."""
+        self.out.message = entry
+        if entry.stream == "reports":
+            self.hosts.hear(entry.envelope, at, now)
+        else:
+            for report in entry.envelope.reports:
+                self.take(report, at)
+        self.out.message = None
+
+    def take(self, report: wire.Report, at: float) -> None:
+        """Handle what a submitter, an operator or a provisioner says."""
+        if (flaw := flaw_of_message(report)) is not None:
+            self.out.refuse("out-of-bounds", flaw, report)
+        elif isinstance(report, JobsSubmitted):
+            self.submissions.take(report, at)
+        elif isinstance(report, wire.LoadDone):
+            self.submissions.end(at)
+        elif isinstance(report, wire.PlannerReport):
+            self.plans.take(report, at)
+        elif isinstance(report, wire.Ask):
+            self.out.asked.append(report)
+        elif isinstance(report, wire.Request):
+            self.out.add(wire.stamped(report, at))
+
+    def obey(self, command: Command, now: float) -> None:
+        """Carry out what the scheduler commands."""
+        if isinstance(command, EndJob):
+            self.submissions.live.ended(command.job)
+        elif isinstance(command, RequestBuilder):
+            self.builders.request(command)
+            self._to_be_placed = True
+        elif isinstance(command, SetAlarm):
+            heapq.heappush(self._alarms, command.rings_at)
+        else:
+            self.hosts.obey(command, now)
+
+    def place(self) -> None:
+        """Find hosts for the builders that were requested since the last time, all at once."""
+        if self._to_be_placed:
+            self._to_be_placed = False
+            self.hosts.place()
+
+    def ring(self, at: float) -> None:
+        """Let the alarms ring that are due."""
+        while self._alarms and self._alarms[0] <= at:
+            heapq.heappop(self._alarms)
+            self.out.add(AlarmRang(at))
+
+    def go_on(self, saved: SavedFarm, known: Sequence[str], at: float, now: float) -> None:
+        """Continue a restored farm; ``known``: the builders that its scheduler has."""
+        self.builders.go_on(saved)
+        self.roster.go_on(saved, now)
+        self.submissions.go_on(saved)
+        self.hosts.place()
+        for host in self.roster.of_earlier_lives():
+            self.hosts.lose(host, at, "its farm ended")
+        self.hosts.lose_hostless(known, at)
