@@ -11,7 +11,8 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.log.lines import COMMANDS, EVENTS
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
-from farm.results.summary.summary import JobCounts, Summary
+from farm.results.summary.figures import JobCounts
+from farm.results.summary.summary import Summary
 from farm.results.table.job_table import COLUMNS
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/results.md").read_text(encoding="utf-8")

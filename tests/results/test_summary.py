@@ -23,14 +23,8 @@ from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
-from farm.results.summary.summary import (
-    Quiescence,
-    RunInfo,
-    Summary,
-    fairness_index,
-    jain_index,
-    summarise,
-)
+from farm.results.summary.figures import RunInfo, fairness_index, jain_index
+from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
 from farm.results.table.columns import Coded, Table
 from farm.results.table.records import Recorder

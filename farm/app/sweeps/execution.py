@@ -18,7 +18,7 @@ from farm.core.errors import RunError, file_access
 from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
 from farm.results.run_directory import EVENTS
-from farm.results.summary.summary import Figures
+from farm.results.summary.figures import Figures
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs, refuse_too_large

@@ -201,10 +201,14 @@ class Jobs(Table):
             return None
         return float(self.finished_at.max() - self.arrived_at.min())
 
-    def waits(self, by: float = np.inf) -> Floats:
-        """Return the waiting times of the jobs that started, and ended by an instant."""
-        started = ~np.isnan(self.started_at) & (self.finished_at <= by)
-        return self.waiting_time[started]
+    def started(self, by: float = np.inf) -> Flags:
+        """Return which jobs started, and ended by an instant."""
+        some: Flags = ~np.isnan(self.started_at) & (self.finished_at <= by)
+        return some
+
+    def waits(self) -> Floats:
+        """Return the waiting times of the jobs that started."""
+        return self.waiting_time[self.started()]
 
     def responses(self) -> Floats:
         """Return the response times of the jobs that were served."""
