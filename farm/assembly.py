@@ -27,7 +27,7 @@ from farm.plugins.lookup import checked_arguments, named
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.results.summary.builder_time import Window
 from farm.results.summary.costs import Bill
-from farm.results.summary.summary import RunInfo, WorldName
+from farm.results.summary.figures import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
 from farm.workload.streams import stream

@@ -15,7 +15,7 @@ from farm.core.errors import InputError
 from farm.results.figures.chart import COLOURS, Chart
 from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.summary.summary import Figures
+from farm.results.summary.figures import Figures
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
 from farm.units import format_time

@@ -10,7 +10,8 @@ from pathlib import Path
 from farm.core.errors import InputError
 from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import Run, RunDirectory, RunState, this_version
-from farm.results.summary.summary import Figures, Measured, Summary
+from farm.results.summary.figures import Figures
+from farm.results.summary.summary import Measured, Summary
 from farm.results.table.job_table import JobTable, joined, tables_of
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario

@@ -25,7 +25,8 @@ import msgspec
 from farm.core.errors import InputError, RunError, file_access
 from farm.core.fields import json_name
 from farm.results.log.reader import PIECE, Entry, last_instant, read_log
-from farm.results.summary.summary import Summary, WorldName
+from farm.results.summary.figures import WorldName
+from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords

@@ -14,7 +14,8 @@ import pytest
 from farm.cli.runs.run_summary import exit_code, share_done
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
-from farm.results.summary.summary import RunInfo, summarise
+from farm.results.summary.figures import RunInfo
+from farm.results.summary.summary import summarise
 from farm.results.table.records import Recorder
 from farm.scenario import parse_scenario
 from farm.terminal import output

@@ -27,7 +27,8 @@ from farm.results.comparison.significance import (
 )
 from farm.results.comparison.tables import difference_cells, render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
-from farm.results.summary.summary import RunInfo, summarise
+from farm.results.summary.figures import RunInfo
+from farm.results.summary.summary import summarise
 from farm.results.table.records import Recorder
 
 

@@ -13,7 +13,8 @@ from farm.results.formatting import readable_count, readable_percent, readable_r
 from farm.results.log.lines import COMMANDS, EVENTS
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
-from farm.results.summary.summary import JobCounts, Summary
+from farm.results.summary.figures import JobCounts
+from farm.results.summary.summary import Summary
 from farm.results.table.job_table import COLUMNS
 from farm.units import parse_time
 

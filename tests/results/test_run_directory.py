@@ -17,7 +17,8 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, load_run
-from farm.results.summary.summary import RunInfo, summarise
+from farm.results.summary.figures import RunInfo
+from farm.results.summary.summary import summarise
 from farm.results.table.job_table import COLUMNS, joined, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import Recorder

@@ -16,7 +16,8 @@ from farm.results.exports.batsim import MachineStates
 from farm.results.log.reader import read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
-from farm.results.summary.summary import RunInfo, summarise
+from farm.results.summary.figures import RunInfo
+from farm.results.summary.summary import summarise
 from farm.results.table.records import Recorder
 from tests.fixtures.player import KINDS, OFTEN, POOLS, Player
 from tests.worlds.virtual import Ledger

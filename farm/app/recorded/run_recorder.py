@@ -18,7 +18,8 @@ from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
 from farm.results.recorded_run import RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
-from farm.results.summary.summary import Measured, WorldName, too_fast
+from farm.results.summary.figures import WorldName
+from farm.results.summary.summary import Measured, too_fast
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.workload import Workload

@@ -9,7 +9,8 @@ import msgspec
 
 from farm.core.errors import InputError, not_among
 from farm.results.comparison.significance import Interval
-from farm.results.summary.summary import Figures, Summary
+from farm.results.summary.figures import Figures
+from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 

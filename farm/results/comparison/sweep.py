@@ -15,7 +15,7 @@ import numpy as np
 from farm.results.comparison.answer import answer_of_sweep
 from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
 from farm.results.comparison.significance import Interval, Mean, holm_levels, means_of
-from farm.results.summary.summary import Figures
+from farm.results.summary.figures import Figures
 from farm.scenario import TwinErrors
 
 Settings = tuple[str, ...]

@@ -24,11 +24,10 @@ from farm.results.table.columns import (
     Numbers,
     in_order_of_appearance,
     numbered,
-    total,
     which,
 )
 from farm.results.table.jobs import Jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.runs import Runs
 
 MOST_PARTS = 200
 """How many invocations are listed: those with the most jobs; the others share one line."""
@@ -84,19 +83,26 @@ Place = tuple[str, Platform, str]
 
 
 class Costs:
-    """The costs of a run within a window, by place."""
+    """The costs of runs within a window; of one run also by place."""
 
-    def __init__(self, records: RunRecords, window: Window, bills: Mapping[str, Bill]) -> None:
-        self.pools: dict[str, Paid] = {name: Paid() for name in bills}
-        self._records = records
-        self._pay(window, bills)
+    def __init__(self, runs: Runs, window: Window, bills: Mapping[str, Bill]) -> None:
+        self._records = records = runs.records
+        #: by run and pool
+        self._paid = [{name: Paid() for name in bills} for _ in runs.seeds]
+        self._pay(runs, window, bills)
         held = records.attempts
         self._times = window.overlap(held.dispatched_at, held.ended_at)
         self._pool = records.pool_of[held.builder.numbers]
         some = which((self._times > 0) & (self._pool >= 0))
-        pools = records.builders.pool.values
-        for number, busy in enumerate(_sums(self._pool[some], self._times[some])):
-            self.pools[pools[number]].busy_time += busy
+        pools, times = records.builders.pool.values, self._times[some]
+        of = runs.of_builder[held.builder.numbers[some]] * len(pools) + self._pool[some]
+        for number, busy in enumerate(_sums(of, times)):
+            self._paid[number // len(pools)][pools[number % len(pools)]].busy_time += busy
+
+    @property
+    def pools(self) -> dict[str, Paid]:
+        """What the first run paid, by pool."""
+        return self._paid[0]
 
     @cached_property
     def busy(self) -> dict[Place, float]:
@@ -135,30 +141,32 @@ class Costs:
             for one in found.tolist()
         ]
 
-    def _pay(self, window: Window, bills: Mapping[str, Bill]) -> None:
-        builders, last_at = self._records.builders, self._records.last_at
-        there = present(builders, window, last_at)
+    def _pay(self, runs: Runs, window: Window, bills: Mapping[str, Bill]) -> None:
+        builders = runs.records.builders
+        run = runs.of_builder[builders.builder.numbers]
+        there = present(builders, window, runs.last_at[run])
         start = np.where(np.isnan(builders.requested_at), builders.joined_at, builders.requested_at)
-        gone_at = np.where(np.isnan(builders.gone_at), last_at, builders.gone_at)
+        gone_at = np.where(np.isnan(builders.gone_at), runs.last_at[run], builders.gone_at)
         for number, name in enumerate(builders.pool.values):
-            bill, paid = bills.get(name, Bill()), self.pools.setdefault(name, Paid())
+            bill = bills.get(name, Bill())
             some = (builders.pool.numbers == number) & ~np.isnan(start)
-            used = np.maximum(0.0, gone_at[some] - start[some])
-            times = window.overlap(start[some], start[some] + bill.paid_time(used))
-            paid.cost = total(times / 3600 * bill.price)
-            paid.slot_time = total(times * builders.slots[some])
-            paid.builder_time = total(there[some])
+            of, begin = run[some], start[some]
+            used = np.maximum(0.0, gone_at[some] - begin)
+            times = window.overlap(begin, begin + bill.paid_time(used))
+            spent = times / 3600 * bill.price, there[some], times * builders.slots[some]
+            sums = [runs.total(of, values).tolist() for values in spent]
+            for pools, *row in zip(self._paid, *sums, strict=True):
+                pools[name] = Paid(*row)
 
-    @property
-    def total(self) -> float:
-        """The total cost of all builders."""
-        return math.fsum(paid.cost for paid in self.pools.values())
+    def total(self, run: int = 0) -> float:
+        """Return the total cost of all builders of a run."""
+        return math.fsum(paid.cost for paid in self._paid[run].values())
 
-    @property
-    def idle_share(self) -> float | None:
-        """The idle share of the billed slot time."""
-        slot_time = sum(paid.slot_time for paid in self.pools.values())
-        return _idle_share(sum(paid.busy_time for paid in self.pools.values()), slot_time)
+    def idle_share(self, run: int = 0) -> float | None:
+        """Return the idle share of the billed slot time of a run."""
+        paid = self._paid[run].values()
+        slot_time = sum(one.slot_time for one in paid)
+        return _idle_share(sum(one.busy_time for one in paid), slot_time)
 
     def used(self, places: Iterable[Place]) -> tuple[float, float | None]:
         """Return the cost of the jobs at these places, and the share of it that is idle time."""

@@ -8,67 +8,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.summary.builder_time import (
-    BuilderCounts,
-    Window,
-    builder_counts,
-    builder_times,
-)
-from farm.results.summary.costs import Bill, Costs, Part, Parts
-from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, known, numbered
-from farm.results.table.jobs import Jobs, invocation_of
+from farm.results.summary.builder_time import BuilderCounts, Window
+from farm.results.summary.costs import Part, Parts
+from farm.results.summary.figures import Counted, Figures, JobCounts, RunInfo, WorldName
+from farm.results.table.columns import known
+from farm.results.table.jobs import Jobs
 from farm.results.table.records import RunRecords
-
-WorldName = Literal["simulated", "live"]
-
-
-class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a summary needs to know about a run besides its records.
-
-    ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
-    first: the first is the party of the fairness index. ``as_taskcluster``: count what the
-    Taskcluster simulator counts (``RunRecords.touching``).
-    """
-
-    name: str
-    world: WorldName
-    engine: str
-    seed: int
-    policy: str
-    window: Window = Window()
-    #: when the last phase ends; None: no phases
-    ends_at: float | None = None
-    #: how many builders each pool keeps when there is nothing to do
-    keeps: Mapping[str, int] = {}
-    #: the run lasted at least until then: its builders were present, even if nothing happened
-    until: float = 0.0
-    fair_share: tuple[str, ...] = ()
-    as_taskcluster: bool = False
-    #: the tariffs, by pool
-    bills: Mapping[str, Bill] = {}
-
+from farm.results.table.runs import Runs
 
 #: real seconds below which a live farm's overhead per job is noticeable
 SHORT = 0.05
-
-
-class JobCounts(msgspec.Struct, frozen=True):
-    """Jobs that arrived in the window, by how they ended; ``lost`` ones never did."""
-
-    submitted: int
-    succeeded: int
-    failed: int
-    cancelled: int
-    lost: int
 
 
 class Quiescence(msgspec.Struct, frozen=True, rename=json_name):
@@ -176,27 +133,6 @@ def too_fast(records: RunRecords, speed: float) -> list[str]:
     return [said]
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
-    """The figures of a summary by which runs are compared, with the same names."""
-
-    seed: int
-    jobs: JobCounts
-    attempts: int
-    makespan: float | None
-    waiting_time: Spread
-    response_time: Spread
-    stretch: Spread
-    matrix_response_time: Spread
-    first_failure_time: Spread
-    builders: BuilderCounts
-    builder_time: float
-    utilization: float | None
-    fairness_index: float
-    cost: float
-    idle_share: float | None
-    throughput_per_s: float | None
-
-
 class Measured:
     """A run to be summed up: it may have no jobs, no builders, or jobs that never started."""
 
@@ -209,67 +145,33 @@ class Measured:
         remarks: Iterable[str] = (),
     ) -> None:
         self._wall_time, self._warnings, self._remarks = wall_time, warnings, remarks
-        records = records.lasting(info.until).having(fair_share=info.fair_share)
-        self._all, self._info, self._builders_in = records, info, info.window
-        arrivals = info.window
-        if info.as_taskcluster:
-            arrivals = Window(end=math.nextafter(info.window.end, math.inf))
-            records = records.touching(info.window.start, info.window.end)
-            self._builders_in = Window()
-        self._records = records
-        self._jobs, self._lost = records.within(arrivals.start, arrivals.end)
-        self._makespan = self._jobs.makespan()
-        whole = info.window == Window()
-        self._length = self._makespan if whole else info.window.end - info.window.start
-        self._costs = Costs(records, info.window, info.bills)
+        self._info = info
+        self._all = records.lasting(info.until).having(fair_share=info.fair_share)
+        self._counted = Counted(Runs.one(self._all, info.seed), info)
 
     @cached_property
     def figures(self) -> Figures:
         """The figures by which runs are compared."""
-        info, jobs, costs, length = self._info, self._jobs, self._costs, self._length
-        times = builder_times(self._records, info.window)
-        responses, stretches = jobs.responses(), jobs.stretches()
-        # as Taskcluster does: of the jobs that ended by the phase's end
-        waits = jobs.waits(info.window.end if info.as_taskcluster else np.inf)
-        matrices = jobs.matrix_response_times(self._lost.names_of_matrices())
-        submitted = len(jobs) + len(self._lost)
-        return Figures(
-            seed=info.seed,
-            jobs=JobCounts(submitted=submitted, lost=len(self._lost), **jobs.counts()),
-            attempts=int(jobs.attempts[~jobs.shared].sum()),
-            makespan=self._makespan,
-            waiting_time=spread_of(waits),
-            response_time=spread_of(responses),
-            stretch=spread_of(stretches),
-            matrix_response_time=spread_of(matrices),
-            first_failure_time=spread_of(jobs.times_to_first_failure()),
-            builders=builder_counts(self._records, self._builders_in),
-            builder_time=times.present,
-            utilization=times.busy / times.slots if times.slots > 0 else None,
-            fairness_index=fairness_index(_parties(jobs, info.fair_share[:1]), stretches),
-            cost=costs.total,
-            idle_share=costs.idle_share,
-            throughput_per_s=len(responses) / length if length else None,
-        )
+        return self._counted.figures()[0]
 
     @property
     def summary(self) -> Summary:
         """The summary: the figures, and the rest."""
-        info = self._info
+        info, counted = self._info, self._counted
         rest = quiescence(self._all, info)
-        parts = Parts(self._jobs, self._lost, self._costs, self._length)
+        parts = Parts(counted.jobs, counted.lost, counted.costs, counted.lengths[0])
         return Summary(
             **msgspec.structs.asdict(self.figures),
             name=info.name,
             world=info.world,
             engine=info.engine,
             policy=info.policy,
-            recorded_waiting_time=_recorded_waits(self._jobs, self._lost),
-            saved_time=self._records.saved_time(self._jobs),
+            recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
+            saved_time=counted.records.saved_time(counted.jobs),
             pools=parts.by_pool(),
             platforms=parts.by_platform(),
             invocations=parts.by_invocation(),
-            events=self._records.events,
+            events=self._all.events,
             wall_time=self._wall_time,
             run_phase=None if info.window == Window() else (info.window.start, info.window.end),
             quiescence=rest,
@@ -316,32 +218,3 @@ def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:
         beyond_time=max(0.0, last_at - ends_at),
         left_over=dict(sorted((pools - Counter(info.keeps)).items())) if ramped_down else {},
     )
-
-
-def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:
-    """Return the number of the party that is charged for each job with a stretch."""
-    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
-    of, _ = numbered([*names, ""])  # the last entry is for jobs without attributes
-    return of[jobs.attributes.numbers[jobs.has_stretch]]
-
-
-def jain_index(shares: Sequence[float]) -> float:
-    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is everything for one.
-
-    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
-    for no shares, for one share, and if all are zero.
-    """
-    squares = sum(share * share for share in shares)
-    if not shares or squares == 0.0:
-        return 1.0
-    total = sum(shares)
-    return total * total / (len(shares) * squares)
-
-
-def fairness_index(parties: Numbers, stretches: Floats) -> float:
-    """Return Jain's index of the parties' mean stretches, from each job's party and stretch."""
-    if not len(parties):
-        return 1.0
-    party, _ = in_order_of_appearance(parties)
-    means: list[float] = (np.bincount(party, stretches) / np.bincount(party)).tolist()
-    return jain_index(means)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
@@ -158,7 +159,7 @@ class Jobs(Table):
     def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
         if field not in self.recorded_fields:
             return None
-        found = [self.recorded.get(one, UNKNOWN) for one in self.job_id]
+        found = map(self.recorded.get, self.job_id.tolist(), repeat(UNKNOWN))
         return made(map(attrgetter(field), found))
 
     #: service time alone on a builder of speed 1
@@ -201,10 +202,14 @@ class Jobs(Table):
             return None
         return float(self.finished_at.max() - self.arrived_at.min())
 
-    def waits(self, by: float = np.inf) -> Floats:
-        """Return the waiting times of the jobs that started, and ended by an instant."""
-        started = ~np.isnan(self.started_at) & (self.finished_at <= by)
-        return self.waiting_time[started]
+    def started(self, by: float = np.inf) -> Flags:
+        """Return which jobs started, and ended by an instant."""
+        some: Flags = ~np.isnan(self.started_at) & (self.finished_at <= by)
+        return some
+
+    def waits(self) -> Floats:
+        """Return the waiting times of the jobs that started."""
+        return self.waiting_time[self.started()]
 
     def responses(self) -> Floats:
         """Return the response times of the jobs that were served."""

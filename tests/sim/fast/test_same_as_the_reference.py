@@ -21,7 +21,8 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.results.log.writer import EventLogLines
-from farm.results.summary.summary import RunInfo, summarise
+from farm.results.summary.figures import RunInfo
+from farm.results.summary.summary import summarise
 from farm.results.table.columns import Coded
 from farm.results.table.records import Recorder, RunRecords
 from farm.sim.fast.engine_choice import why_not, why_not_these

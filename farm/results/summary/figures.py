@@ -1,0 +1,219 @@
+"""The figures by which runs are compared, of one run or of several in the same tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.core.model import Outcome
+from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.summary.builder_time import (
+    BuilderCounts,
+    Window,
+    builder_counts,
+    builder_times,
+)
+from farm.results.summary.costs import Bill, Costs
+from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, numbered
+from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of
+from farm.results.table.runs import Runs
+
+WorldName = Literal["simulated", "live"]
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a summary needs to know about a run besides its records.
+
+    ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
+    first: the first is the party of the fairness index. ``as_taskcluster``: count what the
+    Taskcluster simulator counts (``RunRecords.touching``).
+    """
+
+    name: str
+    world: WorldName
+    engine: str
+    seed: int
+    policy: str
+    window: Window = Window()
+    #: when the last phase ends; None: no phases
+    ends_at: float | None = None
+    #: how many builders each pool keeps when there is nothing to do
+    keeps: Mapping[str, int] = {}
+    #: the run lasted at least until then: its builders were present, even if nothing happened
+    until: float = 0.0
+    fair_share: tuple[str, ...] = ()
+    as_taskcluster: bool = False
+    #: the tariffs, by pool
+    bills: Mapping[str, Bill] = {}
+
+
+class JobCounts(msgspec.Struct, frozen=True):
+    """Jobs that arrived in the window, by how they ended; ``lost`` ones never did."""
+
+    submitted: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    lost: int
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The figures of a summary by which runs are compared, with the same names."""
+
+    seed: int
+    jobs: JobCounts
+    attempts: int
+    makespan: float | None
+    waiting_time: Spread
+    response_time: Spread
+    stretch: Spread
+    matrix_response_time: Spread
+    first_failure_time: Spread
+    builders: BuilderCounts
+    builder_time: float
+    utilization: float | None
+    fairness_index: float
+    cost: float
+    idle_share: float | None
+    throughput_per_s: float | None
+
+
+class Counted:
+    """The jobs and builders of runs that count; there may be none, or jobs that never started.
+
+    Runs of several seeds have no jobs that never ended.
+    """
+
+    def __init__(self, runs: Runs, info: RunInfo) -> None:
+        records = runs.records
+        arrivals = self._builders_in = info.window
+        if info.as_taskcluster:
+            arrivals = Window(end=math.nextafter(info.window.end, math.inf))
+            records = records.touching(info.window.start, info.window.end)
+            self._builders_in = Window()
+        self._info, self._runs = info, runs._replace(records=records)
+        self.records = records
+        self.jobs, self.lost = records.within(arrivals.start, arrivals.end)
+        self._run = runs.of_builder[self.jobs.builder.numbers]
+        self.makespans = [
+            float(finished_at.max() - arrived_at.min()) if len(arrived_at) else None
+            for finished_at, arrived_at in zip(
+                self._parts(self.jobs.finished_at), self._parts(self.jobs.arrived_at), strict=True
+            )
+        ]
+        whole = info.window == Window()
+        length = info.window.end - info.window.start
+        self.lengths = self.makespans if whole else [length] * len(runs.seeds)
+        self.costs = Costs(self._runs, info.window, info.bills)
+
+    def figures(self) -> list[Figures]:
+        """Return the figures of each run."""
+        found = []
+        for number, row in enumerate(zip(*self._columns(), strict=True)):
+            seed, counts, attempts, spreads, builders, present, slots, busy, fairness = row
+            served, length = spreads[1].count, self.lengths[number]
+            figures = Figures(
+                seed=seed,
+                jobs=counts,
+                attempts=int(attempts),
+                makespan=self.makespans[number],
+                waiting_time=spreads[0],
+                response_time=spreads[1],
+                stretch=spreads[2],
+                matrix_response_time=spreads[3],
+                first_failure_time=spreads[4],
+                builders=builders,
+                builder_time=present,
+                utilization=busy / slots if slots > 0 else None,
+                fairness_index=fairness,
+                cost=self.costs.total(number),
+                idle_share=self.costs.idle_share(number),
+                throughput_per_s=served / length if length else None,
+            )
+            found.append(figures)
+        return found
+
+    def _columns(self) -> Sequence[Sequence[Any]]:
+        """Return what figures are made of, for each run."""
+        info, runs, jobs = self._info, self._runs, self.jobs
+        times = builder_times(runs, info.window)
+        stretches = self._parts(jobs.stretch, jobs.has_stretch)
+        parties = self._parts(_parties(jobs, info.fair_share[:1]), jobs.has_stretch)
+        return (
+            runs.seeds,
+            self._counts(),
+            runs.total(self._run, np.where(jobs.shared, 0, jobs.attempts)).tolist(),
+            self._spreads(stretches),
+            builder_counts(runs, self._builders_in),
+            times.present,
+            times.slots,
+            times.busy,
+            list(map(fairness_index, parties, stretches)),
+        )
+
+    def _counts(self) -> list[JobCounts]:
+        by_run = self._run * len(OUTCOMES) + self.jobs.outcome.numbers
+        counted = np.bincount(by_run, minlength=len(self._runs.seeds) * len(OUTCOMES))
+        lost, found = len(self.lost), []
+        for each in counted.reshape(-1, len(OUTCOMES)).tolist():
+            by_outcome = dict(zip(get_args(Outcome), each, strict=False))
+            found.append(JobCounts(submitted=sum(each) + lost, lost=lost, **by_outcome))
+        return found
+
+    def _spreads(self, stretches: Sequence[Floats]) -> list[list[Spread]]:
+        jobs = self.jobs
+        # as Taskcluster does: of the jobs that ended by the phase's end
+        started = jobs.started(self._info.window.end if self._info.as_taskcluster else np.inf)
+        waits = self._parts(jobs.waiting_time, started)
+        responses = self._parts(jobs.response_time, jobs.served)
+        no_times = [np.zeros(0)] * len(self._runs.seeds)
+        in_matrices = first_failures = no_times
+        if jobs.matrix.values:
+            unfinished, each = self.lost.names_of_matrices(), self._parts(jobs)
+            in_matrices = [one.matrix_response_times(unfinished) for one in each]
+            first_failures = [one.times_to_first_failure() for one in each]
+        columns = (waits, responses, stretches, in_matrices, first_failures)
+        return [list(map(spread_of, row)) for row in zip(*columns, strict=True)]
+
+    def _parts(self, values: Any, some: Any = None) -> list[Any]:
+        """Return the values of each run, of some of the jobs."""
+        if isinstance(values, Jobs) and len(self._runs.seeds) > 1:
+            rows = self._runs.parts(self._run, np.arange(len(values)))
+            return [values.taken(one) for one in rows]
+        if some is None or some.all():
+            return self._runs.parts(self._run, values)
+        return self._runs.parts(self._run[some], values[some])
+
+
+def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:
+    """Return the number of the party that is charged for each job."""
+    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
+    of, _ = numbered([*names, ""])  # the last entry is for jobs without attributes
+    return of[jobs.attributes.numbers]
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is everything for one.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
+    for no shares, for one share, and if all are zero.
+    """
+    squares = sum(share * share for share in shares)
+    if not shares or squares == 0.0:
+        return 1.0
+    total = sum(shares)
+    return total * total / (len(shares) * squares)
+
+
+def fairness_index(parties: Numbers, stretches: Floats) -> float:
+    """Return Jain's index of the parties' mean stretches, from each job's party and stretch."""
+    if not len(parties):
+        return 1.0
+    party, _ = in_order_of_appearance(parties)
+    means: list[float] = (np.bincount(party, stretches) / np.bincount(party)).tolist()
+    return jain_index(means)
