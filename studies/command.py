@@ -65,8 +65,8 @@ def study(
     Calibration: a scenario's burning jobs, run live and simulated under the table of farm
     calibrate and under other laws: how far is each from this machine?
 
-    Forecasts: how true estimates by rollouts are at submission, on six loads, with what past
-    errors and arrivals teach and without. It takes some quarter of an hour of processor time.
+    Forecasts: how true estimates by rollouts are at submission, on eight loads, with what
+    past errors and arrivals teach and without. It takes some minutes of processor time.
 
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With the compiled loop a thousand sets take

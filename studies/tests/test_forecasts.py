@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.scenario import parse_scenario
@@ -38,14 +39,16 @@ def test_intervals_hold_after_learning() -> None:
 
 
 def test_all_loads_can_be_played() -> None:
-    """Six loads, each a valid scenario."""
+    """Eight loads, each a valid scenario."""
     assert [load.name for load in forecasts.loads()] == [
         "fixed",
         "fair share",
+        "shortest first",
         "narrow kinds",
         "provisioned",
         "heavy tails",
         "contention",
+        "bursts",
     ]
 
 
@@ -53,8 +56,8 @@ def test_the_table_and_its_page(
     farm: Callable[..., Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same rows in both."""
-    monkeypatch.setattr(forecasts, "loads", lambda _: [small()])
-    monkeypatch.setattr(forecasts, "RUN_TIMES", ("declared",))
+    load = msgspec.structs.replace(small(), run_times=("declared",))
+    monkeypatch.setattr(forecasts, "loads", lambda _: [load])
     done = farm("admin", "study", "forecasts")
     assert done.code == 0, done.err
     assert "P10 - P90" in done.out

@@ -29,12 +29,12 @@ class AffordableRollouts:
         self._service = service
         self._formula = formula
         self._found: dict[str, Forecast] = {}
-        self._calibration = Calibration()
+        self.calibration = Calibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn what arrives, and how right the rollouts were."""
         self._service.take(event)
-        self._calibration.take(event, scheduler)
+        self.calibration.take(event, scheduler)
 
     def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
         """Ask about those of the jobs that still wait; return the steps up to the replies."""
@@ -57,18 +57,19 @@ class AffordableRollouts:
     def _calibrated(
         self, ticket: Ticket, scheduler: Scheduler, jobs: Sequence[JobState]
     ) -> dict[str, Forecast]:
+        made = ticket.forecasts
         if ticket.rollouts == 1:  # the run times are known
-            return ticket.forecasts
-        self._calibration.keep(scheduler.jobs.__contains__)
-        found = {}
-        for state in jobs:
-            if (made := ticket.forecasts.get(state.job.id)) is not None:
-                if executing(state).slot is None:
-                    made = self._calibration.calibrated(state, ticket.at, made)
-                else:  # its start was heard of already, and will not be again
-                    made = msgspec.structs.replace(made, quantiles_at=())
-                found[state.job.id] = made
-        return found
+            return made
+        # of a job that has started this was heard already, and will not be again
+        found = {job: msgspec.structs.replace(one, quantiles_at=()) for job, one in made.items()}
+        waiting = [
+            state for state in jobs if state.job.id in made and executing(state).slot is None
+        ]
+        names = [state.job.id for state in waiting]
+        told = self.calibration.calibrated(
+            scheduler, waiting, ticket.at, [made[name] for name in names]
+        )
+        return found | dict(zip(names, told, strict=True))
 
     def forecast(
         self, scheduler: Scheduler, jobs: Sequence[JobState], at: float

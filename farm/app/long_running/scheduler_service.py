@@ -15,6 +15,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
+from farm.live.store.saved import Learned
 from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -60,10 +61,10 @@ def serve(
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
-    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: dict[str, object] | None) -> None:
-        _learn_again(farm.scheduler.estimator, learned)
+    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: Learned) -> None:
+        _learn_again(farm.scheduler.estimator, learned.statistics)
         restore(farm.scheduler, snapshot, rekey=rekey)
-        farm.control.go_on()
+        farm.control.go_on(learned)
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
         farm.metering.adopt(world)

@@ -23,6 +23,7 @@ from farm.core.errors import InputError, file_access
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
+from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
@@ -70,6 +71,8 @@ class Estimating:
         self._forecasters: list[Forecaster] = []
         #: of a live farm, whose scheduler must not wait for rollouts
         self.services: list[RolloutService] = []
+        #: of theirs, by the source of run times
+        self.calibrations: dict[str, Calibration] = {}
         self._scenario, self._functions = scenario, own.functions
         for name in names:
             other = None if name == usual else self._other(name, words.learn_from)
@@ -94,7 +97,9 @@ class Estimating:
         if LAUNCHPAD.name not in rules:
             refresh = self._scenario.estimates.refresh
             formula = FormulaForecaster(LAUNCHPAD, name, other, refresh=refresh)
-        return AffordableRollouts(service, formula)
+        made = AffordableRollouts(service, formula)
+        self.calibrations[name] = made.calibration
+        return made
 
     def _other(self, name: str, source: str | None) -> RuntimeDistribution:
         try:

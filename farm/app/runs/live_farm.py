@@ -66,6 +66,7 @@ class LiveFarm:
             long_lived=long_lived,
             keep_ended=keep_ended,
             rollouts=services[0] if services else None,
+            calibrations=self.estimating.calibrations,
         )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived

@@ -4,20 +4,22 @@ A forecast's own spread says which of two jobs is the less certain, but is too n
 know what the forecast does not model. How far the truth was off, in spreads, is known of every job
 that was dispatched; the quantiles of these errors are those of the next one (split conformal
 prediction: Lei and others, JASA 113, 2018). Waits that go on count as well, as longer than they
-are now: short ones alone would be too early. Each level that held too often, or not often enough,
-moves by a step (Gibbs and Candès, NeurIPS 2021), since farms are busy at one time and idle at
-another. For the same reason a bound moves only half as far where that narrows the interval: errors
-of a quiet hour say little of the next one.
+are now: short ones alone would be too early.
 
-Each platform learns from its own jobs. Those that waited together have one error in common, so
-before ``SPANS`` waits one after the other, and ``LEAST`` in all, there is no interval: none is
-better than a false one.
+Farms are busy at one time and idle at another, so each level that held too often, or not often
+enough, moves by a step (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), beyond the
+largest error if need be. A level has not held as soon as a job waits longer, whenever it is
+dispatched. Jobs that wait together have one error in common: the more there are, the less each one
+moves.
+
+Each platform learns from its own jobs. Before ``SPANS`` waits one after the other, and ``LEAST`` in
+all, no interval is told, but its levels move: none is better than a false one.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -36,17 +38,23 @@ LEVELS = tuple(number / 10 for number in range(1, 10))
 
 #: errors from which there is an interval, and waits among them none of which overlaps another
 LEAST, SPANS = 20, 4
+#: errors from which levels move
+TRIED = 8
 #: errors remembered of a platform
 KEPT = 200
-#: by how much an interval that held or did not moves the levels
-STEP = 0.02
-#: levels stay as far from 0 and 1, where few errors say anything
-FARTHEST = 0.005
+#: by how much a level moves that held or did not; and all those of jobs that wait together
+STEP, TOGETHER = 0.05, 0.5
+#: how far a level may move
+FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err
 LEAST_SPREAD = 5.0
+#: by how many times its distance from the median a quantile grows when its level grows by 1
+BEYOND = 2.0
+#: tolerance: a certain estimate is met exactly except for rounding
+ROUNDING = 1e-6
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Told(msgspec.Struct):
     """A forecast whose truth is not known yet."""
 
     at: float
@@ -55,77 +63,120 @@ class _Told(msgspec.Struct, frozen=True):
     spread: float
     #: the calibrated quantiles, as waits; none if there were too few errors
     waits: tuple[float, ...]
+    #: the step of its levels, and how many of them have passed
+    step: float
+    passed: int = 0
 
     def error(self, at: float) -> float:
         """Return by how many spreads a dispatch at this instant would be later than expected."""
         return (at - self.at - self.median) / self.spread
 
 
-class _Platform:
-    """The forecasts and errors of a platform."""
+class PlatformMemory(msgspec.Struct):
+    """The forecasts and errors of a platform, which a farm's next scheduler takes over."""
 
-    def __init__(self) -> None:
-        self.open: dict[str, list[_Told]] = {}
-        #: instants of the forecasts, and their errors, by the instant of the dispatch
-        self._errors: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        self._shifts = np.zeros(len(LEVELS))
-        self._spans, self._span_ended_at = 0, -np.inf
+    #: forecasts by job
+    open: dict[str, list[_Told]] = {}
+    #: instants of the forecasts, and their errors, by the instant of the dispatch
+    errors: list[tuple[float, float]] = []
+    #: by level: how far it has moved
+    shifts: list[float] = msgspec.field(default_factory=lambda: [0.0] * len(LEVELS))
+    #: waits one after the other, and when the last one ended
+    spans: int = 0
+    span_ended_at: float = -1.0
 
-    def dispatched(self, told: _Told, at: float) -> None:
-        self._errors.append((told.at, told.error(at)))
-        if told.at >= self._span_ended_at:
-            self._spans, self._span_ended_at = self._spans + 1, at
-        if told.waits:
-            # tolerance: a certain estimate is met exactly except for rounding
-            held = at - told.at <= np.array(told.waits) + 1e-6
-            self._shifts = np.clip(self._shifts + STEP * (np.array(LEVELS) - held), -0.5, 0.5)
+    def learn(self, told: _Told, at: float) -> None:
+        """Learn the truth about a forecast: its job was dispatched at this instant."""
+        self.errors.append((told.at, told.error(at)))
+        del self.errors[:-KEPT]
+        if told.at >= self.span_ended_at:
+            self.spans, self.span_ended_at = self.spans + 1, at
+        self._pass(told, at)
+        for place in range(told.passed, len(told.waits)):
+            self._move(place, -told.step * (1.0 - LEVELS[place]))
 
-    def quantiles(self, at: float, median: float, spread: float) -> tuple[float, ...]:
-        """Return a forecast's, as waits; none while too little is known."""
-        if len(self._errors) < LEAST or self._spans < SPANS:
-            return ()
-        since = min(asked_at for asked_at, _ in self._errors)
-        going = [told for of_job in self.open.values() for told in of_job if told.at >= since]
-        known = np.array([error for _, error in self._errors])
-        bounds = np.array([told.error(at) for told in going])
-        levels = np.clip(np.array(LEVELS) + self._shifts, FARTHEST, 1 - FARTHEST)
-        waits = np.maximum(median + spread * _quantiles(known, bounds, levels), 0.0)
-        return tuple(np.maximum.accumulate(waits).tolist())
+    def _pass(self, told: _Told, at: float) -> None:
+        """Move the levels that a job has waited longer than."""
+        waits = told.waits
+        while told.passed < len(waits) and at - told.at > waits[told.passed] + ROUNDING:
+            self._move(told.passed, told.step * LEVELS[told.passed])
+            told.passed += 1
+
+    def _move(self, place: int, by: float) -> None:
+        self.shifts[place] = min(max(self.shifts[place] + by, -FARTHEST), FARTHEST)
+
+    def quantiles(self, at: float) -> Floats | None:
+        """Return those of the next error, by level; None: too little is known."""
+        going = [told for of_job in self.open.values() for told in of_job]
+        for told in going:
+            self._pass(told, at)
+        if len(self.errors) < TRIED:
+            return None
+        since = min(asked_at for asked_at, _ in self.errors)
+        known = np.array([error for _, error in self.errors])
+        bounds = np.array([told.error(at) for told in going if told.at >= since])
+        return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
 
 
 class Calibration:
     """What has become of one estimator's forecasts, and the quantiles of the next ones."""
 
     def __init__(self) -> None:
-        self._platforms: dict[str, _Platform] = {}
-        self._platform_of: dict[str, _Platform] = {}
+        self.platforms: dict[str, PlatformMemory] = {}
+        self._platform_of: dict[str, PlatformMemory] = {}
 
-    def told(self, job: str, platform: str, at: float, waits: Sequence[float]) -> tuple[float, ...]:
-        """Remember a forecast for a waiting job; return its calibrated quantiles, or none.
+    def told(
+        self, platform: str, at: float, forecasts: Sequence[tuple[str, Sequence[float]]]
+    ) -> list[tuple[float, ...]]:
+        """Remember forecasts; return the calibrated quantiles of each, or none.
 
         Args:
-            job: what will be dispatched.
-            platform: its.
+            platform: what the jobs wait for.
             at: the present instant.
-            waits: the quantiles that were forecast, finite, by ``LEVELS``.
+            forecasts: each waiting job, and the quantiles of its wait: finite, by ``LEVELS``.
         """
-        its = self._platforms.setdefault(platform, _Platform())
-        median = waits[len(waits) // 2]
-        spread = max((waits[-1] - waits[0]) / 2.563, LEAST_SPREAD)
-        found = its.quantiles(at, median, spread)
-        its.open.setdefault(job, []).append(_Told(at, median, spread, found))
-        self._platform_of[job] = its
-        return _careful(waits, found) if found else ()
+        its = self.platforms.setdefault(platform, PlatformMemory())
+        errors, found = its.quantiles(at), []
+        tells = len(its.errors) >= LEAST and its.spans >= SPANS
+        step = min(STEP, TOGETHER / (len(its.open) + len(forecasts)))
+        for job, waits in forecasts:
+            median = waits[len(waits) // 2]
+            spread = max((waits[-1] - waits[0]) / 2.563, LEAST_SPREAD)
+            made: tuple[float, ...] = ()
+            if errors is not None:
+                made = tuple(np.maximum(median + spread * errors, 0.0).tolist())
+            its.open.setdefault(job, []).append(_Told(at, median, spread, made, step))
+            self._platform_of[job] = its
+            found.append(made if tells else ())
+        return found
 
-    def calibrated(self, state: JobState, at: float, forecast: Forecast) -> Forecast:
-        """Remember a forecast for a waiting job; return it with calibrated quantiles."""
-        if not forecast.quantiles_at:
-            return forecast
-        job = executing(state).job
-        waits = self.told(
-            job.id, str(job.platform), at, [one - at for one in forecast.quantiles_at]
-        )
-        return msgspec.structs.replace(forecast, quantiles_at=tuple(wait + at for wait in waits))
+    def calibrated(
+        self,
+        scheduler: Scheduler,
+        jobs: Sequence[JobState],
+        at: float,
+        forecasts: Sequence[Forecast],
+    ) -> list[Forecast]:
+        """Remember forecasts for waiting jobs; return them with calibrated quantiles."""
+        self._forget(scheduler)
+        found = list(forecasts)
+        places: dict[str, list[int]] = {}
+        for place, state in enumerate(jobs):
+            if found[place].quantiles_at:
+                places.setdefault(str(executing(state).job.platform), []).append(place)
+        for platform, some in places.items():
+            told = self.told(
+                platform,
+                at,
+                [
+                    (executing(jobs[n]).job.id, [one - at for one in found[n].quantiles_at])
+                    for n in some
+                ],
+            )
+            for n, waits in zip(some, told, strict=True):
+                quantiles_at = tuple(wait + at for wait in waits)
+                found[n] = msgspec.structs.replace(found[n], quantiles_at=quantiles_at)
+        return found
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event."""
@@ -138,30 +189,38 @@ class Calibration:
         """Learn the truth about a job's forecasts."""
         if (its := self._platform_of.pop(job, None)) is not None:
             for told in its.open.pop(job):
-                its.dispatched(told, at)
+                its.learn(told, at)
 
-    def keep(self, there: Callable[[str], bool]) -> None:
-        """Forget the jobs that are not there any more: they were never dispatched."""
-        for job in [job for job in self._platform_of if not there(job)]:
-            self._platform_of.pop(job).open.pop(job)
+    def _forget(self, scheduler: Scheduler) -> None:
+        """Forget jobs that were never dispatched, or while no scheduler was there."""
+        for job in list(self._platform_of):
+            state = scheduler.jobs.get(job)
+            if state is None or state.started_at is not None:
+                self.drop(job)
 
+    def drop(self, job: str) -> None:
+        """Forget a job: it was no long wait."""
+        self._platform_of.pop(job).open.pop(job)
 
-def _careful(forecast: Sequence[float], found: Sequence[float]) -> tuple[float, ...]:
-    """Return calibrated quantiles that narrow a forecast's interval half as far."""
-    middle = len(found) // 2
-    low = (min(b, (a + b) / 2) for a, b in zip(forecast[:middle], found, strict=False))
-    high = (
-        max(b, (a + b) / 2)
-        for a, b in zip(forecast[middle + 1 :], found[middle + 1 :], strict=True)
-    )
-    return tuple(np.maximum.accumulate([*low, found[middle], *high]).tolist())
+    def load(self, platforms: dict[str, object]) -> None:
+        """Take over another one's ``platforms``, decoded; nothing if they cannot be read."""
+        with suppress(msgspec.ValidationError):
+            self.platforms = msgspec.convert(platforms, dict[str, PlatformMemory])
+        for its in self.platforms.values():
+            self._platform_of.update(dict.fromkeys(its.open, its))
 
 
 def _quantiles(known: Floats, bounds: Floats, levels: Floats) -> Floats:
-    """Return quantiles of values, of which some are only known to be larger than a bound."""
+    """Return quantiles of the next value, of which some are only known to be larger than a bound.
+
+    Linear between two values; of n that are known the i-th is that of level i/(n + 1).
+    """
     always = np.full(len(known), -np.inf), np.full(len(bounds), -np.inf)
     weights = survival(known, always[0], bounds, always[1]).weights
     order = known.argsort(kind="stable")
-    places = np.searchsorted(weights[order].cumsum(), levels - 1e-9)
-    largest = max(known.max(), bounds.max(initial=-np.inf))
-    return np.append(known[order], largest)[places]
+    values = np.append(known[order], max(known.max(), bounds.max(initial=-np.inf)))
+    places = np.append(weights[order].cumsum(), 1.0) * len(known) / (len(known) + 1)
+    found = np.interp(levels, places, values)
+    beyond = np.maximum(levels - places[-1], np.minimum(levels - places[0], 0.0))
+    found += BEYOND * np.abs(beyond) * (found - np.interp(0.5, places, values))
+    return np.asarray(np.maximum.accumulate(found))

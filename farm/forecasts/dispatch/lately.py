@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -29,6 +28,15 @@ class Lately(msgspec.Struct, frozen=True):
         return f"of {some} {one} started within 1 minute of what they were told, {ten} within 10"
 
 
+class ErrorMemory(msgspec.Struct):
+    """What a farm's next scheduler takes over of this."""
+
+    #: by job: the method, and when it is to start, of each estimate
+    told: dict[str, list[tuple[str, float]]] = {}
+    #: by method, seconds
+    errors: dict[str, list[float]] = {}
+
+
 class RecentErrors:
     """Observes estimates and dispatches; an estimate that comes after its job's dispatch is none.
 
@@ -37,27 +45,27 @@ class RecentErrors:
 
     def __init__(self, waits: Callable[[str], bool]) -> None:
         self._waits = waits
-        #: by job: the method, and when it is to start, of each estimate
-        self._told: dict[str, list[tuple[str, float]]] = {}
-        self._errors: dict[str, deque[float]] = {}
+        self.memory = ErrorMemory()
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Note what was told, and how it went."""
+        told = self.memory.told
         if type(event) is EstimateMade:
             if event.waiting and event.dispatch_at is not None and self._waits(event.job):
-                self._told.setdefault(event.job, []).append((event.rules, event.dispatch_at))
+                told.setdefault(event.job, []).append((event.rules, event.dispatch_at))
             return
         for command in commands:
             if type(command) is StartJob:
-                for rules, told_at in self._told.pop(command.job.id, ()):
-                    errors = self._errors.setdefault(rules, deque(maxlen=REMEMBERED))
+                for rules, told_at in told.pop(command.job.id, ()):
+                    errors = self.memory.errors.setdefault(rules, [])
                     errors.append(abs(event.at - told_at))
+                    del errors[:-REMEMBERED]
             elif type(command) is EndJob:
-                self._told.pop(command.job.id, None)
+                told.pop(command.job.id, None)
 
     def of(self, rules: str) -> Lately | None:
         """Return how good a method was; None: no job that it told anything has started."""
-        errors = self._errors.get(rules)
+        errors = self.memory.errors.get(rules)
         if not errors:
             return None
         within = [

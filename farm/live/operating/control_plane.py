@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
@@ -83,6 +84,7 @@ class ControlPlane:
             ended jobs is kept.
         keep_ended: that number.
         rollouts: answer when a job will start; None: the formula does.
+        calibrations: of these estimates, by the source of their run times.
     """
 
     def __init__(
@@ -94,13 +96,14 @@ class ControlPlane:
         long_lived: bool = False,
         keep_ended: int = 100_000,
         rollouts: Rollouts | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
         self._pool_reports = PoolReports(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
-        self._rollouts = rollouts
+        self._rollouts, self._calibrations = rollouts, calibrations or {}
         self._lately = RecentErrors(self._waits)
         self._arrivals = ArrivalMemory(MOST_JOBS)
         self._scenario = scenario
@@ -147,8 +150,12 @@ class ControlPlane:
             elif isinstance(command, RequestBuilder):
                 self._pool_of[command.builder.id] = command.builder.pool
 
-    def go_on(self) -> None:
-        """Know the builders of an earlier scheduler, which has been restored."""
+    def go_on(self, learned: Learned) -> None:
+        """Know the builders of an earlier scheduler, which has been restored, and its errors."""
+        self._lately.memory = learned.lately
+        for name, platforms in learned.calibrations.items():
+            if name in self._calibrations:
+                self._calibrations[name].load(platforms)
         self._pool_of = {name: s.builder.pool for name, s in self._scheduler.builders.items()}
         for pool in self._scheduler.pools.values():
             self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
@@ -247,7 +254,12 @@ class ControlPlane:
         if not self._is_unsaved or (now < self._next_saving and not farm.stopping):
             return
         self._is_unsaved = False
-        learned = Learned(statistics=self._statistics(), trees=trees_of(self._scheduler))
+        learned = Learned(
+            statistics=self._statistics(),
+            trees=trees_of(self._scheduler),
+            calibrations={name: one.platforms for name, one in self._calibrations.items()},
+            lately=self._lately.memory,
+        )
         farm.notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 

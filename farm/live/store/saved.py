@@ -8,6 +8,7 @@ whenever a scheduler dies, the state in Redis is that of one instant.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import BuilderRequest, PoolCounts
+from farm.forecasts.dispatch.lately import ErrorMemory
 from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 
@@ -77,6 +79,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     statistics: dict[str, object] | None = None
     #: what each platform's fair-share tree remembers (see FarmSnapshot)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
+    #: how right estimates were: by source of run times and platform (PlatformMemory), and lately
+    calibrations: dict[str, dict[str, Any]] = {}
+    lately: ErrorMemory = msgspec.field(default_factory=ErrorMemory)
 
 
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from farm.core.errors import ServerError
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot
 from farm.live.redis.server_calls import ServerCalls
-from farm.live.store.saved import SavedFarm, snapshot_of_saved
+from farm.live.store.saved import Learned, SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 
 
@@ -19,8 +19,8 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a long-running farm, which continues from the state in Redis."""
 
     #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
-    #: with what was dumped of its estimator
-    restore: Callable[[FarmSnapshot, bool, dict[str, object] | None], None]
+    #: with what its predecessor had learned
+    restore: Callable[[FarmSnapshot, bool, Learned], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
     rules: str
     #: begin afresh: forget what is in Redis
@@ -58,5 +58,5 @@ def take_over(store: Store, call: ServerCalls, saved: SavedFarm | None, stays: S
     """Restore the scheduler from what its predecessor saved, and write by which rules it goes."""
     if saved is not None:
         rekey = saved.rules != stays.rules
-        stays.restore(snapshot_of_saved(saved), rekey, saved.learned.statistics)
+        stays.restore(snapshot_of_saved(saved), rekey, saved.learned)
     call(lambda: store.take_over(stays.rules))

@@ -1,8 +1,7 @@
 """Estimates by rollouts: at a submission the farm is forked and simulated forward.
 
 A forecaster learns from the events of its farm what arrives and how far its estimates were off, so
-that later ones have intervals that hold. It keeps that in memory: a scheduler that takes over a
-farm begins anew, and tells no interval until it knows enough.
+that later ones have intervals that hold.
 """
 
 from __future__ import annotations
@@ -101,9 +100,7 @@ class RolloutForecaster:
         made = forecasts_of(found)
         if certain or not self._learns:
             return made
-        self._calibration.keep(scheduler.jobs.__contains__)
-        pairs = zip(jobs, made, strict=True)
-        return [self._calibration.calibrated(state, at, one) for state, one in pairs]
+        return self._calibration.calibrated(scheduler, jobs, at, made)
 
 
 def forecasts_of(found: Rollouts) -> list[Forecast]:

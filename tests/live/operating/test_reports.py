@@ -26,6 +26,7 @@ from farm.live.protocol import submissions
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
+from farm.live.store.saved import Learned
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
@@ -123,7 +124,7 @@ def test_a_lost_builder_is_shown_with_its_pool(
     commands = leader.scheduler.handle(joined)
     if after_a_takeover:
         control = leader.control()
-        control.go_on()
+        control.go_on(Learned())
     else:
         control.observe(joined, commands)
     for at in (2.0, 3.0):
