@@ -12,7 +12,8 @@ import pytest
 
 from .documents import DOCUMENTS, ROOT
 
-pytestmark = [pytest.mark.slow]
+#: one of them needs it, and none of the others is worth building the site once more
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,6 @@ def test_no_page_loads_anything_from_elsewhere(site: Path):
     assert [path for path in files if loads.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.browser
 def test_search_needs_no_server(site: Path, tmp_path: Path):
     """A page opened from a file finds the search term."""
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")

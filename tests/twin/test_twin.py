@@ -225,6 +225,7 @@ def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("algorithm", "options", "searched"),
     [
@@ -434,6 +435,7 @@ def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_what_was_checked_is_what_is_written(tmp_path):
     """The scenario, played as it stands, waits as the check says: with its order and its phase."""
     pool = {
