@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Literal, NamedTuple, get_args
+
+import numpy as np
 
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, not_among
 from farm.core.model import Job
+from farm.core.policies import takes_columns
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.runs import Runs
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
 from farm.sim.fast.event_log import log_of
-from farm.sim.fast.job_arrays import load_of
-from farm.sim.fast.play import Played
+from farm.sim.fast.job_arrays import load_of, loads_of
+from farm.sim.fast.play import Played, play_together
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
-from farm.workload import batches
+from farm.workload import Several, batches
 from farm.workload.job_columns import JobColumns
 
 Engine = Literal["auto", "reference", "fast"]
@@ -112,6 +116,32 @@ def chosen(
     return Simulation(
         scenario, scheduler=scheduler, algorithms=algorithms, around=around, load=batches(load)
     )
+
+
+def play_seeds(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    load: Several,
+    seeds: Sequence[int],
+    algorithms: Algorithms,
+) -> Runs | None:
+    """Play a scenario with several seeds by the compiled loop, in the same tables.
+
+    None: the loop does not cover them all, or something but the jobs is drawn.
+    """
+    specs, rules, jobs = pool_specs(scenario), scheduler.rules, JobColumns.of(load.jobs)
+    drawn = any(pool.fails_to_boot or pool.lifetime for pool in specs)
+    if drawn or not takes_columns(rules.policy):
+        return None
+    if why_not(rules, scheduler.estimator, specs, algorithms) or why_not_these(rules, jobs, specs):
+        return None
+    with no_garbage_collection():
+        loads = loads_of(rules.policy, scheduler.estimator, jobs, load.ends)
+        found = play_together(*loads, specs, rules, algorithms, scenario.ends_at)
+    if found is None:
+        return None
+    of_builder = np.append(np.repeat(np.arange(len(seeds)), found.made), 0)
+    return Runs(records(found.played), seeds, np.array(found.last_at), of_builder)
 
 
 class _Try(NamedTuple):

@@ -8,11 +8,18 @@ say of them, ``build_several`` those of several seeds; ``batches`` those of one 
 from __future__ import annotations
 
 from farm.records.traces.csv_table import write_csv
-from farm.workload.build import Workload, batches, build_jobs, build_several, build_workload
+from farm.workload.build import (
+    Several,
+    Workload,
+    batches,
+    build_jobs,
+    build_several,
+    build_workload,
+)
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
-    "Workload", "batches", "build_jobs", "build_several", "build_workload", "read_trace", "stream",
-    "write_csv",
+    "Several", "Workload", "batches", "build_jobs", "build_several", "build_workload", "read_trace",
+    "stream", "write_csv",
 ]  # fmt: skip

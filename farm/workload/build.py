@@ -21,7 +21,7 @@ from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
-from farm.workload.columns import joined
+from farm.workload.columns import Block, joined
 from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
@@ -162,8 +162,22 @@ def _released(
     return options, prefix, platform
 
 
-def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | None:
-    """Return what ``build_workload`` returns with each of these seeds, the jobs held.
+class Several(NamedTuple):
+    """The jobs of several seeds, held, one seed's after the other's."""
+
+    jobs: Block
+    #: where each seed's end
+    ends: list[int]
+
+    def each(self) -> list[Workload]:
+        """Return what ``build_workload`` returns with each seed."""
+        pairs = zip([0, *self.ends], self.ends, strict=False)
+        pieces = [self.jobs.taken(slice(begin, end)) for begin, end in pairs]
+        return [Workload(JobColumns.of(one), [], {}) for one in pieces]
+
+
+def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
+    """Return the jobs of the scenario with each of these seeds.
 
     Their columns are drawn together, which takes a fraction of the time where runs are short.
     None: a source is made job by job, or with one of the seeds there is no job. Raises
@@ -188,11 +202,7 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> list[Workload] | 
     ends = np.searchsorted(run[order], np.arange(len(seeds) + 1)).tolist()
     if any(begin == end for begin, end in pairwise(ends)):
         return None
-    whole = whole.taken(order)
-    return [
-        Workload(JobColumns.of(whole.taken(slice(begin, end))), [], {})
-        for begin, end in pairwise(ends)
-    ]
+    return Several(whole.taken(order), ends[1:])
 
 
 def _recorded(

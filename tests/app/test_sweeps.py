@@ -17,16 +17,20 @@ import pytest
 from typer.testing import CliRunner
 
 import farm
+from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
 from farm.app.sweeps.axes import Grid, axis_of, parse_axis
-from farm.app.sweeps.execution import SeededRun, play_all
+from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.sim.fast.kernel import native
 from farm.testing import small_scenario
+from farm.workload import build_several
 from provisioner.from_scenario import algorithms_of
 
+built = pytest.mark.skipif(not native.is_there(), reason="the kernel is not built: make kernel")
 SMALL = {"workload__0__count": 60}
 
 
@@ -210,7 +214,7 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     orders = ("fifo", "random")
     scenarios = [farm.load_scenario("mm1", scheduling__policy=n, **SMALL) for n in orders]
     runs = [SeededRun(scenario, seed) for scenario in scenarios for seed in range(4)]
-    alone = [run.play() for run in runs]
+    alone = [play_all([run], lambda _: None)[0] for run in runs]
     assert play_all(runs, lambda _: None) == alone
     monkeypatch.setattr("farm.app.sweeps.execution.DRAWN_AT_ONCE", 120)
     monkeypatch.setattr("farm.processes.shared_work.WORTH_SHARING", 0.0)
@@ -218,6 +222,65 @@ def test_processes_give_what_one_process_gives(monkeypatch: pytest.MonkeyPatch) 
     shared = play_all(runs, lambda _: None)
     assert shared == alone
     assert [s.seed for s in shared] == [0, 1, 2, 3] * 2
+
+
+POISSON = {
+    "poisson": {"rate": "20/h"},
+    "duration": "2h",
+    "service_time": {"exponential": {"mean": "3m"}},
+}
+TEAMS = {**POISSON, "attributes": {"team": {"a": 1, "b": 2}}}
+SIZED = {
+    "provisioner": {"algorithm": "taskcluster", "min": 0, "max": 4},
+    "idle_timeout": "5m",
+    "boot_time": "2m",
+    "price": 0.3,
+    "billing_unit": "1h",
+}
+PHASES = {"ramp_up": "20m", "run": "1h", "ramp_down": "20m"}
+
+
+@built
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "ljf-aging"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        small_scenario({"builders": 2}, [POISSON, TEAMS]),
+        small_scenario({"slots": 3, "losses": {"at": ["20m", "30m"]}}, {**POISSON, "fails": 0.2}),
+        small_scenario(SIZED, {**POISSON, "level": {0: 2, 7: 1}}, phases=PHASES),
+    ],
+    ids=["fixed", "lost", "provisioned"],
+)
+def test_runs_measured_together_have_the_figures_of_each(
+    given: dict[str, Any], policy: str
+) -> None:
+    """To the last bit, whatever of the runs ends, leaves or counts."""
+    scenario, seeds = farm.load_scenario(given, scheduling__policy=policy), range(4)
+    load = build_several(scenario, seeds)
+    assert load
+    alone = [
+        simulated_run(scenario.model_copy(update={"seed": n}), engine="reference") for n in seeds
+    ]
+    assert figures_of_seeds(scenario, seeds, load) == [one.kept.figures for one in alone]
+
+
+def test_an_error_keeps_the_runs_that_were_finished_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were drawn together with the one that failed, too."""
+    scenario = farm.load_scenario("mm1", scheduling__policy="random", **SMALL)
+    played: Any = importlib.import_module("farm.app.sweeps.execution").simulated_run
+
+    def fails(run: Any, **given: Any) -> Any:
+        if run.seed == 2:
+            raise InputError("seed 2 fails")
+        return played(run, **given)
+
+    monkeypatch.setattr("farm.app.sweeps.execution.simulated_run", fails)
+    kept = FinishedRuns(tmp_path)
+    with pytest.raises(InputError, match="seed 2 fails"):
+        play_all([SeededRun(scenario, seed) for seed in range(4)], lambda _: None, kept=kept)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 OWN_POLICY = "def key(job, estimate, at, serial):\n    return ({}serial,)\n"
@@ -334,7 +397,7 @@ def test_equal_settings_are_rarely_distinguished() -> None:
     Nothing but the interval decides: any difference would be relevant.
     """
     scenario = farm.load_scenario("mm1", workload__0__count=40)
-    runs = [SeededRun(scenario, number).play() for number in range(400)]
+    runs = play_all([SeededRun(scenario, number) for number in range(400)], lambda _: None)
     rng, found = np.random.default_rng(3), 0
     for _ in range(8):
         for group in rng.permutation(len(runs)).reshape(25, 2, 8).tolist():

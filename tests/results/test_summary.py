@@ -28,6 +28,7 @@ from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
 from farm.results.table.columns import Coded, Table
 from farm.results.table.records import Recorder
+from farm.results.table.runs import Runs
 from farm.testing import small_scenario
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -78,7 +79,7 @@ def test_builders_and_their_time(summary: Summary) -> None:
 def test_busy_time_includes_void_attempts(history: Any, tell: Any) -> None:
     """A lost builder was busy until it was lost."""
     records = tell(Recorder(), history).records()
-    assert builder_times(records, Window()).busy == 6.0 + 40.0
+    assert builder_times(Runs.one(records, 1), Window()).busy == [6.0 + 40.0]
 
 
 def test_an_execution_that_serves_several_jobs_is_busy_once() -> None:

@@ -115,7 +115,7 @@ def test_several_seeds_are_drawn_as_each_of_them(scenario_of: ScenarioOf) -> Non
     scenario, seeds = scenario_of(*sources, phases=phases), [3, 1, 4]
     together = build_several(scenario, seeds)
     assert together
-    for seed, found in zip(seeds, together, strict=True):
+    for seed, found in zip(seeds, together.each(), strict=True):
         assert list(found.jobs) == list(build_jobs(scenario.model_copy(update={"seed": seed})))
     assert build_several(scenario_of(SOURCES[0]), seeds) is None
     assert build_several(scenario_of(SOURCES[1]), seeds) is None

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import NONE, OwnParts
-from farm.assembly import complaints
+from farm.assembly import complaints, run_info
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.results.summary.figures import Counted, Figures
 from farm.scenario import Scenario
-from farm.sim.play import CompiledRun, Engine, chosen
+from farm.sim.play import CompiledRun, Engine, chosen, play_seeds
 from farm.sim.simulation import no_garbage_collection
 from farm.sim.too_large import refuse_too_large
-from farm.workload import Workload
+from farm.workload import Several, Workload
 from provisioner.from_scenario import algorithms_of
 
 
@@ -79,3 +82,22 @@ def simulated_run(
     guards = [*algorithms.values(), *run.world.behaviours.values()]
     warnings = complaints(run.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)
+
+
+def figures_of_seeds(
+    scenario: Scenario, seeds: Sequence[int], load: Several
+) -> list[Figures] | None:
+    """Return the figures of a scenario with each seed, played and measured together.
+
+    ``load``: its jobs with these seeds. None: each has to be played alone.
+    """
+    estimating = Estimating(scenario, live=False)
+    if estimating.gives:
+        return None
+    scheduler, info = estimating.scheduler(), run_info(scenario, "simulated", "fast")
+    runs = play_seeds(scenario, scheduler, load, seeds, algorithms_of(scenario))
+    if runs is None:
+        return None
+    records = runs.records.having(fair_share=info.fair_share)
+    last_at = np.maximum(runs.last_at, info.until)
+    return Counted(runs._replace(records=records, last_at=last_at), info).figures()

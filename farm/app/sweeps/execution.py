@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from farm import __version__
-from farm.app.runs.simulated_run import simulated_run
-from farm.core.errors import RunError, file_access
+from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
+from farm.core.errors import FarmError, RunError, file_access
 from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
 from farm.results.run_directory import EVENTS
@@ -23,7 +23,7 @@ from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs, refuse_too_large
 from farm.whole_files import ending, read_whole, write_whole
-from farm.workload import Workload, build_several, build_workload
+from farm.workload import Several, Workload, build_several, build_workload
 from farm.workload.job_columns import JobColumns
 
 MOST_HELD = 1_000_000
@@ -46,29 +46,38 @@ class SeededRun(NamedTuple):
     #: the scenario as text, where it is known: writing it takes longer than many runs
     written: str = ""
 
-    def play(self) -> Figures:
-        """Simulate it; the figures are as they would be read back, so that both write the same."""
-        return _play([self])[0]
-
     @property
     def key(self) -> str:
         """Return a hash that is equal for runs with the same result."""
         return run_key(self.scenario, self.seed, self.written)
 
 
-def _play(runs: Sequence[SeededRun]) -> list[Figures]:
-    """Simulate runs of one scenario, their jobs drawn together."""
+class Batch(NamedTuple):
+    """The figures of runs; fewer than there were runs if the next one failed."""
+
+    figures: list[Figures]
+    error: FarmError | None = None
+
+
+def _play(runs: Sequence[SeededRun]) -> Batch:
+    """Simulate runs of one scenario, their jobs drawn together.
+
+    The figures are as they would be read back, so that both write the same.
+    """
     scenario, name = runs[0].scenario, runs[0].same_load
-    loads: Sequence[Workload | None] = [None] * len(runs)
-    refuse_too_large(scenario)
-    if name:
-        loads = _held(_Load(name, tuple([run.seed for run in runs]), scenario)) or loads
-    found = []
-    for run, load in zip(runs, loads, strict=True):
-        seeded = scenario.model_copy(update={"seed": run.seed})
-        written = msgspec.json.encode(simulated_run(seeded, load=load).kept.figures)
-        found.append(msgspec.json.decode(written, type=Figures))
-    return found
+    seeds, found, error = [run.seed for run in runs], list[Figures](), None
+    try:
+        refuse_too_large(scenario)
+        held = _held(_Load(name, tuple(seeds), scenario)) if name else None
+        if isinstance(held, Several):
+            found = figures_of_seeds(scenario, seeds, held) or []
+            held = None if found else held.each()
+        for seed, load in zip(seeds[len(found) :], held or [None] * len(seeds), strict=False):
+            seeded = scenario.model_copy(update={"seed": seed})
+            found.append(simulated_run(seeded, load=load).kept.figures)
+    except FarmError as raised:
+        error = raised
+    return Batch(msgspec.json.decode(msgspec.json.encode(found), type=list[Figures]), error)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ class _Load:
 
 
 @lru_cache(maxsize=1)
-def _held(load: _Load) -> list[Workload] | None:
+def _held(load: _Load) -> Several | list[Workload] | None:
     """Return the jobs with each seed, to be played by one setting after the other.
 
     None: there are too many, or they cannot be drawn together.
@@ -215,8 +224,10 @@ def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[
     try:
         with SharedWork() as work:
             calls = [partial(_play, [runs[place] for place in some]) for some in parts]
-            for number, found in work.done(calls):
-                yield from zip(parts[number], found, strict=True)
+            for number, (found, error) in work.done(calls):
+                yield from zip(parts[number], found, strict=False)
+                if error is not None:
+                    raise error
     finally:
         _held.cache_clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
@@ -158,7 +159,7 @@ class Jobs(Table):
     def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
         if field not in self.recorded_fields:
             return None
-        found = [self.recorded.get(one, UNKNOWN) for one in self.job_id]
+        found = map(self.recorded.get, self.job_id.tolist(), repeat(UNKNOWN))
         return made(map(attrgetter(field), found))
 
     #: service time alone on a builder of speed 1

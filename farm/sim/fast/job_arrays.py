@@ -72,8 +72,39 @@ class Load(msgspec.Struct, frozen=True):
         return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
 
 
-def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
-    """Return the jobs as columns; the policy's key function is called once per job, in order."""
+def loads_of(
+    policy: KeyFunction, estimator: Estimator, jobs: JobColumns, ends: Sequence[int]
+) -> tuple[Load, list[Load]]:
+    """Return the jobs of several runs as columns, and each run's, which are pieces of these.
+
+    ``ends``: where each run's jobs end. The policy takes columns.
+    """
+    begins = [0, *ends[:-1]]
+    whole = load_of(
+        policy, estimator, jobs, np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    )
+    columns, in_order = whole.columns, whole.in_order
+    columns["order"] -= np.repeat(begins, np.diff(ends, prepend=0)).astype(columns["order"].dtype)
+    return whole, [
+        msgspec.structs.replace(
+            whole,
+            estimates=whole.estimates[begin:end],
+            fails=whole.fails[begin:end],
+            columns=columns[begin:end],
+            in_order=in_order[begin:end] - np.int32(begin),
+            batches=_batches(columns["submitted_at"][begin:end]),
+        )
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def load_of(
+    policy: KeyFunction, estimator: Estimator, jobs: Jobs, run: Array | None = None
+) -> Load:
+    """Return the jobs as columns; the policy's key function is called once per job, in order.
+
+    ``run``: the run of each job, where they are of several, one after the other.
+    """
     made = np.zeros(len(jobs), layout.JOB)
     estimates: Floats
     if isinstance(jobs, JobColumns):
@@ -92,7 +123,7 @@ def load_of(policy: KeyFunction, estimator: Estimator, jobs: Jobs) -> Load:
         platform = coded([job.platform for job in jobs])
     lane, lanes = numbered([one.normalised() for one in platform.values])
     made["lane"] = lane[platform.numbers]
-    in_order = _order(policy, jobs, estimates, made["submitted_at"])
+    in_order = _order(policy, jobs, estimates, made["submitted_at"], run)
     made["order"][in_order] = np.arange(len(jobs))
     batches = _batches(made["submitted_at"])
     return Load(jobs, estimates, fails, lanes, made, in_order, batches)
@@ -134,8 +165,10 @@ class _Fields:
         return self._block.array(field)
 
 
-def _order(policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Floats) -> Array:
-    """Return the jobs in the order of their sort keys: (-level, the policy's key, serial).
+def _order(
+    policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Floats, run: Array | None
+) -> Array:
+    """Return the jobs in the order of their sort keys: (run, -level, the policy's key, serial).
 
     A key is constant and depends only on the job: so all are sorted now.
     """
@@ -158,6 +191,8 @@ def _order(policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Flo
         levels = np.array([-job.level for job in jobs])
     keys = [key for key in (levels, *parts) if np.ndim(key)]
     changing = [key for key in keys if (key != key[0]).any()]
+    if changing and run is not None:
+        changing.insert(0, run)
     if not changing or (len(changing) == 1 and (changing[0][1:] >= changing[0][:-1]).all()):
         return np.arange(count, dtype=np.int32)  # they are in this order
     return np.lexsort(changing[::-1]).astype(np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,18 @@ def records(played: Played) -> RunRecords:
         EndJob(load.jobs[n], "cancelled", 0, float(farm.jobs["submitted_at"][n]), math.nan)
         for n in left
     ]
+    names = _names(played)
     return RunRecords(
-        jobs=_jobs(played),
+        jobs=_jobs(played, names),
         lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
-        builders=_builders(played),
-        void=_void(played),
+        builders=_builders(played, names),
+        void=_void(played, names),
         events=int(farm.counts["events"][0]),
         last_at=float(farm.instants["last_event"][0]),
     )
 
 
-def _jobs(played: Played) -> Jobs:
+def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     """Return how each job ended, in the order of ending."""
     load, ended = played.load, _ended(played)
 
@@ -71,17 +72,17 @@ def _jobs(played: Played) -> Jobs:
         cause=Coded(cause, CAUSES),
         slot=of("slot"),
         shared=np.broadcast_to(np.False_, len(ended)),
-        builder=Coded(of("builder"), _names(played)),
+        builder=Coded(of("builder"), names),
     )
 
 
-def _builders(played: Played) -> Builders:
+def _builders(played: Played, names: Sequence[str]) -> Builders:
     made = _made(played)
     pools = played.farm.pools[made["pool"]]
     pool, found = in_order_of_appearance(made["pool"])
     return Builders(
         len(made),
-        builder=Coded(np.arange(len(made)), _names(played)),
+        builder=Coded(np.arange(len(made)), names),
         pool=Coded(pool, [played.pools[number].name for number in found.tolist()]),
         slots=pools["slots"],
         speed=pools["speed"],
@@ -92,13 +93,13 @@ def _builders(played: Played) -> Builders:
     )
 
 
-def _void(played: Played) -> Attempts:
+def _void(played: Played, names: Sequence[str]) -> Attempts:
     ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
     rows = np.full(len(played.farm.jobs), -1)
     rows[ended] = np.arange(len(ended))
     return Attempts(
         len(void),
-        builder=Coded(void["builder"], _names(played)),
+        builder=Coded(void["builder"], names),
         row=rows[void["job"]],
         dispatched_at=void["dispatched_at"],
         ended_at=void["ended_at"],
