@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from farm.core.errors import RunError
+
+if TYPE_CHECKING:  # most calls are made here, and it takes long to import
+    from concurrent.futures import ProcessPoolExecutor
 
 R = TypeVar("R")
 
@@ -49,12 +49,16 @@ class SharedWork:
             place, call = left.pop()
             yield place, call()
             done += 1
-        if self._pool is None and left:
+        if not left:
+            return
+        import multiprocessing  # noqa: PLC0415 - as above
+        from concurrent.futures import ProcessPoolExecutor, as_completed  # noqa: PLC0415
+        from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
+
+        if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._processes = min(os.cpu_count() or 1, len(calls))
             self._pool = ProcessPoolExecutor(self._processes, spawn, _begin)
-        if self._pool is None:
-            return
         each = (time.process_time() - began) / done if done else AT_ONCE
         size = max(1, min(round(AT_ONCE / each), len(left) // (4 * self._processes)))
         left.reverse()
@@ -93,6 +97,8 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
+    import multiprocessing  # noqa: PLC0415 - as above
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -12,7 +12,7 @@ from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Measured, Summary
-from farm.results.table.job_table import JobTable, joined, tables_of
+from farm.results.table.job_table import ColumnsOf, JobTable
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
 
@@ -72,7 +72,7 @@ class RecordedRun:
     @cached_property
     def jobs(self) -> JobTable:
         """The table of jobs."""
-        return joined(tables_of(self._records, self.scenario.scheduling.fair_share))
+        return JobTable(ColumnsOf(self._records, self.scenario.scheduling.fair_share))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""

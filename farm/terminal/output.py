@@ -8,22 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Self
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.console import RenderableType
 from rich.text import Text
 
 from farm.terminal.console import FarmConsole
@@ -60,21 +49,21 @@ def log_to_stderr() -> None:
 
 @contextmanager
 def progress(
-    what: str, *columns: ProgressColumn, silent: bool = False
+    what: str, *, counted: bool = False, silent: bool = False
 ) -> Iterator[Callable[..., None]]:
     """Show on standard error that work is under way, until the block ends.
 
     Yields a function of ``description, completed, total`` by which the work may tell more, which
-    does nothing if all is to be silent. Without a terminal, a line is written every few seconds.
+    does nothing if all is to be silent. On a terminal it is a bar if what is done is ``counted``;
+    without one, a line is written every few seconds.
     """
     if silent:
         yield lambda **_: None
     elif sys.stderr.isatty():
-        columns = columns or (
-            SpinnerColumn(), TextColumn("{task.description}"), _RestColumn(compact=True)
-        )  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-            yield partial(shown.update, shown.add_task(what, total=None))
+        from farm.terminal.progress_bar import shown  # noqa: PLC0415 - much of rich, for terminals
+
+        with shown(what, counted=counted) as update:
+            yield update
     else:
         with _Lines(what) as lines:
             yield lines.take
@@ -83,16 +72,8 @@ def progress(
 @contextmanager
 def counted_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show how many are done (runs), their total, and the remaining time."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress(what, *columns, silent=silent) as update:
+    with progress(what, counted=True, silent=silent) as update:
         yield lambda done, of: update(completed=done, total=of)
-
-
-class _RestColumn(TimeRemainingColumn):
-    """The remaining time, if it is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("") if task.time_remaining is None else super().render(task)
 
 
 class _Lines:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from farm.app.sweeps.execution import SeededRun, SentRuns
+from farm.app.sweeps.execution import SeededRun, SentRuns, play_all
 from farm.core.errors import RunError
 from farm.live import remote_calls
 from farm.live.redis.server import Server
@@ -27,7 +27,7 @@ def test_a_worker_refuses_a_run_that_it_would_run_differently() -> None:
     """Another version, or another trace of the same name, would give another result."""
     run = SeededRun(farm.load_scenario("mm1", workload__0__count=5), 7)
     sent = SentRuns(run.scenario.to_yaml(), ((7, run.key),))
-    assert sent.play() == [run.play()]
+    assert sent.play() == play_all([run], lambda _: None)
     with pytest.raises(RunError, match="another version"):
         SentRuns(sent.scenario, ((8, run.key),)).play()
 

@@ -60,7 +60,7 @@ class Result:
             scenario = run.scenario
         except InputError:
             scenario = None
-        return answer_of_run(run.summary, run.jobs, scenario, more_builders(run))
+        return answer_of_run(run.summary, lambda: run.jobs, scenario, more_builders(run))
 
     @property
     def jobs(self) -> JobTable:

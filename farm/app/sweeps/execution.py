@@ -19,6 +19,7 @@ from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
 from farm.results.run_directory import EVENTS
 from farm.results.summary.figures import Figures
+from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs, refuse_too_large
@@ -65,14 +66,18 @@ def _play(runs: Sequence[SeededRun]) -> Batch:
     The figures are as they would be read back, so that both write the same.
     """
     scenario, name = runs[0].scenario, runs[0].same_load
-    seeds, found, error = [run.seed for run in runs], list[Figures](), None
+    seeds, error = [run.seed for run in runs], None
+    found: list[Figures | Summary] = []
+    loads: Sequence[Workload | None] = [None] * len(seeds)
     try:
         refuse_too_large(scenario)
         held = _held(_Load(name, tuple(seeds), scenario)) if name else None
         if isinstance(held, Several):
-            found = figures_of_seeds(scenario, seeds, held) or []
-            held = None if found else held.each()
-        for seed, load in zip(seeds[len(found) :], held or [None] * len(seeds), strict=False):
+            found += figures_of_seeds(scenario, seeds, held) or []
+            loads = [] if found else held.each()
+        elif held is not None:
+            loads = held
+        for seed, load in zip(seeds[len(found) :], loads, strict=True):
             seeded = scenario.model_copy(update={"seed": seed})
             found.append(simulated_run(seeded, load=load).kept.figures)
     except FarmError as raised:

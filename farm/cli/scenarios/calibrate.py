@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
 from farm.app.calibrating.calibration import (
@@ -113,8 +112,7 @@ def calibrate(
 
 
 def _measured(options: CalibrationOptions, *, silent: bool) -> Calibration:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with progress("measuring", *columns, silent=silent) as update:
+    with progress("measuring", counted=True, silent=silent) as update:
         update(total=options.repeats * (options.jobs + 1))
 
         def on_timing(timing: Timing) -> None:

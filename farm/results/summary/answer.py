@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,12 +40,16 @@ class MoreBuilders(NamedTuple):
 
 
 def answer_of_run(
-    summary: Summary, jobs: JobTable, scenario: Scenario | None, more: MoreBuilders | None = None
+    summary: Summary,
+    jobs_of_run: Callable[[], JobTable],
+    scenario: Scenario | None,
+    more: MoreBuilders | None = None,
 ) -> str:
     """Return the first sentence on a run: its p95 wait, what is short, and when.
 
-    Without the scenario, as of a version that knows other keys, it says nothing of builders.
-    ``more`` is what more builders would do, where that was simulated.
+    The jobs are only looked at if something is. Without the scenario, as of a version that knows
+    other keys, it says nothing of builders. ``more`` is what more builders would do, where that was
+    simulated.
     """
     counts, wait = summary.jobs, summary.waiting_time
     if not counts.submitted:
@@ -61,7 +65,7 @@ def answer_of_run(
         said = "fewer than one in twenty jobs waited: there are builders enough"
     elif not is_short(summary):
         said += ": there are builders enough"
-    elif scenario and (shortage := shortage_of(jobs, summary, scenario)) is not None:
+    elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner is not None]
         if any(boot / BOOTS <= wait.p95 <= BOOTS * boot for boot in boots):
             return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])

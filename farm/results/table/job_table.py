@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -35,7 +35,7 @@ class JobTable:
     ['amd64/virtual', 'win10-64/virtual']
     """
 
-    def __init__(self, columns: dict[str, Array]) -> None:
+    def __init__(self, columns: Mapping[str, Array]) -> None:
         self._columns = columns
 
     @property
@@ -44,7 +44,7 @@ class JobTable:
         return tuple(self._columns)
 
     def __len__(self) -> int:
-        return len(self._columns["job_id"])
+        return len(self._columns["submitted_at_s"])
 
     def __getitem__(self, column: str) -> Array:
         try:
@@ -83,19 +83,50 @@ class JobTable:
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
-        return _library("pandas").DataFrame(self._columns)
+        return _library("pandas").DataFrame(self.to_dict())
 
     def to_polars(self) -> Any:
         """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
-        return _library("polars").DataFrame(self._columns)
+        return _library("polars").DataFrame(self.to_dict())
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
-        return _library("pyarrow").table(self._columns)
+        return _library("pyarrow").table(self.to_dict())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class ColumnsOf(Mapping[str, Array]):
+    """The public columns of a run's jobs, as ``tables_of`` joined; each is made at its first use.
+
+    Jobs are in order of ending; those that never ended come last.
+    """
+
+    def __init__(self, records: RunRecords, fair_share: Sequence[str] = ()) -> None:
+        charged = records.having(fair_share=fair_share)
+        tables = [charged.jobs, charged.lost]
+        self._tables = [table for table in tables if len(table)] or tables[:1]
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            parts = [getattr(table, FIELDS[name]) for table in self._tables]
+            if any(part is None for part in parts):
+                raise KeyError(name)
+            self._made[name] = np.concatenate(list(map(_plain, parts)))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (
+            name
+            for name, field in FIELDS.items()
+            if all(getattr(table, field) is not None for table in self._tables)
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _library(name: str) -> Any:
@@ -126,8 +157,8 @@ def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[J
 
 
 def _table(jobs: Jobs) -> JobTable:
-    found = {name: getattr(jobs, name) for name in PUBLIC}
-    return JobTable({json_name(name): _plain(it) for name, it in found.items() if it is not None})
+    found = {name: getattr(jobs, field) for name, field in FIELDS.items()}
+    return JobTable({name: _plain(it) for name, it in found.items() if it is not None})
 
 
 def _plain(column: Coded | Array) -> Array:
@@ -137,6 +168,8 @@ def _plain(column: Coded | Array) -> Array:
     return column.astype(np.str_) if column.dtype == np.object_ else column
 
 
+FIELDS = {json_name(name): name for name in PUBLIC}
+"""The columns of a table of jobs, by their names in files."""
 EMPTY = _table(Jobs.of(()))
 """A table of no jobs, with the types of the columns."""
 TYPES = {

@@ -196,12 +196,6 @@ class Jobs(Table):
         counted = np.bincount(self.outcome.numbers, minlength=len(OUTCOMES)).tolist()
         return dict(zip(get_args(Outcome), counted, strict=False))
 
-    def makespan(self) -> float | None:
-        """Return last finish - first arrival, seconds; None without jobs."""
-        if not len(self):
-            return None
-        return float(self.finished_at.max() - self.arrived_at.min())
-
     def started(self, by: float = np.inf) -> Flags:
         """Return which jobs started, and ended by an instant."""
         some: Flags = ~np.isnan(self.started_at) & (self.finished_at <= by)

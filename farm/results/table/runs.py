@@ -30,7 +30,7 @@ class Runs(NamedTuple):
 
     def total(self, run: Numbers, values: Floats) -> Floats:
         """Return the sum of the values of each run, each added up from first to last."""
-        return np.bincount(run, values, len(self.seeds))
+        return np.asarray(np.bincount(run, values, len(self.seeds)), np.float64)
 
     def counted(self, run: Numbers) -> list[int]:
         """Return how many rows are each run's."""
