@@ -157,9 +157,8 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
         scheduling |= retries_of(shape)
     remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
     documents = [(one.document, one.evidence) for one in pools]
-    by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock = found[0][0].clock
-    starts = format_time_of_week(seconds_of_week(begins + clock.ahead)) if by_clock else ""
+    starts = format_time_of_week(seconds_of_week(begins + clock.ahead))
     text = scenario_text(path, documents, scheduling, remarks, _errors(pools), starts)
     told = {
         LESS_FAR: any(one.less_far for one in fitted),
