@@ -247,7 +247,8 @@ def _dark_rules() -> str:
         for name, dark in DARK.items()
         for what in ("fill", "stroke")
     )
-    return f"@media (prefers-color-scheme:dark){{{rules}}}"
+    text = f"text{{fill:{DARK['ink']}}}"
+    return f"@media (prefers-color-scheme:dark){{{text}{rules}}}"
 
 
 @contextmanager
