@@ -96,11 +96,12 @@ def scenario_text(
 ) -> str:
     """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
 
-    ``starts``: weekday and time of day of the first arrival by the records' clock.
+    ``starts``: weekday and time of day of the first arrival by the records' clock, if they have
+    dates or numbers go by it.
     ``errors`` are those of the mean and p95 wait of all pools together (shares).
     """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
-    lines += [f"starts: {starts}", "pools:"]
+    lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
     for document, evidence in pools:
         lines += _pool_lines(document, evidence)
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
