@@ -19,6 +19,7 @@ include_patterns = ["*.md", "docs/**", "studies/docs/**", "[a-z]*/README.md"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
+html_static_path = html_css_files = ["site.css"]
 html_title = project
 html_show_copyright = False
 html_copy_source = html_show_sourcelink = False

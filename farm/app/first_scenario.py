@@ -18,11 +18,14 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.records import load_records
 from farm.records.bundle import is_bundle
 from farm.records.traces import format_of, read_records
+from farm.records.traces.foreign_table import CALENDAR
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
+from farm.scenario.provisioning.times_of_week import format_time_of_week
 from farm.twin.candidates import Document
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import scheduling_lines
+from farm.twin.timetable import seconds_of_week
 from farm.units import many
 from farm.workload.recorded import trace_jobs
 
@@ -77,8 +80,8 @@ def write_first_scenario(
         records = read_records(trace, None, options)
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
-        seen, order = _seen(trace, fields)
-        text = _fitting(jobs, os.path.relpath(trace, out.parent), fields, seen, order)
+        path = os.path.relpath(trace, out.parent)
+        text = _fitting(jobs, path, fields, *_seen(trace, fields))
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     return remarks
@@ -101,24 +104,30 @@ class _Seen(NamedTuple):
     boot_time: float
 
 
-def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _Seen], Document]:
+def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 
-    That is by platform; the order of jobs is the busiest pool's.
+    That is by platform; the order of jobs is the busiest pool's. Last a line of the scenario: when
+    the first job arrived, if the trace has dates.
     """
     if format_of(trace, None) not in ("bundle", "csv"):
-        return {}, {}
+        return {}, {}, ""
     try:
         bundle = load_records([trace], None if is_bundle(trace) else "csv", fields)
     except TraceError:  # the jobs were read: it does not say when they started
-        return {}, {}
+        return {}, {}, ""
     pools = pools_of(bundle)
     boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
     seen = {
         one.platform: _Seen(one, boots.get(one.platform, 0.0))
         for one in examine(bundle, None, 0.0).platforms
     }
-    return seen, order_of(*pools[0]) if pools else {}
+    first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
+    starts, clock = "", bundle.clock
+    if first >= CALENDAR:
+        starts = format_time_of_week(seconds_of_week(first + clock.ahead))
+        starts = f"starts: {starts}    # the clock ({clock.zone}) when the first job arrived\n"
+    return seen, order_of(*pools[0]) if pools else {}, starts
 
 
 def _fitting(
@@ -127,6 +136,7 @@ def _fitting(
     fields: Mapping[str, str] | None,
     seen: Mapping[str, _Seen],
     order: Document,
+    starts: str,
 ) -> str:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     span = max(max(arrivals) - min(arrivals), 1.0)
@@ -145,7 +155,7 @@ def _fitting(
 version: 1
 name: first
 seed: 1
-pools:
+{starts}pools:
 {"".join(pools)}workload:
   - trace:
       path: {json.dumps(path)}{columns}

@@ -8,8 +8,11 @@ from farm.doctor.figures import PlatformRecords, examine, platforms_of
 from farm.doctor.table import ABOUT, HEADINGS, row_of
 from farm.doctor.verdict import verdicts
 from farm.records import Bundle
-from farm.results.figures.chart import Chart, time_unit
+from farm.records.bundle import Clock
+from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, page
+from farm.results.figures.time_axis import WallClock
+from farm.results.run_directory import this_version
 
 OBJECTIVE = 300.0
 """The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
@@ -29,32 +32,38 @@ def page_of_records(bundle: Bundle) -> str:
     manifest = bundle.manifest
     words = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
-        f"{manifest.begins} to {manifest.ends}.",
         *(f"{remark}." for remark in manifest.remarks),
     ]
     table = Table("", ("platform", *HEADINGS), [row_of(one) for one in figures.platforms])
     by_name = {one.name: one for one in platforms_of(bundle)}
-    charts = [_chart(by_name[one.platform]) for one in figures.platforms[:CHARTS]]
+    charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     sections = [
         Section("", words),
         Section("Figures", [f"{figures.hours:,.1f} hours of records; {ABOUT}."], (), [table]),
         Section("Waiting and running", (), charts),
     ]
     title = f"Why jobs wait: records of {manifest.source}"
-    return page(title, sections, {"verdicts": found, "figures": figures, "manifest": manifest})
+    numbers = {"verdicts": found, "figures": figures, "manifest": manifest}
+    begins, ends = (at[:16].replace("T", " ") for at in (manifest.begins, manifest.ends))
+    zone = manifest.zone or "UTC"
+    under = f"build-farm-emulator {this_version()}; jobs from {begins} to {ends} ({zone})"
+    return page(title, sections, numbers, under=under)
 
 
-def _chart(records: PlatformRecords) -> Chart:
+def _chart(records: PlatformRecords, clock: Clock) -> Chart:
+    """Draw how many waited and ran, of how many slots: means of each interval."""
     steps = records.steps()
     edges = np.linspace(records.begins, records.ends, POINTS + 1)
-    unit, length = time_unit(edges[-1] - edges[0])
-    at = (edges[:-1] - edges[0]) / length
-    chart = Chart(records.name or "(no labels)", unit, "jobs, slots")
+    at = (edges[:-1] + edges[1:]) / 2 - edges[0]
+    chart = Chart(records.name or "(no labels)", y="jobs, slots")
+    shows = WallClock(records.begins + clock.ahead, dated=True, zone=clock.zone)
+    chart.over_time(0.0, float(edges[-1] - edges[0]), shows)
     for name, count in (
         ("waiting", steps.waiting),
         ("running", steps.busy),
         ("slots", steps.slots),
     ):
-        chart.line(name, at, steps.means(count, edges))
+        if count.any():  # no runner is known: no slots
+            chart.line(name, at, steps.means(count, edges))
     chart.axes.set_ylim(bottom=0.0)
     return chart.finished()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from farm.app.recorded.result import Result, compare, open_run
@@ -17,6 +18,7 @@ from farm.results.comparison.tables import headings, matrix_of
 from farm.results.figures.page import Section, Table, page, write_page
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
+from farm.results.recorded_run import now
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
 from farm.results.run_directory import this_version
@@ -34,6 +36,7 @@ METRICS = metrics_named(
 HEADINGS = {
     "queue": "Waiting and running",
     "builders": "Builders and provisioning",
+    "utilization": "Utilization by pool",
     "distribution": "Waiting and response times",
     "slots": "Slots",
     "invocations": "Use by invocation",
@@ -72,11 +75,11 @@ def report(
     if bundles:
         write_page(path, page_of_records(read_bundle(bundles[0])))
         return path
-    sweeps = [found for one in what if (found := _sweep_of(one)) is not None]
+    sweeps = [(one, found) for one in what if (found := _sweep_of(one)) is not None]
     if sweeps and len(what) > 1:
         raise InputError("report: found a sweep beside others; allowed: one sweep, or runs")
     if sweeps:
-        text = _of_sweep(sweeps[0])
+        text = _of_sweep(*sweeps[0])
     else:
         runs = [_result(one, on_step) for one in what if not isinstance(one, SweepResult)]
         text = _of_runs(runs, on_step, refresh)
@@ -136,6 +139,8 @@ def _of_runs(
     if len(runs) > 1:
         names = dict.fromkeys(run.kept.summary.name for run in runs)
         title = f"{len(runs)} runs of {', '.join(names)}"
+        seeds = sorted({run.kept.summary.seed for run in runs})
+        title += f", seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
     under = "; ".join(dict.fromkeys(words.of_origin(run.kept) for run in runs))
     return page(title, sections, numbers, refresh, under=f"{under}; {words.COST}")
 
@@ -184,7 +189,7 @@ def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
     return Table("", head, rows)
 
 
-def _of_sweep(sweep: Sweep) -> str:
+def _of_sweep(given: object, sweep: Sweep) -> str:
     """Return the page of a sweep: wait against cost, the matrix, then each metric's intervals."""
     head = [", ".join(headings(sweep.axes)) or "scenario"]
     head += [metric.name.replace("_", " ") for metric in METRICS]
@@ -204,5 +209,9 @@ def _of_sweep(sweep: Sweep) -> str:
         Section("Each metric with its interval", (), sweep_charts(sweep, METRICS)),
     ]
     seeds = many(len(sweep.seeds), "seed")
-    under = f"build-farm-emulator {this_version()}, {seeds} from {sweep.seeds[0]} on; {words.COST}"
+    day = now()[:10]
+    if isinstance(given, str | Path):
+        day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
+    from_on = f"{seeds} from {sweep.seeds[0]} on"
+    under = f"build-farm-emulator {this_version()}, {day}, {from_on}; {words.COST}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)

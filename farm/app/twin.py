@@ -15,6 +15,7 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.records.bundle import Bundle, write_bundle
+from farm.records.traces.foreign_table import CALENDAR
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
@@ -159,8 +160,9 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
     remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
     documents = [(one.document, one.evidence) for one in pools]
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
-    clock = found[0][0].clock
-    starts = format_time_of_week(seconds_of_week(begins + clock.ahead)) if by_clock else ""
+    clock, starts = found[0][0].clock, ""
+    if by_clock or begins >= CALENDAR:
+        starts = format_time_of_week(seconds_of_week(begins + clock.ahead))
     text = scenario_text(path, documents, scheduling, remarks, _errors(pools), starts)
     told = {
         LESS_FAR: any(one.less_far for one in fitted),

@@ -176,6 +176,18 @@ class Scenario(Section):
         return self.phases.ends_at if self.phases is not None else 0.0
 
     @property
+    def goes_by_the_week(self) -> bool:
+        """Whether weekdays and times of day mean something: anything in it goes by them."""
+        sources = (getattr(source.options, "weekly_cycle", None) for source in self.workload)
+        periods = (
+            one.period.minutes
+            for pool in self.pools
+            if pool.provisioner is not None
+            for one in pool.provisioner.by_time
+        )
+        return bool(self.starts) or any(sources) or any(periods)
+
+    @property
     def default_platform(self) -> Platform | None:
         """The only pool's platform, which is the default of jobs; None if pools differ."""
         platforms = {pool.platform for pool in self.pools}

@@ -103,12 +103,12 @@ def scenario_text(
     scheduling: Mapping[str, Any],
     remarks: Sequence[str],
     errors: tuple[float, float] | None,
-    starts: str = "",
+    starts: str,
 ) -> str:
     """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
 
-    ``starts``: weekday and time of day of the first arrival by the records' clock, if numbers go
-    by them.
+    ``starts``: weekday and time of day of the first arrival by the records' clock, if they have
+    dates or numbers go by it.
     ``errors`` are those of the mean and p95 wait of all pools together (shares).
     """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]

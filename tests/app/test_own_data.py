@@ -155,6 +155,23 @@ def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None
     assert "builders: 1 " in (tmp_path / "first.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("row", "clock"),
+    [
+        ("2024-05-01T08:30:00Z,2024-05-01T08:30:10Z,2024-05-01T08:31:10Z", ["starts: wed 08:30"]),
+        ("30,40,100", []),
+    ],
+)
+def test_a_first_scenario_has_the_clock_of_its_records(
+    tmp_path: Path, row: str, clock: list[str]
+) -> None:
+    """Weekday and time of day where the records have dates; else none is made up."""
+    path, out = tmp_path / "t.csv", tmp_path / "first.yaml"
+    path.write_text(f"a,s,f\n{row}\n", encoding="utf-8")
+    write_first_scenario(out, path, {"submitted": "a", "started": "s", "finished": "f"})
+    assert re.findall("(?m)^starts: [a-z]+ [0-9:]+", out.read_text(encoding="utf-8")) == clock
+
+
 def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:
     """Neither rows nor columns are dropped silently; what is written reads back."""
     out = tmp_path / "jobs.csv"

@@ -31,7 +31,7 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.numbers: dict[str, Any] = {}
         self.loads: list[str] = []
-        self.charts = 0
+        self.charts = self.programs = 0
         self._island: str | None = None
         self.feed(path.read_text(encoding="utf-8"))
 
@@ -39,7 +39,7 @@ class Page(html.parser.HTMLParser):
         given = dict(attrs)
         self._island = given.get("id") if tag == "script" else None
         self.charts += tag == "svg"
-        assert tag != "script" or given["type"] == "application/json"
+        self.programs += tag == "script" and "type" not in given
         self.loads += [value or "" for name, value in attrs if name in {"src", "href", "srcset"}
                        and not (value or "").startswith(("#", "data:"))]  # fmt: skip
 
@@ -57,6 +57,7 @@ def test_the_page_has_the_numbers_of_the_summary_and_loads_nothing(tmp_path: Pat
     assert page.numbers["summary"] == json.loads((tmp_path / "run" / "summary.json").read_text())
     assert page.loads == []
     assert page.charts >= 5
+    assert page.programs == 1  # that of the charts; others are refused by its policy
 
 
 @pytest.mark.parametrize("count", [1, 10, 10_000, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -97,6 +98,32 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     run = farm.simulate("mm1", workload__0__attributes=attributes, **SMALL)
     page = Page(farm.report(run, out=tmp_path / "r.html"))
     assert nasty in page.numbers["summary"]["invocations"]
+
+
+def test_a_farm_with_a_clock_has_weekdays_on_its_axes(tmp_path: Path) -> None:
+    """Weekday and time of day where the scenario goes by them, else time since the start."""
+    run = farm.simulate("mm1", starts="wed 14:30", **SMALL)
+    waiting, _ = run.plot("queue")
+    [first, *_] = waiting.axes.get_xticklabels()
+    assert first.get_text().startswith("Wed 14:")
+    assert waiting.axes.get_xlabel() == "clock time, from Wed 14:30 on"
+    plain, _ = farm.simulate("mm1", **SMALL).plot("queue")
+    assert [text.get_text() for text in plain.axes.get_xticklabels()][:2] == ["0", "5s"]
+    assert plain.axes.get_xlabel() == "time since the start"
+    text = farm.report(run, out=tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f'"clock":{(4 + 2) * 86400 + 14.5 * 3600}' in text
+
+
+def test_pools_have_a_heat_map_of_their_own_busy_slots() -> None:
+    """A row for each pool, the mean of which is its utilization; none for one pool."""
+    run = farm.simulate("heterogeneous")
+    [heat] = run.plot("utilization")
+    [image] = heat.axes.images
+    shares = np.asarray(image.get_array())[..., 3]
+    for row, name in zip(shares, ("slow", "fast"), strict=True):
+        idle = run.summary["pools"][name]["idle_share"]
+        assert row.mean() == pytest.approx(1 - idle, rel=0.02)
+    assert farm.simulate("mm1", **SMALL).plot("utilization") == []
 
 
 @pytest.mark.slow

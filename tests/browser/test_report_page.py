@@ -66,3 +66,49 @@ def test_a_page_fits_its_window(
     assert browser.evaluate(FIRST_PAINT) > 0
     loaded = [address for address in browser.requests if not address.startswith("data:")]
     assert loaded == [pages[name].as_uri()]
+
+
+#: the words of the card beside a place of the first chart, in shares of its width and height
+POINTED = """(() => {
+    const svg = document.querySelector('figure svg'), box = svg.getBoundingClientRect();
+    const at = {clientX: box.left + box.width * 0.5, clientY: box.top + box.height * 0.4};
+    svg.dispatchEvent(new PointerEvent('pointermove', {...at, bubbles: true}));
+    return document.querySelector('.card').innerText.split(/\\s*\\n\\s*/);
+})()"""
+TICKS = """[...document.querySelectorAll('figure:first-of-type .x > .tick')].filter(
+    one => one.style.display !== 'none').map(one => one.querySelector('text').textContent)"""
+PRESS = "document.querySelector('figure').dispatchEvent(new KeyboardEvent('keydown', {key: '%s'}))"
+
+
+def test_a_chart_says_its_values_and_zooms(browser: Chromium, pages: dict[str, Path]) -> None:
+    """Under the pointer: time and value of each line's nearest point; keys zoom, and back."""
+    browser.open(pages["run"], 1280, "light")
+    when, *rows = browser.evaluate(POINTED)
+    chart = browser.evaluate("JSON.parse(document.querySelector('figure > script').textContent)")
+    [line] = chart["lines"]
+    begin, step, count = line["steps"]
+    left, _, width, _ = chart["box"]
+    low, high = chart["x"]
+    middle = browser.evaluate("document.querySelector('figure svg').viewBox.baseVal.width") / 2
+    nearest = round((low + (middle - left) / width * (high - low) - begin) / step)
+    assert 0 < nearest < count
+    assert rows == [line["name"], str(line["y"][nearest])]
+    assert when.endswith("s")
+    whole = browser.evaluate(TICKS)
+    browser.evaluate(PRESS % "+")
+    assert browser.evaluate(TICKS) != whole
+    browser.evaluate(PRESS % "Escape")
+    assert browser.evaluate(TICKS) == whole
+
+
+def test_a_page_is_whole_without_its_script(browser: Chromium, pages: dict[str, Path]) -> None:
+    """Charts, legends and ticks are in the page itself."""
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(pages["run"], 1280, "light")
+        root = browser.call("DOM.getDocument", depth=-1, pierce=True)["root"]
+        found = str(root)
+        assert "class', 'tick'" in found
+        assert "class', 'card" not in found
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)

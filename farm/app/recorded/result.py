@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
     from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
+    from farm.results.figures.time_axis import WallClock
     from farm.results.report.run_figures import RunFigures
 
 
@@ -113,8 +114,8 @@ class Result:
     def plot(self, figure: str = "queue") -> list[Chart]:
         """Return the charts of a figure, which can be shown in notebooks and saved as SVG.
 
-        The figures are those of ``farm report``: queue, builders, distribution, slots, invocations,
-        estimates. The list is empty if the run has no data for the figure.
+        The figures are those of ``farm report``: queue, builders, utilization, distribution, slots,
+        invocations, estimates. The list is empty if the run has no data for the figure.
 
         >>> [chart.title for chart in farm.simulate("quickstart").plot("queue")]
         ['Waiting jobs', 'Running jobs']
@@ -126,7 +127,18 @@ class Result:
         from farm.results.report.run_figures import RunFigures  # noqa: PLC0415 - as above
 
         lines = self.kept.log_lines() if self.has_events else None
-        return RunFigures(self.kept.summary, self.kept.jobs, lines)
+        return RunFigures(self.kept.summary, self.kept.jobs, lines, self._clock)
+
+    @property
+    def _clock(self) -> WallClock | None:
+        """The farm's clock; None: its scenario does not go by one."""
+        from farm.results.figures.time_axis import WallClock  # noqa: PLC0415 - as above
+
+        try:
+            scenario = self.kept.scenario
+        except InputError:
+            return None
+        return WallClock.of_week(scenario.starts) if scenario.goes_by_the_week else None
 
     @property
     def interrupted(self) -> bool:

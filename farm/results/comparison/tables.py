@@ -141,20 +141,28 @@ def _cells(row: SweepRow, *, whole: bool) -> tuple[str, str, Text]:
 def difference_cells(
     difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
 ) -> list[str]:
-    """Return a difference and its interval, as shares of the base where that is not 0.
+    """Return a difference and its interval, as shares of the base where that is not 0."""
+    shares = shares_of(difference, relative, interval)
+    if shares is None or abs(relative or 0.0) > MOST:
+        found = (difference, *_ends(interval))
+        return ["" if value is None else readable(value, unit) for value in found]
+    return ["" if share is None else readable_percent(share, signed=True) for share in shares]
+
+
+def shares_of(
+    difference: float | None, relative: float | None, interval: Interval | None
+) -> list[float | None] | None:
+    """Return a difference and its interval as shares of the base; None: of 0, or of all of it.
 
     The ends are taken on a log scale, so that none lies below -100 %: the ratio to the base,
     to the power of end ÷ difference (test-based limits: Miettinen, "Estimability and estimation in
     case-referent studies", 1976). They hold 0 % just where the interval holds 0.
     """
-    found = (difference, *_ends(interval))
-    if not difference or not relative or abs(relative) > MOST or relative <= -1:
-        return ["" if value is None else readable(value, unit) for value in found]
+    if not difference or not relative or relative <= -1:
+        return None
     log = math.log1p(relative) / difference
-    return [
-        "" if value is None else readable_percent(math.expm1(value * log), signed=True)
-        for value in found
-    ]
+    found = (difference, *_ends(interval))
+    return [None if value is None else math.expm1(value * log) for value in found]
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:

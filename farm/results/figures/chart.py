@@ -8,6 +8,7 @@ first chart.
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farm.core.errors import InputError, file_access
+from farm.results.figures.time_axis import WallClock, axis_name, time_ticks
 from farm.results.table.columns import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.2
+WIDTH = 6.4
 #: the colour's name in a page, where it has a second value for dark screens
 COLOURS = {
     "c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#b4588f", "c4": "#a87800",
@@ -37,12 +39,16 @@ DARK = {
 }  # fmt: skip
 DASHES: Sequence[Any] = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (8, 3)))
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
+#: seconds within which a weekday is said of one day, or nearly
+MOST_WEEKDAYS = 14 * 86400.0
+#: rows of a heat map whose values a page holds
+MOST_ROWS = 24
 SUFFIXES = (".svg", ".png", ".pdf")
 _STYLE: Any = {
     "axes.edgecolor": COLOURS["dim"], "axes.axisbelow": True,
     "axes.spines.right": False, "axes.spines.top": False, "axes.labelcolor": COLOURS["dim"],
-    "axes.titlesize": 10, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
-    "font.size": 9, "hatch.linewidth": 0.5,
+    "axes.titlesize": 11, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
+    "font.size": 10, "hatch.linewidth": 0.5,
     "lines.linewidth": 1.4, "savefig.dpi": 160,
     "svg.fonttype": "none", "svg.hashsalt": "farm",
 }  # fmt: skip
@@ -66,26 +72,100 @@ class Chart:
         self.axes.grid(color=COLOURS["grid"])
         self.axes.set_title(title, loc="left", wrap=True)
         self.axes.set(xlabel=x, ylabel=y)
+        #: name, colour, xs, ys; what else a page must know
+        self._series: list[tuple[str, str, Floats, Floats]] = []
+        self._about: dict[str, Any] = {
+            "time": False, "clock": None, "dated": False, "names": None, "rows": False, "unit": "",
+            "x_unit": "",
+        }  # fmt: skip
+
+    def over_time(self, begin: float, end: float, clock: WallClock | None = None) -> None:
+        """Let x be instants from ``begin`` to ``end`` (seconds), by a clock if there is one."""
+        if clock is not None and not clock.dated and end - begin > MOST_WEEKDAYS:
+            clock = None
+        found = [*time_ticks(begin, end, clock)]
+        self.axes.set_xlim(begin, end)
+        self.axes.set_xticks([at for at, _ in found], [text for _, text in found])
+        self.axes.set_xlabel(axis_name(clock))
+        self._about |= {"time": True, "clock": None if clock is None else clock.shows}
+        self._about["dated"] = clock is not None and clock.dated
 
     def line(self, name: str, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats) -> None:
         """Draw a line through points, marking a few of them."""
-        number = len(self.axes.lines)
+        number = len(self._series)
         few = len(xs) <= 50
         looks = {"color": colour(number), "linestyle": DASHES[number % len(DASHES)]}
         self.axes.plot(xs, ys, label=label(name), **looks, marker="o" if few else "", markersize=3)
+        self._keep(name, number, xs, ys)
+
+    def heat(self, rows: Mapping[str, Floats], edges: Floats) -> None:
+        """Draw rows of shares (0 to 1; NaN: none) between edges of x, darker where more."""
+        values = np.array([*rows.values()])
+        image = np.zeros((*values.shape, 4))
+        image[..., :3] = (0.0, 0.45, 0.7)
+        image[..., 3] = np.nan_to_num(values).clip(0.0, 1.0)
+        span = (edges[0], edges[-1], len(rows) - 0.5, -0.5)
+        self.axes.imshow(image, aspect="auto", interpolation="none", extent=span)
+        self.axes.grid(visible=False)
+        self.axes.set_yticks(range(len(rows)), [label(name, 22) for name in rows])
+        self._about |= {"rows": True, "unit": " %"}
+        if len(rows) <= MOST_ROWS:
+            for name, shares in rows.items():
+                self._keep(name, 0, (edges[1:] + edges[:-1]) / 2, np.round(100 * shares))
+
+    def _keep(self, name: str, number: int, xs: Any, ys: Any) -> None:
+        """Keep the points of a line for the page."""
+        xs, ys = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+        self._series.append((name, f"c{number % 7}", xs, ys))
 
     def finished(self, *, legend: bool = True) -> Chart:
         """Return the chart with a legend below it."""
-        if legend and self.axes.get_legend_handles_labels()[0]:
-            self.figure.legend(loc="outside lower left", ncols=4, frameon=False)
+        names = self.axes.get_legend_handles_labels()[1]
+        if legend and names:
+            columns = int(WIDTH / (0.5 + 0.085 * max(map(len, names))))
+            self.figure.legend(
+                loc="outside lower left", ncols=max(1, min(4, columns)), frameon=False
+            )
         return self
 
     @property
     def changes(self) -> bool:
-        """Whether it has anything but lines that stay at one height."""
-        lines = self.axes.lines
-        heights = (np.asarray(line.get_ydata(), np.float64) for line in lines)
-        return not lines or any(len(np.unique(found)) > 1 for found in heights)
+        """Whether it has anything but lines, or rows, that stay at one height."""
+        heights = [ys for _, _, _, ys in self._series]
+        return not heights or any(len(np.unique(found)) > 1 for found in heights)
+
+    @property
+    def values(self) -> dict[str, Any] | None:
+        """What a page needs to show values and to zoom, once ``element`` is made; None: nothing.
+
+        ``box`` is the axes' left, top, width and height in the element's own units.
+        """
+        axes = self.axes
+        if axes.get_yscale() != "linear" or not (self._series or self._about["time"]):
+            return None
+        place, (wide, high) = axes.get_position(), 72 * self.figure.get_size_inches()
+        box = (place.x0 * wide, (1 - place.y1) * high, place.width * wide, place.height * high)
+        lines = [
+            {"name": name, "colour": colour, **_places(xs), "y": _rounded(ys)}
+            for name, colour, xs, ys in self._series
+        ]
+        return self._about | {
+            "box": [round(float(part), 2) for part in box], "x": [*map(float, axes.get_xlim())],
+            "y": [*map(float, axes.get_ylim())], "log": axes.get_xscale() == "log", "lines": lines,
+        }  # fmt: skip
+
+    def spans(self) -> None:
+        """Let x be spans of time (seconds)."""
+        self._about["time"] = True
+
+    def names(self, names: Sequence[str]) -> None:
+        """Call 0, 1, 2, … on the x-axis by these names."""
+        self.axes.set_xticks(range(len(names)), names)
+        self._about["names"] = list(names)
+
+    def units(self, x: str = "", y: str = "") -> None:
+        """Say the units that a page writes behind the values, such as `` %``."""
+        self._about |= {"x_unit": x, "unit": y}
 
     @property
     def svg(self) -> str:
@@ -99,7 +179,11 @@ class Chart:
         text = text[text.index("<svg ") :]
         text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
         text = re.sub(r'<g id="said:([^"]*)">', r"<g><title>\1</title>", text)
-        text = re.sub(r'<g id="[a-z]\w*_\d+">', "<g>", text)
+        text = re.sub(r'<g id="matplotlib\.axis_1">', '<g class="x">', text)
+        text = re.sub(r'<g id="matplotlib\.axis_2">', '<g class="y">', text)
+        text = re.sub(r'<g id="[xy]tick_\d+">', '<g class="tick">', text)
+        text = re.sub(r'<g id="[a-z]\w*_\d+"(/?)>', r"<g\1>", text).replace("<g/>", "")
+        text = re.sub(r" font-family: [^;]*;| +$", "", text, flags=re.MULTILINE)
         text = re.sub(r' xmlns:xlink="[^"]*"', "", text).replace("xlink:href", "href")
         return text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
 
@@ -116,8 +200,13 @@ class Chart:
         path = Path(path)
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: allowed: a name that ends in {', '.join(SUFFIXES)}")
+        kind = path.suffix[1:]
+        looks: dict[str, Any] = {"transparent": True} if kind == "svg" else {"facecolor": "white"}
+        picture = self._drawn(kind, **looks)
+        if kind == "svg":
+            picture = picture.replace(b"</style>", f"{_dark_rules()}</style>".encode(), 1)
         with file_access(path):
-            path.write_bytes(self._drawn(path.suffix[1:], facecolor="white"))
+            path.write_bytes(picture)
         return path
 
     def _drawn(self, kind: str, **looks: Any) -> bytes:
@@ -136,6 +225,30 @@ class Chart:
 
     def __repr__(self) -> str:
         return f"<farm.Chart: {self.title}>"
+
+
+def _places(xs: Floats) -> dict[str, object]:
+    """Return places on the x-axis: the first, the step and the number, if these say them."""
+    if len(xs) > 2 and np.allclose(np.diff(xs), step := (xs[-1] - xs[0]) / (len(xs) - 1)):
+        return {"steps": [float(xs[0]), float(step), len(xs)]}
+    return {"x": _rounded(xs, 7)}
+
+
+def _rounded(values: Floats, digits: int = 4) -> list[float | None]:
+    """Return numbers with few digits, whole ones without a point; NaN is None."""
+    texts = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values)
+    return [int(one) if one is not None and one == int(one) else one for one in texts]
+
+
+def _dark_rules() -> str:
+    """Return the CSS rules of a picture for readers who prefer a dark page."""
+    rules = "".join(
+        f'[style*="{what}: {COLOURS[name]}"]{{{what}:{dark}!important}}'
+        for name, dark in DARK.items()
+        for what in ("fill", "stroke")
+    )
+    text = f"text{{fill:{DARK['ink']}}}"
+    return f"@media (prefers-color-scheme:dark){{{text}{rules}}}"
 
 
 @contextmanager
@@ -178,7 +291,7 @@ def page_colours() -> str:
 
     light, dark = rule(COLOURS), rule(DARK)
     return (
-        f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
         "svg text{fill:var(--ink)}"
     )
 

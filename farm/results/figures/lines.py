@@ -34,7 +34,7 @@ class Figure(NamedTuple):
             chart.line(name, [x for x, _ in points], [y for _, y in points])
         chart.axes.set_ylim(bottom=min(0.0, chart.axes.dataLim.y0))
         if self.ticks:
-            chart.axes.set_xticks(range(len(self.ticks)), self.ticks)
+            chart.names(self.ticks)
         return chart.finished()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,26 +18,37 @@ from farm.whole_files import write_whole
 
 _CSS = """
 :root{color-scheme:light dark;--page:#fff}
-@media (prefers-color-scheme:dark){:root{--page:#16181b}}
+@media screen and (prefers-color-scheme:dark){:root{--page:#16181b}}
+@media print{:root{color-scheme:light} .hint,.card{display:none} figure{break-inside:avoid}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem;margin-bottom:.2rem} .under{margin-top:0;color:var(--dim);font-size:.9rem}
  h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
-.wide{overflow-x:auto} .wide svg{width:100%}
+.wide{overflow-x:auto} .wide svg{display:block;width:100%;min-width:20rem;max-width:42rem}
+figure svg{font-family:system-ui,sans-serif} figure:focus{outline:1px dotted var(--dim)}
+.hint{color:var(--dim);font-size:.8rem}
+.card{position:fixed;z-index:1;pointer-events:none;max-width:min(24rem,90vw);padding:.3rem .6rem;
+background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.8rem}
+.card div{display:flex;gap:.5rem;align-items:baseline} .card span{flex:1}
+.card i{width:.6rem;height:.6rem;border-radius:50%}
+.marks{pointer-events:none} .marks line{stroke:var(--dim);stroke-width:.6}
+.marks .chosen{fill:var(--c0);opacity:.15}
 .told section:first-of-type p:first-of-type{font-weight:600}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
 text-align:right;border-bottom:1px solid var(--grid);white-space:pre}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
-th{white-space:normal;vertical-align:bottom} h3{font-size:1rem}
+th{white-space:normal;vertical-align:bottom;overflow-wrap:normal} h3{font-size:1rem}
 .words td{white-space:normal;vertical-align:top;overflow-wrap:normal}
 @media (max-width:34rem){table,tbody,tr{display:block} tr+tr{margin-top:.8rem}
 tr:first-child{display:none} td{display:flex;justify-content:space-between;gap:1rem;padding:.1rem 0}
 td::before{content:attr(data-name);color:var(--dim);white-space:normal;text-align:left}
 td:first-child{font-weight:600} td:first-child::before{content:none}}
 """
-#: nothing may be loaded, whatever names a run contains
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+#: nothing may be loaded, and nothing run but the charts' script, whatever names a run contains
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+)
 
 
 class Table(NamedTuple):
@@ -90,12 +104,15 @@ def page(
     if under:
         begin, origin = '<body class="told">', f'<p class="under">{escape(under)}</p>'
     body = "\n".join(_section(section) for section in sections)
+    script = files("farm.results.figures").joinpath("charts.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width,initial-scale=1">{again}'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(digest=digest)}">'
         f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n{begin}"
-        f"<h1>{escape(title)}</h1>\n{origin}{body}\n{''.join(islands)}\n</body></html>\n"
+        f"<h1>{escape(title)}</h1>\n{origin}{body}\n{''.join(islands)}\n"
+        f"<script>{script}</script></body></html>\n"
     )
 
 
@@ -117,10 +134,19 @@ def _row(names: Sequence[str], texts: Sequence[str]) -> str:
 def _section(section: Section) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
-    figures = "".join(f'<figure class="wide">{one.themed}</figure>' for one in section.charts)
+    figures = "".join(map(_figure, section.charts))
     return (
         f"<section>{heading}{words}{figures}{''.join(one.html for one in section.tables)}</section>"
     )
+
+
+def _figure(chart: Chart) -> str:
+    """Return a chart with the values that the page shows under the pointer."""
+    picture, values = chart.themed, chart.values
+    beside = ""
+    if values is not None:
+        beside = f'<script type="application/json">{_island(values)}</script>'
+    return f'<figure class="wide">{picture}{beside}</figure>'
 
 
 def _island(value: object) -> str:

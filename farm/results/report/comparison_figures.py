@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from farm.results.comparison.answer import Choice, frontier
 from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.metrics import Metric, Unit
+from farm.results.comparison.metrics import Metric
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import readable
+from farm.results.comparison.tables import readable, shares_of
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
 
-ROW = 0.34
+ROW = 0.3
+#: left, bottom, right, top
+Box = tuple[float, float, float, float]
+#: about as large as the axes of wait against cost are
+POINTS_OF_AXES = (400.0, 170.0)
+COST_UNIT = "builder-hours, each at its pool's price"
+#: by the greatest ratio on an axis, the shares at its ticks
+TICKS: Sequence[tuple[float, Sequence[float]]] = (
+    (1.7, [share / 10 for share in range(-9, 10)]),
+    (4.0, (-0.75, -0.5, -0.25, 0.0, 0.5, 1.0, 2.0)),
+    (30.0, (-0.95, -0.9, -0.75, -0.5, 0.0, 1.0, 3.0, 9.0, 19.0)),
+    (math.inf, (-0.999, -0.99, -0.9, 0.0, 9.0, 99.0, 999.0, 9999.0)),
+)
 
 
 class Dot(NamedTuple):
@@ -21,7 +35,8 @@ class Dot(NamedTuple):
 
     name: str
     value: float
-    interval: Interval | None
+    low: float | None
+    high: float | None
     remark: str
 
 
@@ -35,7 +50,7 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
     unit, scale = time_unit(max(one.wait for one in choices))
     chart = Chart(
         "Mean wait against cost",
-        "cost (builder-hours, each at its pool's price)",
+        f"cost ({COST_UNIT})",
         f"mean wait ({unit})",
         height=3.4,
     )
@@ -46,22 +61,45 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
         label="frontier: none waits less and costs no more",
     )  # fmt: skip
     for one in choices:
-        chart.axes.plot(
+        [drawn] = chart.axes.plot(
             one.cost, one.wait / scale, "o", color=COLOURS["c1" if one.name in best else "c0"]
         )
-    middle = (min(one.cost for one in choices) + max(one.cost for one in choices)) / 2
+        told = f"mean wait {readable_span(one.wait)}, cost {readable_ratio(one.cost)}"
+        drawn.set_gid(f"said:{one.name}: {told}")
     top = max(one.wait for one in choices) / scale * 1.15 or 1.0
-    for one in [choices[0], *(one for one in choices[1:] if one.name in best)]:
-        # below a point of the frontier, to the left, there is no other
-        side, right = ("right", -7) if one.cost > middle else ("left", 7)
-        up = -13 if one.cost > middle and one.wait / scale > 0.12 * top else 5
-        chart.axes.annotate(
-            label(one.name, 34), (one.cost, one.wait / scale), (right, up),
-            textcoords="offset points", ha=side, color=COLOURS["dim"],
-        )  # fmt: skip
+    named = [choices[0], *(one for one in choices[1:] if one.name in best)]
+    named[1:] = sorted(named[1:], key=lambda one: one.wait)
+    _name_points(chart, [(one.name, one.cost, one.wait / scale) for one in named], top)
     chart.axes.set_ylim(0.0, top)
     chart.axes.margins(x=0.08)
     return [chart.finished()]
+
+
+def _name_points(chart: Chart, points: Sequence[tuple[str, float, float]], top: float) -> None:
+    """Write names beside points where these fit; a name without room is said by the page alone."""
+    costs = [cost for _, cost, _ in points]
+    wide, high = POINTS_OF_AXES
+    across = wide / ((max(costs) - min(costs)) * 1.16 or 1.0)
+    taken = [(at * across, up / top * high, at * across, up / top * high) for _, at, up in points]
+    for name, at, up in points:
+        text = label(name, 34)
+        x, y, length = at * across, up / top * high, 5.5 * len(text)
+        for right, above in ((7, 5), (7, -13), (-7, -13), (-7, 5)):
+            left = x + right - length * (right < 0)
+            box = (left, y + above, left + length, y + above + 10)
+            inside = min(costs) * across - 30 < left and box[2] < max(costs) * across + 30
+            if inside and box[1] > 0 and not any(_overlap(box, one) for one in taken):
+                taken.append(box)
+                chart.axes.annotate(
+                    text, (at, up), (right, above), textcoords="offset points",
+                    ha="left" if right > 0 else "right", color=COLOURS["dim"],
+                )  # fmt: skip
+                break
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    apart = one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1]
+    return not apart
 
 
 def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
@@ -72,51 +110,102 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
             Dot(
                 ", ".join(row.settings.values()) or sweep.scenario,
                 row.mean,
-                row.interval,
+                None if row.interval is None else row.interval.low,
+                None if row.interval is None else row.interval.high,
                 row.verdict or ("baseline" if row.baseline is None and sweep.axes else ""),
             )
             for row in sweep.rows
             if row.metric == metric.name and row.mean is not None
         ]
         if dots:
-            charts.append(_dots(metric.name.replace("_", " "), dots, metric.unit))
+            charts.append(_dots(metric, dots))
     return charts
 
 
 def comparison_charts(comparison: Comparison, metrics: Sequence[Metric]) -> list[Chart]:
-    """Return for each metric the difference of every setting from the base."""
-    charts = []
-    for metric in metrics:
-        dots = [
-            Dot(pair.other, found.difference, found.interval, found.verdict or "")
-            for pair in comparison.pairs
+    """Return the differences from the base: of one run on one chart, else a chart for each metric.
+
+    A metric that is 0 in the base, or in a run, has no ratio and is left out.
+    """
+    base, pairs = comparison.pairs[0].base, comparison.pairs
+    rows = {
+        metric.name.replace("_", " "): [
+            Dot(pair.other, *shares, found.verdict or "")
+            for pair in pairs
             for found in pair.metrics
-            if found.metric == metric.name and found.difference is not None
+            if found.metric == metric.name
+            and (shares := _shares(found.difference, found.relative, found.interval))
         ]
-        if dots:
-            name = metric.name.replace("_", " ")
-            title = f"{name}: difference from {comparison.pairs[0].base}"
-            charts.append(_dots(title, dots, metric.unit))
-    return charts
+        for metric in metrics
+    }
+    if len(pairs) > 1:
+        named = ((f"{name}: difference from {base}", dots) for name, dots in rows.items())
+        return [_ratios(title, dots) for title, dots in named if dots]
+    dots = [dot._replace(name=name) for name, found in rows.items() for dot in found]
+    return [_ratios(f"{pairs[0].other}: difference from {base}", dots)] if dots else []
 
 
-def _dots(title: str, dots: Sequence[Dot], unit: Unit) -> Chart:
-    ends = [end for dot in dots if dot.interval for end in (dot.interval.low, dot.interval.high)]
-    most = max(map(abs, [*ends, *(dot.value for dot in dots)]))
-    name, scale = time_unit(most) if unit == "s" else ("", 1.0)
-    chart = Chart(title, name, height=0.9 + ROW * len(dots))
-    chart.axes.axvline(0.0, color=COLOURS["dim"], linewidth=1)
+def _shares(
+    difference: float | None, relative: float | None, interval: Interval | None
+) -> tuple[float, float | None, float | None] | None:
+    if difference == 0:
+        return 0.0, None, None
+    shares = shares_of(difference, relative, interval)
+    return None if shares is None else (shares[0] or 0.0, shares[1], shares[2])
+
+
+def _ratios(title: str, dots: Sequence[Dot]) -> Chart:
+    """Draw shares of the base on a log scale: half of it is as far from 0 % as twice it."""
+    chart = Chart(title, height=0.8 + ROW * len(dots))
     for place, dot in enumerate(dots):
-        if dot.interval is not None:
-            span = dot.interval.low / scale, dot.interval.high / scale
-            chart.axes.hlines(place, *span, color=COLOURS["c0"], linewidth=2)
-        chart.axes.plot(dot.value / scale, place, "o", color=COLOURS["c0"])
-        words = f"{readable(dot.value, unit)} {dot.remark}".strip()
-        chart.axes.annotate(
-            words, (dot.value / scale, place), (0, 5), textcoords="offset points",
-            ha="center", color=COLOURS["dim"],
-        )  # fmt: skip
+        words = f"{readable_percent(dot.value, signed=True)} {dot.remark}"
+        _dot(chart, place, dot, 1.0, "same" if dot.remark == "same" else words, beyond=1.0)
+    ends = [1 + end for dot in dots for end in (dot.low, dot.value, dot.high) if end is not None]
+    low, high = min(0.88, *ends), max(1.13, *ends)
+    margin = (high / low) ** 0.05
+    low, high = low / margin, high * margin
+    steps = next(steps for most, steps in TICKS if high / low <= most)
+    chart.axes.set_xscale("log")
+    chart.axes.set_xlim(low, high)
+    ticks = [1 + share for share in steps if low <= 1 + share <= high]
+    chart.axes.set_xticks(
+        ticks, [f"{100 * (at - 1):+,.0f} %" if at != 1 else "0 %" for at in ticks]
+    )
+    chart.axes.set_xticks([], minor=True)
+    return _listed(chart, dots, 1.0)
+
+
+def _dots(metric: Metric, dots: Sequence[Dot]) -> Chart:
+    """Draw means with their intervals."""
+    most = max(max(abs(end) for end in dot[1:4] if end is not None) for dot in dots)
+    name, scale = time_unit(most) if metric.unit == "s" else ("", 1.0)
+    name = COST_UNIT if metric.name == "cost" else name
+    chart = Chart(metric.name.replace("_", " "), name, height=0.9 + ROW * len(dots))
+    for place, dot in enumerate(dots):
+        words = f"{readable(dot.value, metric.unit)} {dot.remark}"
+        _dot(chart, place, dot, scale, words)
+    return _listed(chart, dots, 0.0)
+
+
+def _dot(chart: Chart, place: int, dot: Dot, scale: float, words: str, beyond: float = 0.0) -> None:
+    """Draw a value with its interval, and its label in a column of its own."""
+    axes, value = chart.axes, beyond + dot.value / scale
+    if dot.low is not None and dot.high is not None:
+        low, high = beyond + dot.low / scale, beyond + dot.high / scale
+        axes.hlines(place, max(0.0, low), high, color=COLOURS["c0"], linewidth=2)
+    [drawn] = axes.plot(value, place, "o", color=COLOURS["c0"])
+    words = words.strip()
+    drawn.set_gid(f"said:{dot.name}: {words}")
+    axes.annotate(
+        words, (1.0, place), (6, 0), xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points", va="center", color=COLOURS["dim"], annotation_clip=False,
+    )  # fmt: skip
+
+
+def _listed(chart: Chart, dots: Sequence[Dot], origin: float) -> Chart:
+    """Name the rows, the first on top."""
+    chart.axes.axvline(origin, color=COLOURS["dim"], linewidth=1, zorder=1)
     names = [dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:] for dot in dots]
     chart.axes.set_yticks(range(len(dots)), names)
-    chart.axes.set_ylim(len(dots) - 0.5, -0.8)
+    chart.axes.set_ylim(len(dots) - 0.5, -0.5)
     return chart.finished()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import numpy as np
 
 from farm.core.errors import InputError, not_among
 from farm.results.figures.chart import COLOURS, HATCHES, Chart, colour, label, time_unit
+from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.report.series import JobsOverTime, Lane, PoolsOverTime, busy_shares, lanes
 from farm.results.summary.summary import Summary
@@ -17,6 +19,8 @@ from farm.units import format_time
 
 MOST_LINES = 6
 MOST_LANES = 60
+MOST_COLUMNS = 100
+"""Intervals of a row of the heat map of pools."""
 MOST_BLOCKS = 2000
 """More jobs than this are drawn as shares of short intervals, not one by one."""
 SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
@@ -25,16 +29,23 @@ SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
 class RunFigures:
     """The figures of a run by name, drawn on demand.
 
-    ``log_lines`` yields its event log, or is None if no events were kept.
+    ``log_lines`` yields its event log, or is None if no events were kept; ``clock``: the farm's.
     """
 
-    def __init__(self, summary: Summary, jobs: JobTable, log_lines: Iterable[bytes] | None) -> None:
+    def __init__(
+        self,
+        summary: Summary,
+        jobs: JobTable,
+        log_lines: Iterable[bytes] | None,
+        clock: WallClock | None = None,
+    ) -> None:
         self._summary = summary
         self._table, self._jobs = jobs, JobsOverTime(jobs)
-        self._log_lines = log_lines
+        self._log_lines, self._clock = log_lines, clock
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
             "queue": self._queue,
             "builders": self._builders,
+            "utilization": self._utilization,
             "distribution": self._distribution,
             "slots": self._slots,
             "invocations": self._invocations,
@@ -52,15 +63,13 @@ class RunFigures:
             raise InputError(f"figure: {not_among(name, self._drawn)}")
         return self._drawn[name]() if len(self._table) else []
 
-    @property
-    def _time(self) -> tuple[str, float]:
-        """The unit of farm time, and its length in seconds."""
-        return time_unit(self._jobs.grid[-1] - self._jobs.grid[0])
+    @cached_property
+    def _pools(self) -> PoolsOverTime | None:
+        return None if self._log_lines is None else PoolsOverTime(self._log_lines)
 
     def _over_time(self, title: str, height: float = 2.7) -> Chart:
-        jobs, (unit, seconds) = self._jobs, self._time
-        chart = Chart(title, f"farm time ({unit})", "", height)
-        chart.axes.set_xlim(jobs.grid[0] / seconds, jobs.grid[-1] / seconds)
+        chart, grid = Chart(title, height=height), self._jobs.grid
+        chart.over_time(float(grid[0]), float(grid[-1]), self._clock)
         return chart
 
     def _queue(self) -> list[Chart]:
@@ -79,7 +88,7 @@ class RunFigures:
     def _counts(self, title: str, lines: dict[str, tuple[Floats, Floats]]) -> Chart:
         chart = self._over_time(title)
         for name, (times, values) in lines.items():
-            chart.line(name, times / self._time[1], values)
+            chart.line(name, times, values)
             if name == "desired":  # beside what is there, also where both are the same
                 chart.axes.lines[-1].set(linewidth=5, alpha=0.4, linestyle="-", zorder=1)
         chart.axes.set_ylim(0, max(1.0, chart.axes.get_ylim()[1]))
@@ -87,12 +96,12 @@ class RunFigures:
         return chart.finished()
 
     def _builders(self) -> list[Chart]:
-        if self._log_lines is None:
+        if (pools := self._pools) is None:
             return []
-        pools, grid = PoolsOverTime(self._log_lines), self._jobs.grid
+        grid = self._jobs.grid
         charts = []
         for pool in pools.names[:MOST_LINES]:
-            lines = {"there": (_middles(grid), pools.there(pool, grid))}
+            lines = {"present": (_middles(grid), pools.there(pool, grid))}
             if (booting := pools.booting(pool, grid)).any():
                 lines["booting"] = (_middles(grid), booting)
             desired = pools.desired(pool, grid)
@@ -100,6 +109,19 @@ class RunFigures:
                 lines["desired"] = (grid[1:][known], desired[known])
             charts.append(self._counts(f"Builders of {pool}", lines))
         return charts
+
+    def _utilization(self) -> list[Chart]:
+        """Draw the share of each pool's slots that were busy, a row each; of one pool nothing."""
+        if self._pools is None or len(self._pools.names) < 2:
+            return []
+        grid = self._jobs.grid
+        grid = grid[:: len(grid) // MOST_COLUMNS]
+        names = self._pools.names[:MOST_LANES]
+        rows = {name: self._pools.busy(name, self._jobs, grid) for name in names}
+        title = "Share of each pool's slots that were busy (full colour: all)"
+        chart = self._over_time(title, 1.0 + 0.24 * len(rows))
+        chart.heat(rows, grid)
+        return [chart.finished()]
 
     def _distribution(self) -> list[Chart]:
         chart = Chart("Distribution of waiting and response times", y="% of the jobs")
@@ -116,6 +138,8 @@ class RunFigures:
         chart.axes.set_xticks(ticks, [format_time(span) for span in ticks])
         chart.axes.set_xticks([], minor=True)
         chart.axes.set_xlim(0.1, longest * 1.1)
+        chart.spans()
+        chart.units(y=" %")
         return [chart.finished()] if chart.axes.lines else []
 
     def _slots(self) -> list[Chart]:
@@ -129,7 +153,6 @@ class RunFigures:
         if per_row > 1:
             title += f" ({per_row} slots a line)"
         chart = self._over_time(title, height=1.4 + 0.13 * max(4, len(rows)))
-        chart.axes.grid(visible=False)
         (self._blocks if few else self._shading)(chart, rows)
         shown = range(0, len(rows), 1 + len(rows) // 40)
         chart.axes.set_yticks(shown, [label(rows[place][0].name, 18) for place in shown])
@@ -138,7 +161,8 @@ class RunFigures:
 
     def _blocks(self, chart: Chart, rows: list[list[Lane]]) -> None:
         """Draw each job as a block; a page shows its name under the pointer."""
-        jobs, unit = self._jobs, self._time[1]
+        chart.axes.grid(visible=False)
+        jobs = self._jobs
         ids, platforms = self._table["job_id"], self._table["platform"]
         for number, platform in enumerate(np.unique(platforms)):
             chosen = [
@@ -152,7 +176,7 @@ class RunFigures:
             lines, places = map(list, zip(*chosen, strict=True))
             starts, spans = jobs.started[places], (jobs.stopped - jobs.started)[places]
             bars = chart.axes.barh(
-                lines, spans / unit, left=starts / unit, height=0.85, color=colour(number),
+                lines, spans, left=starts, height=0.85, color=colour(number),
                 edgecolor=COLOURS["grid"], linewidth=0.2, hatch=HATCHES[number % len(HATCHES)],
                 label=label(str(platform)),
             )  # fmt: skip
@@ -161,12 +185,8 @@ class RunFigures:
 
     def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
         """Draw each row as an image of intervals, darker when busier, for any number of jobs."""
-        grid, unit = self._jobs.grid, self._time[1]
-        image = np.zeros((len(rows), len(grid) - 1, 4))
-        image[..., :3] = (0.0, 0.45, 0.7)
-        image[..., 3] = [busy_shares(self._jobs, row, grid).clip(0, 1) for row in rows]
-        span = (grid[0] / unit, grid[-1] / unit, len(rows) - 0.5, -0.5)
-        chart.axes.imshow(image, aspect="auto", interpolation="none", extent=span)
+        grid = self._jobs.grid
+        chart.heat({row[0].name: busy_shares(self._jobs, row, grid) for row in rows}, grid)
 
     def _invocations(self) -> list[Chart]:
         parts = self._summary.invocations
@@ -177,6 +197,7 @@ class RunFigures:
         shares = [100 * parts[name].cost / total for name in most]
         scale = "share of what all builders in use cost (%)"
         chart = Chart("Shares by invocation", scale, height=0.9 + 0.24 * len(most))
+        chart.axes.grid(visible=False)
         bars = chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
         waits = [readable_span(parts[name].waiting_time.mean) for name in most]
         words = [
@@ -210,6 +231,7 @@ class RunFigures:
         close = float(np.mean(np.abs(said - came) <= np.maximum(60.0, 0.2 * came)))
         title = f"Waits: {readable_percent(close)} of the estimates within a fifth or a minute"
         chart = Chart(title, f"estimated ({unit})", f"came ({unit})", height=3.4)
+        chart.units(f" {unit} estimated", f" {unit}")
         ideal = [0.0, max(1.0, *middle) / seconds]
         chart.line("exactly right", ideal, ideal)
         for name, values in (("median", median), ("10 %", low), ("90 %", high)):

@@ -72,6 +72,7 @@ class _Line(msgspec.Struct):
     at: float = msgspec.field(name="at_s")
     pool: str = ""
     builder: str = ""
+    slots: int = 1
     desired: int = 0
     ignored: bool = False
 
@@ -91,7 +92,7 @@ class PoolsOverTime:
         self._builders = Builders.of(lives.spans)
 
     def _take(self, line: _Line, lives: BuilderLives) -> None:
-        builder = Builder(id=line.builder, pool=line.pool, index=0)
+        builder = Builder(id=line.builder, pool=line.pool, index=0, slots=line.slots)
         match line.event:
             case "pool-planned":
                 self._plans.setdefault(line.pool, []).append((line.at, line.desired))
@@ -117,6 +118,20 @@ class PoolsOverTime:
         lives = self._of(pool)
         joined = ~np.isnan(lives.joined_at)
         return highest(lives.joined_at[joined], lives.gone_at[joined], grid)
+
+    def busy(self, pool: str, jobs: JobsOverTime, grid: Floats) -> Floats:
+        """Return the share of a pool's slots that held a job in each interval; NaN: it had none."""
+        lives = self._of(pool)
+        lives = lives.taken(~np.isnan(lives.joined_at))
+        ends = np.where(np.isnan(lives.gone_at), jobs.end, lives.gone_at)
+        there = sum(
+            slots * _between(lives.joined_at[one], ends[one], grid)
+            for slots in np.unique(lives.slots)
+            for one in [lives.slots == slots]
+        )
+        ran = np.isin(jobs.table["builder"], lives.builder.texts()) & ~np.isnan(jobs.started)
+        held = _between(jobs.started[ran], jobs.stopped[ran], grid)
+        return np.where(there > 0, held / np.maximum(there, 1e-9), np.nan)
 
     def booting(self, pool: str, grid: Floats) -> Floats:
         """Return how many builders of a pool were requested but had not joined."""
@@ -162,9 +177,14 @@ def lanes(jobs: JobsOverTime) -> list[Lane]:
 def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]
-    starts, ends = np.sort(jobs.started[places]), np.sort(jobs.stopped[places])
-    integral = _ramp(starts, grid) - _ramp(ends, grid)
-    return np.asarray(np.diff(integral) / (np.diff(grid) * max(1, len(chosen))), dtype=np.float64)
+    held = _between(jobs.started[places], jobs.stopped[places], grid)
+    return np.asarray(held / (np.diff(grid) * max(1, len(chosen))), dtype=np.float64)
+
+
+def _between(starts: Floats, ends: Floats, grid: Floats) -> Floats:
+    """Return the time of all spans together that lies in each interval."""
+    integral = _ramp(np.sort(starts), grid) - _ramp(np.sort(ends), grid)
+    return np.asarray(np.diff(integral), dtype=np.float64)
 
 
 def _ramp(starts: Floats, grid: Floats) -> Floats:
