@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.candidates import CHOSEN, Candidate, rounded, seldom_changed
+from farm.twin.candidates import CHOSEN, Candidate, rounded, rarely_changed
 from farm.twin.orders import Order, orders_of, weighted
 from farm.units import format_roughly
 
@@ -29,7 +29,7 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
-NEAR = 0.002
+NEAR = 0.0005
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
@@ -149,7 +149,7 @@ class Search:
         for _ in range(CHANGES):
             if self.is_over:
                 break
-            fits = [self.fit(one) for one in seldom_changed(fit.candidate)]
+            fits = [self.fit(one) for one in rarely_changed(fit.candidate)]
             best = min(fits, key=lambda one: one.error, default=fit)
             if best.error > (1 - UNUSUAL) * fit.error:
                 break

@@ -221,7 +221,7 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
             yield "arc", {"min": fewest}, {}
 
 
-SELDOM: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+RARE: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "taskcluster": {"scaling_ratio": (0.8, 0.5, 0.25)},
     "target-wait": {"hold": (60.0, 900.0), "release": (0.25, 0.9)},
     "keda": {
@@ -259,13 +259,13 @@ def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
 def at_defaults(one: Candidate) -> list[str]:
     """Return the options that users rarely change, of those that it does not give."""
     given = {*one.options, *(name.removeprefix(".") for name in one.free)}
-    return [name for name in SELDOM.get(one.algorithm, ()) if name not in given]
+    return [name for name in RARE.get(one.algorithm, ()) if name not in given]
 
 
-def seldom_changed(one: Candidate) -> Iterator[Candidate]:
+def rarely_changed(one: Candidate) -> Iterator[Candidate]:
     """Yield the candidate with one more option at another value than its default."""
     for name in at_defaults(one):
-        for value in SELDOM[one.algorithm][name]:
+        for value in RARE[one.algorithm][name]:
             if isinstance(value, int):
                 yield replace(one, options={**one.options, name: value})
                 continue
