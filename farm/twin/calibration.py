@@ -10,6 +10,7 @@ Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hoo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.candidates import Candidate, seldom_changed
+from farm.twin.candidates import CHOSEN, Candidate, rounded, rarely_changed
 from farm.twin.orders import Order, orders_of, weighted
 from farm.units import format_roughly
 
@@ -28,13 +29,14 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
-NEAR = 0.002
+NEAR = 0.0005
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
-SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
+SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-SURVIVORS = (9, 4, 3, 2, 2, 1)
-"""Algorithms of which others are drawn, that many at each spread."""
+SURVIVORS, WORSE = (9, 4, 3, 2, 2, 1, 1), 4.0
+"""Algorithms of which others are drawn, that many at each spread, and times the best one's error up
+to which they are, from the second on."""
 PHASES = 12
 """First plans in a period that are drawn."""
 EXACT = 0.005
@@ -49,6 +51,8 @@ CHANGED, CHANGES = 2, 2
 """Algorithms of which options that are rarely changed are tried, and how many at most."""
 UNUSUAL = 0.3
 """By which share such an option must be better than its default."""
+ROUNDED, LEEWAY = 8, 0.05
+"""Round times that are tried for one that was found, and by which share they may err more."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -111,7 +115,11 @@ class Search:
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
-            known[:count] = [self._drawn(some, spread) for some in known[:count]]
+            most = np.inf if spread == SPREADS[0] else WORSE * known[0][0].error
+            known[:count] = [
+                self._drawn(some, spread) if some[0].error <= most else some
+                for some in known[:count]
+            ]
             known.sort(key=lambda some: some[0].error)
         best = [some[0] for some in known]
         for place in range(min(CHANGED, len(best))):
@@ -123,14 +131,25 @@ class Search:
                 break
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
-        return sorted(best, key=lambda one: one.error)
+        first, *others = sorted(best, key=lambda one: one.error)
+        return [self._rounded(first, near), *others]
+
+    def _rounded(self, fit: Fit, near: float) -> Fit:
+        """Return the fit with round times where they explain as much: the records may not tell."""
+        for name in CHOSEN:
+            if name not in fit.candidate.free:
+                continue
+            most = max(near, fit.error * (1 + LEEWAY))
+            tried = (self.fit(one) for one in rounded(fit.candidate, name))
+            fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
+        return fit
 
     def _changed(self, fit: Fit) -> Fit:
         """Return the fit with options at other values than their defaults, where these show."""
         for _ in range(CHANGES):
             if self.is_over:
                 break
-            fits = [self.fit(one) for one in seldom_changed(fit.candidate)]
+            fits = [self.fit(one) for one in rarely_changed(fit.candidate)]
             best = min(fits, key=lambda one: one.error, default=fit)
             if best.error > (1 - UNUSUAL) * fit.error:
                 break

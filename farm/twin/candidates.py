@@ -33,6 +33,9 @@ SLOWEST = 0.25
 """Share of its usual time between two plans below which an algorithm is not tried."""
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
+CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
+ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.25
+"""Times that people choose, the units of these (s), and by which factor they are near a value."""
 ONE = 1.05
 """Times the shortest that a parameter can be, up to which its longest is the same."""
 WARM = (0, 1, 2, 3, 5)
@@ -160,7 +163,7 @@ def _provisioned(
         bounds["idle_timeout"] = (max(1.0, least), max(1.0, most))
         if most <= ONE * least:
             del free["idle_timeout"]
-            pool = {**pool, "idle_timeout": (least + most) / 2}
+            pool = {**pool, "idle_timeout": next(round_times(least, most), (least + most) / 2)}
     interval, rhythm, usual = INTERVALS[algorithm], shape.rhythm, True
     if rhythm is not None:
         usual = rhythm.period == (interval if interval >= LONG else 0.0)
@@ -218,7 +221,7 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
             yield "arc", {"min": fewest}, {}
 
 
-SELDOM: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+RARE: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "taskcluster": {"scaling_ratio": (0.8, 0.5, 0.25)},
     "target-wait": {"hold": (60.0, 900.0), "release": (0.25, 0.9)},
     "keda": {
@@ -235,16 +238,34 @@ SELDOM: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 SHARES = ("scaling_ratio", "release", "margin", "decay", "quantile")
 
 
+def round_times(least: float, most: float) -> Iterator[float]:
+    """Yield times in a range that people would write, the roundest first (seconds)."""
+    known: set[float] = set()
+    for unit in ROUND:
+        first, last = max(1, math.ceil(least / unit)), math.floor(most / unit)
+        found = {unit * n for n in range(first, min(last, first + 1) + 1)} - known
+        known |= found
+        yield from sorted(found)
+
+
+def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
+    """Yield the candidate with rounder values of a time that someone chose, the roundest first."""
+    found = one.free[name]
+    least, most = one.bounds.get(name, (0.0, math.inf))
+    for value in round_times(max(least, found / NEARLY), min(most, found * NEARLY)):
+        yield one.moved({name: value / found})
+
+
 def at_defaults(one: Candidate) -> list[str]:
     """Return the options that users rarely change, of those that it does not give."""
     given = {*one.options, *(name.removeprefix(".") for name in one.free)}
-    return [name for name in SELDOM.get(one.algorithm, ()) if name not in given]
+    return [name for name in RARE.get(one.algorithm, ()) if name not in given]
 
 
-def seldom_changed(one: Candidate) -> Iterator[Candidate]:
+def rarely_changed(one: Candidate) -> Iterator[Candidate]:
     """Yield the candidate with one more option at another value than its default."""
     for name in at_defaults(one):
-        for value in SELDOM[one.algorithm][name]:
+        for value in RARE[one.algorithm][name]:
             if isinstance(value, int):
                 yield replace(one, options={**one.options, name: value})
                 continue
