@@ -95,23 +95,25 @@ def loads(trace: Path | None = None) -> list[Load]:
     shortest = parse_scenario({"name": "load", "pools": [one | {"builders": 6}],
                                "workload": [{"arrivals": BUSY}],
                                "scheduling": {"policy": "sjf"}})  # fmt: skip
-    made = {
-        "narrow kinds": (one | {"builders": 23}, _narrow_kinds(), 4, ("declared", "last-3")),
-        "provisioned": (elastic, [_recorded(trace)], 4, ("declared",)),
-        "heavy tails": (nodes, [{"matrices": MATRICES | {"size": 300}}], 50, RUN_TIMES),
-        "contention": (slowed, [{"matrices": slow}], 8, ("declared",)),
-        "bursts": (one | {"builders": 8, "slots": 2}, [{"matrices": BURSTS}], 3, RUN_TIMES),
-    }
+    fair = quickstart.model_copy(update={"scheduling": shared})
     return [
         Load("fixed", quickstart, 2),
-        Load("fair share", quickstart.model_copy(update={"scheduling": shared}), 5,
-             ("oracle", "declared")),
+        Load("fair share", fair, 5, ("oracle", "declared")),
         Load("shortest first", shortest, 2, ("declared",)),
-        *(
-            Load(name, parse_scenario({"name": "load", "pools": [pool], "workload": jobs}), *rest)
-            for name, (pool, jobs, *rest) in made.items()
-        ),
-    ]  # fmt: skip
+        _load("narrow kinds", one | {"builders": 23}, _narrow_kinds(), 4, "declared", "last-3"),
+        _load("provisioned", elastic, [_recorded(trace)], 4, "declared"),
+        _load("heavy tails", nodes, [{"matrices": MATRICES | {"size": 300}}], 50, *RUN_TIMES),
+        _load("contention", slowed, [{"matrices": slow}], 8, "declared"),
+        _load("bursts", one | {"builders": 8, "slots": 2}, [{"matrices": BURSTS}], 3, *RUN_TIMES),
+    ]
+
+
+def _load(
+    name: str, pool: dict[str, Any], jobs: list[dict[str, Any]], every: int, *run_times: str
+) -> Load:
+    """Return a load of one pool."""
+    scenario = parse_scenario({"name": "load", "pools": [pool], "workload": jobs})
+    return Load(name, scenario, every, run_times)
 
 
 class Outcome(msgspec.Struct, frozen=True):

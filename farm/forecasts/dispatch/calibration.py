@@ -8,9 +8,8 @@ are now: short ones alone would be too early.
 
 Farms are busy at one time and idle at another, so each level that held too often, or not often
 enough, moves by a step (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), beyond the
-largest error if need be. A level has not held as soon as a job waits longer, whenever it is
-dispatched. Jobs that wait together have one error in common: the more there are, the less each one
-moves.
+largest error if need be. Jobs that wait together have one error in common: the more there are, the
+less each one moves.
 
 Each platform learns from its own jobs. Before ``SPANS`` waits one after the other, and ``LEAST`` in
 all, no interval is told, but its levels move: none is better than a false one.
@@ -54,7 +53,7 @@ BEYOND = 2.0
 ROUNDING = 1e-6
 
 
-class _Told(msgspec.Struct):
+class _Told(msgspec.Struct, frozen=True):
     """A forecast whose truth is not known yet."""
 
     at: float
@@ -63,9 +62,8 @@ class _Told(msgspec.Struct):
     spread: float
     #: the calibrated quantiles, as waits; none if there were too few errors
     waits: tuple[float, ...]
-    #: the step of its levels, and how many of them have passed
+    #: by how much each of its levels moves
     step: float
-    passed: int = 0
 
     def error(self, at: float) -> float:
         """Return by how many spreads a dispatch at this instant would be later than expected."""
@@ -91,25 +89,14 @@ class PlatformMemory(msgspec.Struct):
         del self.errors[:-KEPT]
         if told.at >= self.span_ended_at:
             self.spans, self.span_ended_at = self.spans + 1, at
-        self._pass(told, at)
-        for place in range(told.passed, len(told.waits)):
-            self._move(place, -told.step * (1.0 - LEVELS[place]))
-
-    def _pass(self, told: _Told, at: float) -> None:
-        """Move the levels that a job has waited longer than."""
-        waits = told.waits
-        while told.passed < len(waits) and at - told.at > waits[told.passed] + ROUNDING:
-            self._move(told.passed, told.step * LEVELS[told.passed])
-            told.passed += 1
-
-    def _move(self, place: int, by: float) -> None:
-        self.shifts[place] = min(max(self.shifts[place] + by, -FARTHEST), FARTHEST)
+        if told.waits:
+            held = at - told.at <= np.array(told.waits) + ROUNDING
+            moved = self.shifts + told.step * (np.array(LEVELS) - held)
+            self.shifts = np.clip(moved, -FARTHEST, FARTHEST).tolist()
 
     def quantiles(self, at: float) -> Floats | None:
         """Return those of the next error, by level; None: too little is known."""
         going = [told for of_job in self.open.values() for told in of_job]
-        for told in going:
-            self._pass(told, at)
         if len(self.errors) < TRIED:
             return None
         since = min(asked_at for asked_at, _ in self.errors)

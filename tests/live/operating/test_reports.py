@@ -14,10 +14,13 @@ import pytest
 from farm.app.api import load_scenario
 from farm.app.jobs.submission import play
 from farm.assembly import make_rules
+from farm.core.commands import StartJob
 from farm.core.errors import InputError, ServerError
-from farm.core.events import BuilderJoined, BuilderLost, JobsSubmitted
+from farm.core.events import AlarmRang, BuilderJoined, BuilderLost, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
+from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.lately import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane
 from farm.live.operating.answers import BUSY
@@ -134,6 +137,26 @@ def test_a_lost_builder_is_shown_with_its_pool(
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
+
+
+@pytest.mark.live
+def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
+    """The errors from which intervals are made, and what a user is told of the last ones."""
+    leader, calibration = lead(), Calibration()
+    control = leader.control(calibrations={"declared": calibration})
+    calibration.told("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
+    calibration.dispatched("a", 44.0)
+    job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
+    control._lately.memory.told["c"] = [("rollout", 10.0)]
+    control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
+    control.tick(leader.world)
+    leader.commit()
+    after, follower = Calibration(), lead()
+    another = follower.control(calibrations={"declared": after})
+    another.go_on(follower.learned)
+    assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
+    after.dispatched("b", 60.0)
+    assert after.platforms["amd64"].errors == [(0.0, 8.0), (0.0, 11.0)]
 
 
 @pytest.mark.live
