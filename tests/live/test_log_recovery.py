@@ -152,9 +152,10 @@ def test_a_log_that_cannot_be_replayed_needs_a_word(hostless: Service):
 
 def test_lines_of_lost_commits_are_added_again(server, client, keys: Keys, tmp_path: Path):
     """A server that lost its last commits leaves no hole in the log, and none is there twice."""
-    leader = Leader(client, keys, Clock())
+    line = b""
+    leader = Leader(client, keys, Clock(), log=lambda: line)
     for number in range(6):
-        leader.world._log = lambda number=number: f"line {number}\n".encode()
+        line = f"line {number}\n".encode()
         if number == 3:  # all is lost, but two commits are on disk
             with LogDrain(server.url, keys, tmp_path) as drain:
                 until(lambda: not client.xlen(keys.log), "the log")

@@ -19,7 +19,7 @@ class Plans:
         self._builders, self._hosts, self._out = builders, hosts, out
         self.watches: dict[str, Watch] = {}
         self.plans: dict[str, Plan] = {}
-        #: counts what was taken in
+        #: counts watches and plans
         self.changes = 0
 
     def take(self, report: PlannerReport, at: float) -> None:

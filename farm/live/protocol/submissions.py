@@ -43,7 +43,7 @@ class Submissions:
         out: Out,
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
-        self._out, self._known = out, known
+        self._out, self.known = out, known
         self.live = LiveJobs(pools)
         #: how many jobs in all
         self.accepted = 0
@@ -99,7 +99,7 @@ class Submissions:
         """Leave out jobs that were submitted before, and refuse those of a platform too many."""
         if not self._out.events:
             self._just_now.clear()
-        known = self._known([job.id for job in jobs]) if self._known and jobs else ()
+        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
         new: list[Job] = []
         for job in jobs:
             if job.id in known or job.id in self._just_now:
@@ -107,7 +107,7 @@ class Submissions:
             if (platform := self.live.take(job)) is None:
                 self._out.refuse("out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
-            if self._known is not None:
+            if self.known is not None:
                 self._just_now.add(job.id)
             _share_parts(job, platform)
             new.append(job)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from farm.core.events import JobsSubmitted
+from farm.core.events import JobsSubmitted, PoolPlanned
 from farm.core.model import Job, Platform
 from farm.live.protocol.submissions import MAX_PLATFORMS
-from farm.live.wire.messages import UNSTAMPED
+from farm.live.wire.messages import UNSTAMPED, Plan, Watch
 from tests.fixtures.door import Door
 
 
@@ -26,7 +26,7 @@ def submit(door: Door, **intended: float | None) -> None:
 def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job(door: Door):
     """Counted once, too; readers of the farm's jobs do not see them before they are stored."""
     kept: set[str] = set()
-    door.protocol.submissions._known = kept.intersection
+    door.protocol.submissions.known = kept.intersection
     submit(door, a=None, b=None)
     submit(door, b=None, c=None)
     taken = [job.id for event in door.events(JobsSubmitted) for job in event.jobs]
@@ -68,3 +68,16 @@ def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     assert "one-more" in letter.text
     door.protocol.submissions.live.ended(invented[0])
     assert len(accepted("one-more", "another")) == 1
+
+
+def test_a_plan_that_cannot_be_handled_is_known_by_its_message(door: Door):
+    """It is set aside then, and ends no second scheduler; who watches no more plans nothing."""
+    door.hear("old", Watch("linux", "old"), stream="plans")
+    door.hear("new", Watch("linux", "new"), stream="plans")
+    door.hear("old", Plan("linux", 1, 5, start=5, token="old"), stream="plans")
+    door.hear("new", Plan("linux", 1, 2, start=2, token="new"), stream="plans")
+    event, out = door.protocol.out.next(), door.protocol.out
+    assert isinstance(event, PoolPlanned)
+    assert (event.start, len(out.events)) == (2, 0)
+    assert out.origin is not None
+    assert out.origin.envelope.sender == "new"
