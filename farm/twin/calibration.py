@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.candidates import CHOSEN, Candidate, rounded, rarely_changed
+from farm.twin.candidates import CHOSEN, Candidate, rarely_changed, rounded
 from farm.twin.orders import Order, orders_of, weighted
 from farm.units import format_roughly
 

@@ -24,7 +24,7 @@ from farm.results.summary.objectives import parse_objective
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.capacity_planning import PlanOptions
 from farm.testing import VirtualFarm, small_scenario
-from tests.metrics.test_openmetrics import samples
+from tests.metrics.test_exporter import samples
 
 
 def scenario(slow: str, quick: str, **estimates: Any) -> Scenario:

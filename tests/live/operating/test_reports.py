@@ -149,7 +149,7 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
     control._lately.memory.told["c"] = [("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
-    control.tick(leader.world)
+    leader.world.serve(control)
     leader.commit()
     after, follower = Calibration(), lead()
     another = follower.control(calibrations={"declared": after})
