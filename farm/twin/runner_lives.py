@@ -47,8 +47,8 @@ class Rhythm(msgspec.Struct, frozen=True):
 class IdleTimes(msgspec.Struct, frozen=True):
     """What the records show of how long runners stay without work, seconds."""
 
-    #: the longest that were outlived, longest first, with how many others, at least, there
-    #: meanwhile
+    #: the longest that were outlived, longest first, with how many others there, at
+    #: least
     outlived: tuple[tuple[float, int], ...] = ()
     #: the shortest after which one was gone
     gone: float = math.inf
