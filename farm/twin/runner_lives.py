@@ -108,7 +108,7 @@ def idle_times_of(
     gaps.sort(key=lambda gap: gap[0] - gap[1])
     outlived = []
     for free_at, taken_at in gaps[: TAIL * len(lives)]:
-        # each that went meanwhile was one fewer, at some time
+        # each that went in that time was one fewer, at some instant
         went = np.searchsorted(goings, taken_at)
         there = int(np.searchsorted(comings, free_at, side="right") - went) - 1
         outlived.append((taken_at - free_at, max(0, there)))
