@@ -139,7 +139,7 @@ class Search:
         """Return the fit with round times where they explain as much: the records may not tell."""
         flat = FLAT * float(self._recorded.mean())
         for name in CHOSEN:
-            if name not in fit.candidate.free:
+            if self.is_over or name not in fit.candidate.free:
                 continue
             most = max(flat, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in rounded(fit.candidate, name))
