@@ -51,8 +51,9 @@ CHANGED, CHANGES = 2, 2
 """Algorithms of which options that are rarely changed are tried, and how many at most."""
 UNUSUAL = 0.3
 """By which share such an option must be better than its default."""
-ROUNDED, LEEWAY = 8, 0.05
-"""Round times that are tried for one that was found, and by which share they may err more."""
+ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
+"""Round times that are tried for one that was found, by which share they may err more, and the
+share of the mean wait up to which no error matters."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -132,14 +133,15 @@ class Search:
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(first, near), *others]
+        return [self._rounded(first), *others]
 
-    def _rounded(self, fit: Fit, near: float) -> Fit:
+    def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with round times where they explain as much: the records may not tell."""
+        flat = FLAT * float(self._recorded.mean())
         for name in CHOSEN:
-            if name not in fit.candidate.free:
+            if self.is_over or name not in fit.candidate.free:
                 continue
-            most = max(near, fit.error * (1 + LEEWAY))
+            most = max(flat, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in rounded(fit.candidate, name))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit

@@ -47,8 +47,8 @@ class Rhythm(msgspec.Struct, frozen=True):
 class IdleTimes(msgspec.Struct, frozen=True):
     """What the records show of how long runners stay without work, seconds."""
 
-    #: the longest that were outlived, longest first, with how many others, at least, there
-    #: meanwhile
+    #: the longest that were outlived, longest first, with how many others there, at
+    #: least
     outlived: tuple[tuple[float, int], ...] = ()
     #: the shortest after which one was gone
     gone: float = math.inf
@@ -108,7 +108,7 @@ def idle_times_of(
     gaps.sort(key=lambda gap: gap[0] - gap[1])
     outlived = []
     for free_at, taken_at in gaps[: TAIL * len(lives)]:
-        # each that went meanwhile was one fewer, at some time
+        # each that went in that time was one fewer, at some instant
         went = np.searchsorted(goings, taken_at)
         there = int(np.searchsorted(comings, free_at, side="right") - went) - 1
         outlived.append((taken_at - free_at, max(0, there)))
