@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from itertools import islice, takewhile
 from multiprocessing import get_context
 
 import msgspec
@@ -287,7 +287,8 @@ class _Common:
     def _arrivals(self, number: int) -> Arrivals:
         if self._later is not None:
             later = drawn(self._later, self._later_times, self.seed, number, self.base.at)
-            return islice(later, MOST_LATER)
+            until = self.base.at + self._later.time
+            return islice(takewhile(lambda one: one[0] <= until, later), MOST_LATER)
         if self.fork.load is None:
             return iter(())
         load, at = self.fork.load((self.seed << 20) + number), self.base.at

@@ -123,7 +123,7 @@ def test_a_job_that_is_gone_is_forgotten() -> None:
     assert tell(calibration, "a", 7000.0) == ()
 
 
-def test_another_one_goes_on_where_one_ended() -> None:
+def test_another_one_continues_where_one_ended() -> None:
     """What passes through JSON is all that there is; what cannot be read is nothing."""
     first, second = known(), Calibration()
     tell(first, "open", 7000.0)
