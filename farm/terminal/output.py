@@ -80,6 +80,19 @@ def progress(
             yield lines.take
 
 
+def told(update: Callable[..., None], what: str, share: float) -> None:
+    """Tell a progress how much (0 to 1) of something is done; 0: that it has begun."""
+    said = f"{what}: {share:.0%}" if share else what
+    update(description=said, completed=round(1000 * share), total=1000)
+
+
+@contextmanager
+def reading_progress(*, silent: bool = False) -> Iterator[Callable[[float], None]]:
+    """Show how much (0 to 1) of some files is read."""
+    with progress("reading", silent=silent) as update:
+        yield partial(told, update, "reading")
+
+
 @contextmanager
 def counted_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show how many are done (runs), their total, and the remaining time."""
