@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Self, TypeVar
 
 from farm.core.errors import RunError
@@ -34,7 +35,10 @@ class SharedWork:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is KeyboardInterrupt:
+            for one in multiprocessing.active_children():
+                one.terminate()  # rather than wait for what it plays
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -59,10 +63,11 @@ class SharedWork:
         size = max(1, min(round(AT_ONCE / each), len(left) // (4 * self._processes)))
         left.reverse()
         try:
-            futures = {
-                self._pool.submit(_made, [call for _, call in some]): [place for place, _ in some]
-                for some in (left[begin : begin + size] for begin in range(0, len(left), size))
-            }
+            with _ctrl_c_later():
+                futures = {
+                    self._pool.submit(_made, [call for _, call in some]): [p for p, _ in some]
+                    for some in (left[begin : begin + size] for begin in range(0, len(left), size))
+                }
             for future in as_completed(futures):
                 yield from zip(futures[future], future.result(), strict=True)
         except BrokenProcessPool:
@@ -79,6 +84,29 @@ class SharedWork:
         # a process costs about half a second before its first call
         rest = spent / done * left if done else math.inf
         return several and spent >= WORTH_SHARING and rest >= 2 * WORTH_SHARING
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, which starts processes.
+
+    A pool that is interrupted while it starts cannot be ended, and each process that is still
+    importing would print a traceback: they are born with the signal blocked.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # another thread may take it
+    before = signal.signal(signal.SIGINT, lambda kind, _: came.append(kind))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _made(calls: Sequence[Callable[[], R]]) -> list[R]:
