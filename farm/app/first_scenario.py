@@ -7,16 +7,19 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
 
 from farm.app.twin import order_of
-from farm.core.errors import InputError, TraceError, file_access
+from farm.core.errors import FarmError, InputError, TraceError, file_access
 from farm.core.model import Job, Platform
 from farm.doctor.figures import PlatformFigures, examine
 from farm.records import load_records
 from farm.records.bundle import is_bundle
+from farm.records.importing import source_of
+from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.records.traces.foreign_table import CALENDAR
 from farm.results.formatting import readable_span
@@ -77,7 +80,11 @@ def write_first_scenario(
         text = FIRST
     else:
         options = TraceOptions(fields=None if fields is None else dict(fields))
-        records = read_records(trace, None, options)
+        try:
+            records = read_records(trace, None, options)
+        except TraceError:
+            _refuse_records(trace)
+            raise
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
         path = os.path.relpath(trace, out.parent)
@@ -85,6 +92,18 @@ def write_first_scenario(
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     return remarks
+
+
+def _refuse_records(trace: Path) -> None:
+    """Raise InputError if this is no trace but records of a CI system, with what makes it one."""
+    source = None
+    with suppress(FarmError):
+        source = source_of([trace])
+    if source in SOURCES:
+        raise InputError(
+            f"{trace}: found records of {source}; allowed: a bundle of them, as by farm import "
+            f"{source} {trace} -o BUNDLE"
+        )
 
 
 def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:

@@ -22,7 +22,7 @@ import farm
 from farm.cli.lazy_command import InstalledCommand, LazyCommand, installed_commands, warn
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
-from farm.terminal.error_messages import with_error_messages
+from farm.terminal.error_messages import print_interrupted, with_error_messages
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option
 
 #: characters of a help's line, on a terminal that has them
@@ -50,6 +50,8 @@ ADMIN = {
     "Runs": "audit export score estimate",
     "Studies": "calibrate study chaos",
 }
+#: what the commands are called elsewhere
+OTHERS_SAY = {"start": "up", "stop": "down", "why": "job --why", "list": "jobs", "ls": "jobs"}
 #: names that no function can have
 FUNCTIONS = {"import": "import_trace", "set": "set_keys"}
 
@@ -119,7 +121,8 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is named; raises InputError with the nearest name."""
         known = args[0] in self.commands or args[0] in self.installed
-        if not known and (near := nearest(args[0], self.list_commands(ctx))):
+        near = OTHERS_SAY.get(args[0]) if self.others else None
+        if not known and (near := near or nearest(args[0], self.list_commands(ctx))):
             raise InputError(f"found no command {args[0]!r}; did you mean {near}?")
         return super().resolve_command(ctx, args)
 
@@ -151,6 +154,9 @@ class FarmCommands(Commands):
             finally:
                 if sys.stdout is not None:
                     sys.stdout.flush()
+        except KeyboardInterrupt as stop:  # here, before Typer takes its words
+            print_interrupted(stop)
+            raise
         except BrokenPipeError:  # `farm … | head`; here, before Typer makes it exit code 1
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None

@@ -93,6 +93,7 @@ def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
 
 def _imported(name: str, where: str) -> object:
     module_name, _, attribute = name.partition(":")
+    module_name = module_name.removesuffix(".py")
     try:
         found = getattr(_loaded(module_name), attribute)
     except Exception as error:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from farm.core.errors import RunError
@@ -34,9 +35,15 @@ class SharedWork:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is KeyboardInterrupt:
+            import multiprocessing  # noqa: PLC0415 - as below
+
+            for one in multiprocessing.active_children():
+                one.terminate()  # rather than wait for what it plays
+        self._pool.shutdown(cancel_futures=True)
 
     def done(self, calls: Sequence[Callable[[], R]]) -> Iterator[tuple[int, R]]:
         """Make the calls; yield the place of each and what it returned, as they are done.
@@ -51,7 +58,7 @@ class SharedWork:
             done += 1
         if not left:
             return
-        import multiprocessing  # noqa: PLC0415 - as above
+        import multiprocessing  # noqa: PLC0415 - most calls are made here, and it takes long
         from concurrent.futures import ProcessPoolExecutor, as_completed  # noqa: PLC0415
         from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
 
@@ -63,10 +70,11 @@ class SharedWork:
         size = max(1, min(round(AT_ONCE / each), len(left) // (4 * self._processes)))
         left.reverse()
         try:
-            futures = {
-                self._pool.submit(_made, [call for _, call in some]): [place for place, _ in some]
-                for some in (left[begin : begin + size] for begin in range(0, len(left), size))
-            }
+            with _ctrl_c_later():
+                futures = {
+                    self._pool.submit(_made, [call for _, call in some]): [p for p, _ in some]
+                    for some in (left[begin : begin + size] for begin in range(0, len(left), size))
+                }
             for future in as_completed(futures):
                 yield from zip(futures[future], future.result(), strict=True)
         except BrokenProcessPool:
@@ -83,6 +91,29 @@ class SharedWork:
         # a process costs about half a second before its first call
         rest = spent / done * left if done else math.inf
         return several and spent >= WORTH_SHARING and rest >= 2 * WORTH_SHARING
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, which starts processes.
+
+    A pool that is interrupted while it starts cannot be ended, and each process that is still
+    importing would print a traceback: they are born with the signal blocked.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # another thread may take it
+    before = signal.signal(signal.SIGINT, lambda kind, _: came.append(kind))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _made(calls: Sequence[Callable[[], R]]) -> list[R]:

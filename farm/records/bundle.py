@@ -225,6 +225,17 @@ def is_bundle(path: Path) -> bool:
     return (path / MANIFEST).is_file() and (path / JOBS).is_file()
 
 
+def refuse_other_folder(path: Path) -> None:
+    """Raise TraceError for a folder that is not a bundle's, such as a run's."""
+    if path.is_dir() and not is_bundle(path):
+        table = path / "jobs.csv"
+        of_run = f", or of this run {table}" if table.is_file() else ""
+        raise TraceError(
+            f"{path}: is a folder, and not a bundle; allowed: one that farm import wrote, or files"
+            f"{of_run}"
+        )
+
+
 def write_bundle(path: Path, bundle: Bundle) -> None:
     """Write a bundle, whole or not at all. Raises InputError."""
     draft = path.with_name(f"{path.name}.part")
@@ -260,6 +271,7 @@ def _write_lines(path: Path, values: Iterable[object]) -> str:
 
 def read_bundle(path: Path) -> Bundle:
     """Read a bundle. Raises TraceError with the file and line that is wrong."""
+    refuse_other_folder(path)
     with file_access(path, "be read", TraceError):
         try:
             manifest = msgspec.json.decode(read_whole(path / MANIFEST), type=Manifest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Protocol, TextIO
 
 from farm.core.errors import did_you_mean
 from farm.records.attempt import Result
+from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
 SEPARATORS = ",;\t"
 MILLISECONDS = 1e11
@@ -22,6 +24,33 @@ _RESULTS: dict[str, Result] = {
     **dict.fromkeys(("lost", "error", "errored"), "lost"),
     **dict.fromkeys(("open", "running", "queued", "waiting", "pending"), "open"),
 }  # fmt: skip
+#: the times of a job, and what tables call them
+_TIMES = {
+    **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},
+    **dict.fromkeys(("created", "queued"), "submitted"),
+    **dict.fromkeys(("duration", "run_time", "runtime", "elapsed"), "duration"),
+    **dict.fromkeys(("wait", "waiting_time", "wait_time"), "wait"),
+}
+_UNITS = {
+    **SECONDS,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), SECONDS["ms"]),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), SECONDS["s"]),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), SECONDS["m"]),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), SECONDS["h"]),
+    **dict.fromkeys(("day", "days"), SECONDS["d"]),
+    **dict.fromkeys(("week", "weeks"), SECONDS["w"]),
+}
+_WITH_UNIT = re.compile(
+    r"(?P<stem>.*?)(?:"
+    r"\s*[(\[]\s*(?:in\s+)?(?P<bracketed>[^()\[\]]*?)\s*[)\]]"  # Run Time (ms), duration [min]
+    r"|[\s_]+in[\s_]+(?P<worded>[^\W_]+)"  # elapsed in hours
+    rf"|[\s_,.-]+(?P<ending>{'|'.join(_UNITS)})"  # wait_s
+    r"|(?-i:(?<=[a-z])(?P<camel>Ms|Millis|Sec|Secs|Seconds|Minutes|Hours)))",  # durationMs
+    re.IGNORECASE,
+)
 _BEFORE_ZONE = re.compile(r"\s*(UTC|Z)\Z|\s+(?=[+-])", re.IGNORECASE)
 
 
@@ -58,6 +87,62 @@ def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | No
     return None
 
 
+def time_named(column: str) -> tuple[str | None, str]:
+    """Return which time of a job a column's name says, and in which unit; None, "": none.
+
+    ``Run Time (ms)`` is the duration in ``ms``, ``finished_at`` the instant ``finished``.
+    """
+    match = _WITH_UNIT.fullmatch(column)
+    stem, unit = (match["stem"], match[match.lastgroup or 0]) if match else (column, "")
+    name = re.sub(r"[\W_]+", "_", stem.lower()).strip("_")
+    return _TIMES.get(name) or _TIMES.get(re.sub(r"_(at|time)\Z", "", name)), unit
+
+
+def with_units(fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns by our names, which may say units, and the unit of each time.
+
+    What the user calls it counts (``duration_s=Elapsed``), else the column's own name. A second
+    name of the same time is an attribute's.
+    """
+    columns: dict[str, str] = {}
+    units = {}
+    for ours, theirs in fields.items():
+        name, unit = time_named(ours)
+        if name is None or name in columns or (name != ours and name in fields):
+            columns[ours] = theirs
+        else:
+            columns[name] = theirs
+            units[name] = unit or time_named(theirs)[1]
+    return columns, units
+
+
+def in_unit(number: float, unit: str) -> float:
+    """Return a number of a unit in seconds. Raises ValueError that says what is allowed."""
+    if not math.isfinite(number):
+        raise ValueError("a finite number")
+    if unit and unit.lower() not in _UNITS:
+        raise ValueError(
+            f"a number in ns us ms s min h d w (the column's name says {unit!r:.40}; a name such "
+            "as duration_s before the = of --column says seconds), or with its unit as 5m30s"
+        )
+    return number * _UNITS[unit.lower() or "s"]
+
+
+def span_of(text: str, unit: str) -> float:
+    """Return a span in seconds, also below 0: ``90`` of a unit, or ``1m30s``.
+
+    Raises ValueError that says what is allowed.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        try:
+            return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
+        except ValueError:
+            raise ValueError(ALLOWED_TIME) from None
+    return in_unit(number, unit)
+
+
 def time_of(text: str) -> datetime:
     """Return an ISO 8601 time, also with ``UTC``, or with a blank before its zone.
 
@@ -74,9 +159,13 @@ def time_of(text: str) -> datetime:
         raise ValueError(f"a time{there_is} as 2026-11-02T09:00:00Z") from None
 
 
-def in_seconds(number: float) -> float:
-    """Return an instant that is in seconds or milliseconds since 1970 in seconds."""
-    return number / 1000 if abs(number) >= MILLISECONDS else number
+def in_seconds(number: float, unit: str) -> float:
+    """Return an instant in seconds: in its unit, else in seconds or milliseconds since 1970.
+
+    Raises ValueError that says what is allowed.
+    """
+    usual = "ms" if MILLISECONDS <= abs(number) < math.inf else ""
+    return in_unit(number, unit or usual)
 
 
 def result_of(word: str, started_at: float | None, finished_at: float | None) -> Result:

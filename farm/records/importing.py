@@ -9,7 +9,7 @@ from pathlib import Path
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import ZONE, Bundle, bundle_of
-from farm.records.reading import FIRST, STDIN, Reading
+from farm.records.reading import FIRST, STDIN, OnRead, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
 
@@ -21,19 +21,20 @@ def import_files(
     source: str | None = None,
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
+    on_read: OnRead = unseen,
 ) -> Bundle:
     """Return the records in the files of a source. Raises TraceError with the record that is wrong.
 
     ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
     a table by our names (see ``farm.records.sources.tables``); ``zone`` is that of instants
-    without one.
+    without one. ``on_read`` is told how much is read.
     """
     source = source or source_of(files)
     if source not in NAMES:
         raise InputError(f"source: {not_among(source, NAMES)}")
     if fields and source not in TABLES:
         raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
-    reading = Reading(files, zone)
+    reading = Reading(files, zone, on_read)
     found: Iterable[Attempt]
     if source in TABLES:
         found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")

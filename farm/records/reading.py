@@ -9,7 +9,7 @@ import math
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
 from pathlib import Path
@@ -40,11 +40,23 @@ class SourceFile(msgspec.Struct, frozen=True):
     bytes: int
 
 
+OnRead = Callable[[float], None]
+"""Told how much of the files is read, 0 to 1; of standard input nothing."""
+
+
+def unseen(_: float) -> None:
+    """Show nothing."""
+
+
 class Reading:
     """The files of a source while they are read, and what is left out of them, by reason."""
 
-    def __init__(self, files: Iterable[Path], zone: tzinfo | None = None) -> None:
+    def __init__(
+        self, files: Iterable[Path], zone: tzinfo | None = None, on_read: OnRead = unseen
+    ) -> None:
         self._paths = list(files)
+        self._on_read = on_read
+        self._read = 0
         self._zone = zone
         self._path = STDIN
         self._record = 0
@@ -72,10 +84,17 @@ class Reading:
 
     def texts(self) -> Iterator[TextIO]:
         """Yield each file as text, unpacked if it is gzip. Raises TraceError."""
+        whole = sum(path.stat().st_size for path in self._paths if path.is_file())
+
+        def count(size: int) -> None:
+            self._read += size
+            if whole:
+                self._on_read(min(1.0, self._read / whole))
+
         for path in self._paths:
             self._path, self._record = path, 0
             with file_access(self._path, "be read", TraceError), _opened(self._path) as binary:
-                hashed = _Hashed(binary)
+                hashed = _Hashed(binary, count)
                 text = _text_of(hashed)
                 yield text
                 if hashed.size == 0:
@@ -135,17 +154,18 @@ class Reading:
             time = time.replace(tzinfo=self._zone)
         return time.timestamp() if time.year >= FIRST_YEAR else None
 
-    def moment(self, found: str, name: str) -> float | None:
-        """Return a time of a table: seconds or milliseconds since 1970, or ISO 8601."""
+    def moment(self, found: str, name: str, unit: str = "") -> float | None:
+        """Return a time of a table: since 1970, in its unit or in (milli)seconds, or ISO 8601."""
         try:
             number = float(found) if found else math.nan
         except ValueError:
             return self.instant(found, name)
         if math.isnan(number):
             return None
-        if math.isinf(number):
-            self.refuse(f"{name}: found {found}; allowed: a finite number")
-        return in_seconds(number)
+        try:
+            return in_seconds(number, unit)
+        except ValueError as error:
+            self.refuse(f"{name}: found {found}; allowed: {error}")
 
     def needed(self, found: str | None, name: str) -> float:
         """Return a time that must be there. Raises TraceError."""
@@ -178,8 +198,9 @@ def members(found: dict[str, Any], name: str) -> list[Any]:
 class _Hashed(io.RawIOBase):
     """A file whose bytes are counted and hashed while they are read."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, count: Callable[[int], None]) -> None:
         self._file = file
+        self._count = count
         self._hash = hashlib.sha256()
         self.size = 0
 
@@ -191,6 +212,7 @@ class _Hashed(io.RawIOBase):
         buffer[: len(found)] = found
         self._hash.update(found)
         self.size += len(found)
+        self._count(len(found))
         return len(found)
 
     def digest(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -92,14 +92,17 @@ class RecordedRun:
         directory.events_path.write_bytes(b"".join(log))
         self.write(directory)
 
-    def write(self, directory: RunDirectory) -> None:
-        """Write all but the event log into a run directory."""
+    def write(
+        self, directory: RunDirectory, on_jobs: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """Write all but the event log into a run directory; see ``RunDirectory.finish``."""
         directory.finish(
             self._records,
             self.summary,
             ended=self._ended,
             fair_share=self.scenario.scheduling.fair_share,
             state=self.state,
+            on_jobs=on_jobs,
         )
 
     def _check_log(self) -> Sequence[bytes]:

@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
@@ -153,13 +153,16 @@ class RunDirectory:
         ended: str,
         fair_share: Sequence[str] = (),
         state: RunState = "finished",
+        on_jobs: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Write jobs, summary and the final metadata; ``ended`` is an ISO 8601 instant.
+
+        ``on_jobs`` is told how much (0 to 1) of the jobs is written.
 
         Raises RunError if a file cannot be written.
         """
         with self._writing(JOBS) as part:
-            count = write_jobs(part, tables_of(records, fair_share))
+            count = write_jobs(part, _told(tables_of(records, fair_share), records, on_jobs))
         self._write(SUMMARY, summary)
         self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
         self._write_meta()
@@ -175,6 +178,17 @@ class RunDirectory:
     def _writing(self, name: str) -> Iterator[Path]:
         with file_access(self.path / name, error=RunError), draft_of(self.path / name) as part:
             yield part
+
+
+def _told(
+    tables: Iterable[JobTable], records: RunRecords, on_jobs: Callable[[float], None]
+) -> Iterator[JobTable]:
+    """Yield the parts of a table, saying how much has been taken."""
+    count, whole = 0, len(records.jobs) + len(records.lost)
+    for table in tables:
+        yield table
+        count += len(table)
+        on_jobs(count / whole if whole else 1.0)
 
 
 class Run:

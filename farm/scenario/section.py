@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -55,7 +55,7 @@ class Mapped(BaseModel):
         if len(known) == len(data):
             return handler(data)
         problems = [
-            InitErrorDetails(type=unknown_key(key, list(cls.model_fields)), input=key)
+            InitErrorDetails(type=unknown_key(key, [*cls.model_fields], cls), input=key)
             for key in data
             if key not in known
         ]
@@ -97,10 +97,29 @@ def _again(problem: ErrorDetails) -> InitErrorDetails:
     return InitErrorDetails(type=own, loc=problem["loc"], input=problem["input"], ctx=context)
 
 
-def unknown_key(key: object, known: list[str]) -> PydanticCustomError:
-    """Return the error for an unknown key; ``ctx`` has the key for the message."""
-    text = f"unknown key; {did_you_mean(str(key), known)}allowed: {', '.join(known)}"
+def unknown_key(
+    key: object, known: list[str], section: type[Mapped] | None = None
+) -> PydanticCustomError:
+    """Return the error for an unknown key; ``ctx`` has the key for the message.
+
+    ``section``: where it was found; one of the sections in it may have the key.
+    """
+    deeper = next(_deeper(str(key), section), None) if section else None
+    hint = f"did you mean {deeper}? " if deeper else did_you_mean(str(key), known)
+    text = f"unknown key; {hint}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
+
+
+def _deeper(key: str, section: type[Mapped]) -> Iterator[str]:
+    """Yield the paths of a key in the sections of this one."""
+    for name, field in section.model_fields.items():
+        types = [field.annotation]
+        for one in types:
+            types += get_args(one)
+        items = "NAME." if any(get_origin(one) is tuple for one in types) else ""
+        for one in types:
+            if isinstance(one, type) and issubclass(one, Mapped) and key in one.model_fields:
+                yield f"{name}.{items}{key}"
 
 
 def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:

@@ -99,6 +99,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 10_000
     algorithms: AlgorithmsOf = no_algorithms
     estimator: EstimatorOf = estimator_of
+    #: told how many of a size's simulations are done, and of how many
+    on_run: Callable[[Tried, int, int], None] = lambda *_: None
 
 
 def pools_to_size(scenario: Scenario) -> tuple[Pool, ...]:
@@ -194,7 +196,10 @@ class Evaluator:
             partial(play, scenario, self._terms, seed, options.algorithms, options.estimator)
             for seed in self._seeds
         ]
-        found = dict(self._work.done(calls))
+        found: dict[int, Outcome] = {}
+        for place, outcome in self._work.done(calls):
+            found[place] = outcome
+            options.on_run(sizes, len(found), len(calls))
         return [found[place] for place in range(len(calls))]
 
     def _point(self, sizes: Tried, outcomes: Sequence[Outcome]) -> Point:

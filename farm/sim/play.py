@@ -18,9 +18,9 @@ from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
-from farm.sim.fast.event_log import log_of
+from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
-from farm.sim.fast.play import Played, play_together
+from farm.sim.fast.play import Played, Watch, play_together
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
@@ -50,6 +50,11 @@ class CompiledRun:
         """Yield the event log in pieces of whole lines; only of a run with ``noted``."""
         return log_of(self._played)
 
+    @property
+    def log_pieces(self) -> int:
+        """The number of pieces of the event log."""
+        return 1 + -(-int(self._played.farm.counts["noted"][0]) // AT_ONCE)
+
 
 def play(
     scenario: Scenario,
@@ -77,6 +82,7 @@ def chosen(
     engine: Engine = "auto",
     noted: bool = False,
     around: Around | None = None,
+    watch: Watch | None = None,
 ) -> Simulation | CompiledRun:
     """Return the run of a load by the engine asked for, or by the compiled one wherever it can.
 
@@ -90,6 +96,7 @@ def chosen(
         engine: which.
         noted: the event log of a compiled run will be needed.
         around: wraps the world of a simulation.
+        watch: told how far a compiled run is, which can then be interrupted.
 
     Raises InputError for an engine that does not exist, or does not cover the scenario.
     """
@@ -106,6 +113,7 @@ def chosen(
                     algorithms,
                     noted=noted,
                     most=None if engine == "fast" else MOST_JOBS,
+                    watch=watch,
                 )
         if found.played is not None:
             return CompiledRun(found.played)
@@ -161,6 +169,7 @@ def _try_compiled(
     *,
     noted: bool,
     most: int | None,
+    watch: Watch | None,
 ) -> _Try:
     """Play a load of up to ``most`` jobs by the compiled loop, if it can."""
     specs, rules = pool_specs(scenario), scheduler.rules
@@ -174,7 +183,9 @@ def _try_compiled(
 
     columns = load_of(rules.policy, scheduler.estimator, jobs)
     ends_at = scenario.ends_at
-    played = play_columns(columns, specs, rules, algorithms, ends_at=ends_at, noted=noted)
+    played = play_columns(
+        columns, specs, rules, algorithms, ends_at=ends_at, noted=noted, watch=watch
+    )
     return _Try(left, played, "" if played else "jobs that have to be given up")
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
 
 from farm.core.errors import FarmError, InputError
 
+#: what pydantic says that an option should be, and what we say
+_LIMITS = {
+    "greater than or equal to (.*)": r"\1 or more",
+    "less than or equal to (.*)": r"\1 or less",
+    "a valid integer.*": "a whole number",
+    "a valid (number|boolean).*": r"a \1",
+}
+#: exit code after Ctrl-C
+INTERRUPTED = 130
 #: a command line that is not understood; Typer does not export the class
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -25,8 +35,7 @@ def with_error_messages(app: Callable[..., int | None]) -> None:
     except UsageError as error:
         of: Any = error
         where = "" if of.ctx is None else f" ({of.ctx.command_path} --help)"
-        text = of.format_message().replace("Value error, ", "").rstrip(".")
-        _print(f"{text}{where}")
+        _print(f"{_in_our_words(of)}{where}")
         sys.exit(InputError.exit_code)
     except FarmError as error:
         _print(str(error))
@@ -37,7 +46,38 @@ def with_error_messages(app: Callable[..., int | None]) -> None:
         _print(f"{where}{error.strerror or error}")
         sys.exit(InputError.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def said_if_interrupted(words: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C within the block say what is kept, and how to go on (``print_interrupted``)."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or words()) from None
+
+
+def print_interrupted(stop: KeyboardInterrupt) -> None:
+    """Print on standard error that the command was interrupted, and what it says of that."""
+    from farm.terminal.console import FarmConsole  # noqa: PLC0415 - rich, as below
+
+    with contextlib.suppress(OSError):
+        words = f": {stop}" if str(stop) else ""
+        FarmConsole(stderr=True).print(f"interrupted{words}", soft_wrap=True)
+
+
+def _in_our_words(error: Any) -> str:
+    """Return a message of Typer's, which has sentences of pydantic in it."""
+    text: str = error.format_message().replace("Value error, ", "").rstrip(".")
+    before, theirs, allowed = text.partition("Input should be ")
+    if not theirs:
+        return text
+    for pattern, ours in _LIMITS.items():
+        allowed = re.sub(pattern, ours, allowed)
+    problems: list[Any] = getattr(error.__cause__, "errors", list)()
+    found = f"found {problems[0]['input']!r:.60}; " if problems else ""
+    return f"{before}{found}allowed: {allowed}"
 
 
 def _print(text: str) -> None:

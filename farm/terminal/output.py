@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -67,6 +68,19 @@ def progress(
     else:
         with _Lines(what) as lines:
             yield lines.take
+
+
+def told(update: Callable[..., None], what: str, share: float) -> None:
+    """Tell a progress how much (0 to 1) of something is done; 0: that it has begun."""
+    said = f"{what}: {share:.0%}" if share else what
+    update(description=said, completed=round(1000 * share), total=1000)
+
+
+@contextmanager
+def reading_progress(*, silent: bool = False) -> Iterator[Callable[[float], None]]:
+    """Show how much (0 to 1) of some files is read."""
+    with progress("reading", silent=silent) as update:
+        yield partial(told, update, "reading")
 
 
 @contextmanager

@@ -184,7 +184,33 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
     assert "Traceback" not in done.err
     assert done.out == ""
     if where == LATE:
+        assert done.err.endswith(
+            "what happened until then is in kept; the same command begins a new run\n"
+        )
         assert json.loads((tmp_path / "kept" / "meta.json").read_text())["state"] != "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "said"),
+    [
+        (["plan", "farm.yaml", "--slo", "p95(waiting_time) < 5m"], "forecasts.plan.plan_pools",
+         "nothing was tried; nothing is kept; the same command begins again"),
+        (["sweep", "farm.yaml", "--vary", "policy=fifo,sjf", "-o", "all"], "runs.sweep.play_sweep",
+         "the 0 finished runs stay in all: the same command continues"),
+        (["up", "farm.yaml"], "live_farm.up.start_in_background", "its jobs stay in .farm"),
+    ],
+)  # fmt: skip
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(farm, monkeypatch, words, where, said):
+    """On standard error, with exit code 130."""
+
+    def interrupted(*_: object, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"farm.cli.{where}", interrupted)
+    done = farm(*words)
+    assert (done.code, done.out) == (130, "")
+    assert done.err.startswith("interrupted: ")
+    assert said in done.err
 
 
 def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_path: Path):

@@ -19,6 +19,7 @@ from farm.records.importing import source_of
 from farm.records.json_stream import objects
 from farm.records.sources import SOURCES
 from farm.records.sources.slurm import nodes_of
+from farm.records.traces import foreign_table
 
 DATA = Path(__file__).parent / "data"
 FILES = {path.stem: path for path in DATA.iterdir()}
@@ -374,3 +375,38 @@ def test_what_is_no_sequence_of_objects_is_refused(text: str):
     """With the place where it stops to be one."""
     with pytest.raises(ValueError, match=r"character \d+: "):
         list(objects(io.StringIO(text)))
+
+
+NAMED = ["Run Time (ms)", "duration [min]", "Elapsed (hours)", "runtime in seconds", "durationMs"]
+TIMED = f"""id,Created At,wait_s,{",".join(NAMED)},Odd (fortnights)
+a,2026-11-02T09:00:00Z,30,90000,1.5,0.025,90,90000,2
+"""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, *({"submitted": "Created At", "wait": "wait_s", "duration": name} for name in NAMED),
+     {"submitted": "Created At", "wait": "wait_s", "run_time_ms": "Run Time (ms)"}],
+)  # fmt: skip
+def test_units_are_those_of_the_columns_name_or_the_mapping(fields: dict[str, str], tmp_path: Path):
+    """As a bundle and as a trace; with no mapping the first name of a time counts."""
+    path = tmp_path / "t.csv"
+    path.write_text(TIMED)
+    [one] = import_files([path], fields=fields).attempts
+    assert (one.waited, one.ran) == (30.0, pytest.approx(90.0))
+    if fields:
+        records = foreign_table.read(path, fields)
+        assert records.service.tolist() == [pytest.approx(90.0)]
+        assert records.happened is not None
+
+
+def test_a_unit_that_is_not_known_is_refused_in_words(tmp_path: Path):
+    """As seconds these would be wrong, silently; the mapping can say what is meant."""
+    path = tmp_path / "t.csv"
+    path.write_text(TIMED)
+    fields = {"submitted": "Created At", "wait": "wait_s", "duration": "Odd (fortnights)"}
+    for read in (foreign_table.read, lambda path, fields: import_files([path], fields=fields)):
+        with pytest.raises(TraceError, match=r"duration: found '2'; .*name says 'fortnights'"):
+            read(path, fields)
+    said = {"duration_d" if ours == "duration" else ours: name for ours, name in fields.items()}
+    assert foreign_table.read(path, said).service.tolist() == [2 * 86400.0]

@@ -312,7 +312,7 @@ BAD = [
     ("a.swf", SWF + "nan " * 18, "a.swf:12: job (field 1): found 'nan'; allowed: a number"),
     ("a.swf", "; only: header", "a.swf: found no job with a known submit and run time"),
     ("a.swf.gz", gzip.compress(SWF.encode())[:-9], "a.swf.gz: damaged or truncated gzip"),
-    ("a.csv", "", "a.csv:1: found no column submitted_at_s; required: submitted_at_s, service"),
+    ("a.csv", "", "a.csv: is empty; allowed: a line that names the columns, then the jobs"),
     ("a.csv", "submitted_at_s,service_time_s\n", "a.csv: found no jobs"),
     ("a.csv", "submitted_at_s,service_time\n1,2", "a.csv:1: found no column service_time_s; did"),
     ("a.csv", "submitted_at_s,service_time_s\n1,2\n1", "a.csv:3: found 1 values; the header has 2"),

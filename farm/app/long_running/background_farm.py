@@ -126,7 +126,8 @@ def start_in_background(
     except BaseException:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.wait(STOP_TIMEOUT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_TIMEOUT)
         raise
 
 

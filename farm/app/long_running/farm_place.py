@@ -80,6 +80,8 @@ def read_place(folder: Path) -> FarmPlace | None:
         return msgspec.json.decode(read_whole(path), type=FarmPlace)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise InputError(f"--dir: found {folder}, a file; allowed: a folder") from None
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); farm up writes it again") from None
 

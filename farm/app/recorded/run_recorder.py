@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -104,11 +104,13 @@ class RunRecorder:
         warnings: Sequence[str] = (),
         remarks: Sequence[str] = (),
         until: float = math.inf,
+        on_jobs: Callable[[float], None] = lambda _: None,
     ) -> Result:
         """Close the files and return what the run came to.
 
         ``records``: of a run that had no observers. ``until``: when it ended, if its phases end
         later; an interrupted run ended with its last event. ``remarks``: on a live run.
+        ``on_jobs``: told how much of the table of jobs is written.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()
@@ -123,5 +125,5 @@ class RunRecorder:
         kept = RecordedRun(self._scenario, measured, records, log, state, self._started)
         if self._directory is None:
             return Result(kept)
-        kept.write(self._directory)
+        kept.write(self._directory, on_jobs)
         return Result(load_run(self._directory.path))

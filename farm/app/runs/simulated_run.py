@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.results.summary.figures import Counted, Figures
 from farm.scenario import Scenario
+from farm.sim.fast.play import Watch
 from farm.sim.play import CompiledRun, Engine, chosen, play_seeds
 from farm.sim.simulation import no_garbage_collection
 from farm.sim.too_large import refuse_too_large
@@ -34,6 +35,8 @@ def simulated_run(
     observers: Sequence[Observer] = (),
     engine: Engine = "auto",
     load: Workload | None = None,
+    watch: Watch | None = None,
+    on_step: Callable[[str, float], None] = lambda *_: None,
 ) -> Result:
     """Simulate a scenario and return its result.
 
@@ -45,10 +48,13 @@ def simulated_run(
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
         load: the scenario's workload, where it is known; the scenario is not too large then.
+        watch: told how far a compiled run is.
+        on_step: told what of the rest is being done, and how much of that is (0 to 1).
 
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
-    is made then.
+    is made then, nor where a compiled run is interrupted.
     """
+    on_step("setting up", 0.0)
     estimating = Estimating(scenario, own, live=False)
     if load is None:
         refuse_too_large(scenario)
@@ -65,11 +71,19 @@ def simulated_run(
         engine=engine,
         noted=out is not None or keep_events,
         around=estimating.around if estimating.gives else None,
+        watch=watch,
     )
     if isinstance(run, CompiledRun):
         with no_garbage_collection(), record(began=began) as recorder:
-            recorder.take_log(run.log())
-            return recorder.finish("fast", records=run.records())
+            try:
+                recorder.take_log(_told(run, on_step))
+                on_step("collecting jobs", 0.0)
+                return recorder.finish(
+                    "fast", records=run.records(), on_jobs=partial(on_step, "writing jobs")
+                )
+            except KeyboardInterrupt:
+                recorder.discard()
+                raise
     with record() as recorder:
         try:
             run.play([*recorder.observers, *observers])
@@ -101,3 +115,10 @@ def figures_of_seeds(
     records = runs.records.having(fair_share=info.fair_share)
     last_at = np.maximum(runs.last_at, info.until)
     return Counted(runs._replace(records=records, last_at=last_at), info).figures()
+
+
+def _told(run: CompiledRun, on_step: Callable[[str, float], None]) -> Iterator[bytes]:
+    """Yield the event log of a run, saying how much of it is made."""
+    for number, piece in enumerate(run.log()):
+        yield piece
+        on_step("writing events", (number + 1) / run.log_pieces)

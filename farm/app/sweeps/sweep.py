@@ -22,6 +22,8 @@ from farm.results.figures.chart import Chart
 from farm.results.report.comparison_figures import sweep_charts
 from farm.whole_files import read_whole
 
+#: runs of a sweep: more would not be begun for want of memory
+MOST_RUNS = 1_000_000
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 """The metrics that are shown unless others are named."""
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
@@ -147,8 +149,9 @@ def play_sweep(
     redis: str | None = None,
 ) -> SweepResult:
     """Run a grid; ``progress`` is called with the numbers of finished and of all runs."""
-    if replications < 1:
-        raise InputError(f"replications: found {replications}; allowed: 1 or more")
+    most = MOST_RUNS // len(grid.scenarios)
+    if not 1 <= replications <= most:
+        raise InputError(f"replications: found {replications:,}; allowed: 1 to {most:,}")
     if not 0 <= relevant < 1:
         raise InputError(f"relevant: found {relevant:g}; allowed: a share from 0, below 1")
     chosen = grid.baseline(baseline)

@@ -17,7 +17,8 @@ from farm.results.figures.lines import Figure, check_figures, write_figures
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, pools_to_size
+from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
@@ -72,19 +73,31 @@ def plan(
     check_pools(terms, wanted.pools)
     wanted = priced(wanted, _prices(price or (), wanted))
     axes = [parse_axis(text) for text in vary or ()]
-    options = PlanOptions(replications=replications, confidence=confidence, most=most)
     names = [axis.key for axis in axes] or [pool.name for pool in pools_to_size(wanted)]
     total = math.prod(len(axis.values) for axis in axes) if axes else None
-    with progress("simulating the first size", silent=quiet or as_json) as update:
+    said = "nothing was tried"
+    with (
+        said_if_interrupted(lambda: f"{said}; nothing is kept; the same command begins again"),
+        progress("simulating the first size", silent=quiet or as_json) as update,
+    ):
         tried = 0
 
         def show_point(point: Point) -> None:
-            nonlocal tried
+            nonlocal tried, said
             tried += 1
             share = f"{tried} of {total} settings" if total else many(tried, "size")
             met = "meets" if point.met else "misses"
-            update(description=f"{share} tried: {_named(names, point)} {met} it")
+            said = f"{share} tried: {_named(names, point.sizes)} {met} it"
+            update(description=said, **({"completed": tried, "total": total} if total else {}))
 
+        def show_run(tried_now: Tried, done: int, of: int) -> None:
+            before = f"{said}; " if tried else ""
+            size = f"{_named(names, tried_now)}: {done} of {many(of, 'replication')}"
+            update(description=f"{before}{size}")
+
+        options = PlanOptions(
+            replications=replications, confidence=confidence, most=most, on_run=show_run
+        )
         found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:
         _plot(found, terms, plot)
@@ -116,8 +129,8 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
     return prices
 
 
-def _named(names: Sequence[str], point: Point) -> str:
-    return ", ".join(f"{name} {size}" for name, size in zip(names, point.sizes, strict=True))
+def _named(names: Sequence[str], sizes: Tried) -> str:
+    return ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
 
 
 def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, every: bool) -> None:
@@ -125,7 +138,7 @@ def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, ever
     if found.best is None:
         note(f"{objective}: {found.why}")
     else:
-        needs = _named(found.pools, found.best)
+        needs = _named(found.pools, found.best.sizes)
         counted = "" if _settings(found) else " builders"
         answer = (
             f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "

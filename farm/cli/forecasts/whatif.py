@@ -10,6 +10,7 @@ import typer
 from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, what_if
 from farm.app.long_running.snapshots import image_from
 from farm.scenario import TwinErrors
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
@@ -54,7 +55,8 @@ def whatif(
         farm whatif now.json --arrivals --policy sjf  from a file of farm status --save
     """
     image = image_from(source, redis, folder)
-    with progress("simulating", silent=as_json):
+    again = "nothing is kept; the same command begins again, and fewer --rollouts take less time"
+    with said_if_interrupted(lambda: again), progress("simulating", silent=as_json):
         found = what_if(image, sets or (), count=count, seed=seed, arrivals=arrivals, limit=limit)
     if as_json:
         print_json(found)

@@ -13,7 +13,6 @@ from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.decisions import explain_in_run, explain_live
-from farm.core.errors import InputError
 from farm.live.store.saved import Try
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -48,18 +47,16 @@ def job(
     Args:
         job_id: The id of a job.
         why: Explain its dispatch, or its waiting.
-        run: With --why: the job is of this recorded run, not of a live farm.
+        run: The job is of this recorded run, not of a live farm: its dispatch is explained.
         job_of_run: The job, where ID is a run.
 
     Examples:
         farm job build-17                      where it is, and when it will start
         farm job build-17 --why                who goes before it, and why
-        farm job build-17 --why --run day      the same in a recorded run
+        farm job build-17 --run day            the same in a recorded run
     """
     if job_of_run is not None:
         run, job_id = Path(job_id), job_of_run
-    if run is not None and not why:
-        raise InputError("--run: found without --why; allowed: with it")
     if run is not None:
         explain_in_run(run, job_id, as_json=as_json)
         return

@@ -15,6 +15,7 @@ from farm.cli.runs.run_summary import suggest, this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -28,7 +29,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import log_to_stderr, print_json, warn
+from farm.terminal.output import log_to_stderr, print_json, progress, warn
 
 
 def up(
@@ -79,7 +80,13 @@ def up(
     options = [f"--set={override}" for override in overrides]
     options += ["--fresh"] if fresh else []
     options += ["--accept-loss"] if accept_loss else []
-    place = start_in_background(scenario, redis, folder, [*options, *own_options(metrics)])
+    options += own_options(metrics)
+    stays = f"{wanted.name} was stopped; its jobs stay in {folder}, and the same command starts it"
+    with (
+        said_if_interrupted(lambda: stays),
+        progress(f"starting {wanted.name}", silent=quiet or as_json),
+    ):
+        place = start_in_background(scenario, redis, folder, options)
     if as_json:
         document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
         document |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}

@@ -25,7 +25,7 @@ from farm.terminal.options import (
     seconds_of,
     zone_of,
 )
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, reading_progress
 from farm.terminal.tables import Listing, folding, numbers
 
 LEAST = 1e-3
@@ -54,8 +54,9 @@ def doctor(
         farm doctor jobs.csv --column submitted=created_at --zone Europe/Berlin
     """
     most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
-    with progress("reading", silent=quiet):
-        bundle = with_capacity(load_records(files, source, columns_of(column), place), slots)
+    with reading_progress(silent=quiet) as on_read:
+        records = load_records(files, source, columns_of(column), place, on_read)
+        bundle = with_capacity(records, slots)
         figures = examine(bundle, place, most)
     found = [v for one in figures.platforms for v in verdicts(one, figures.resolution_time, most)]
     if as_json:

@@ -14,8 +14,9 @@ from farm.doctor.capacity import refuse_more_than_told
 from farm.records import load_records
 from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, reading_progress
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
 from farm.twin.candidates import NO_LIMIT
@@ -57,12 +58,13 @@ def twin(
         farm twin runs.json --slots 40  from files as they were fetched
         farm twin mine --hours          each pool by hour of the day, too
     """
-    with progress("reading", silent=quiet):
-        bundle = load_records(files, source, columns_of(column), zone_of(zone))
+    with reading_progress(silent=quiet) as on_read:
+        bundle = load_records(files, source, columns_of(column), zone_of(zone), on_read)
         bundle = with_capacity(bundle, slots)
         refuse_more_than_told(bundle)
     place = files[0] if is_bundle(files[0]) else None
-    with progress("trying pools", silent=quiet) as update:
+    again = f"{out} was not written; the same command begins again"
+    with said_if_interrupted(lambda: again), progress("trying pools", silent=quiet) as update:
         made = write_twin(bundle, place, out, lambda text: update(description=text))
     for remark in () if quiet else made.remarks:
         note(remark, err=True)

@@ -45,7 +45,7 @@ def kept_in(
         warn(f"the run is not kept: {error.filename}: {error.strerror}; see --out")
     try:
         yield made
-    except FarmError:
+    except (FarmError, KeyboardInterrupt):
         if made is not None and out is None:
             with suppress(OSError):
                 if not any(log.stat().st_size for log in made.glob(EVENTS)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from shlex import quote
 
 import typer
@@ -25,6 +27,7 @@ from farm.core.errors import InputError
 from farm.core.events import Event, JobFinished
 from farm.scenario import Scenario, load_scenario
 from farm.sim.play import Engine
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
@@ -36,7 +39,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
-from farm.terminal.output import progress
+from farm.terminal.output import progress, told
 from farm.units import format_roughly
 
 #: jobs of a run that is kept without being asked to: more take longer to write than to simulate
@@ -71,17 +74,23 @@ def simulate(
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
-    with kept_in(out, wanted, save=not no_save, most_jobs=MOST_KEPT) as kept:
-        try:
-            with progress(f"simulating {wanted.name}", silent=silent) as update:
-                observers: list[Observer] = [] if silent else [_Ticker(wanted, update)]
-                if log:
-                    observers, engine = [EventLines()], "reference"
-                result = simulated_run(wanted, out=kept, observers=observers, engine=engine)
-        except KeyboardInterrupt:
-            if kept is not None and any(kept.glob("*")):
-                suggest(f"interrupted; what happened until then is in {kept}")
-            raise
+    with (
+        kept_in(out, wanted, save=not no_save, most_jobs=MOST_KEPT) as kept,
+        said_if_interrupted(lambda: _what_stays(kept)),
+        progress(f"simulating {wanted.name}", silent=silent) as update,
+    ):
+        ticker = _Ticker(wanted, update)
+        observers: list[Observer] = [] if silent else [ticker]
+        if log:
+            observers, engine = [EventLines()], "reference"
+        result = simulated_run(
+            wanted,
+            out=kept,
+            observers=observers,
+            engine=engine,
+            watch=ticker.show,
+            on_step=partial(told, update),
+        )
     show(result, as_json=as_json)
     if kept is not None and not (quiet or as_json):
         page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
@@ -105,8 +114,17 @@ class _Ticker:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 0.2
-            at = format_roughly(event.at)
-            done = share_done(self._scenario, event.at, self._ended)
-            share = f"{done['completed'] / 10:.0f} % of " if done else ""
-            said = f"{share}{self._scenario.name}: farm time {at}, {self._events:,} events"
-            self._update(description=said, **done)
+            self.show(event.at, self._ended, self._events)
+
+    def show(self, at: float, ended: int, events: int) -> None:
+        """Show how far it is."""
+        done = share_done(self._scenario, at, ended)
+        share = f"{done['completed'] / 10:.0f} % of " if done else ""
+        said = f"{share}{self._scenario.name}: farm time {format_roughly(at)}, {events:,} events"
+        self._update(description=said, **done)
+
+
+def _what_stays(kept: Path | None) -> str:
+    if kept is not None and any(kept.glob("*")):
+        return f"what happened until then is in {kept}; the same command begins a new run"
+    return "nothing is kept; the same command begins again"

@@ -13,6 +13,7 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.tables import render_sweep
 from farm.scenario import load_scenario
+from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
     AsJson,
     Overrides,
@@ -23,6 +24,7 @@ from farm.terminal.options import (
     share_of,
 )
 from farm.terminal.output import counted_progress, note
+from farm.units import many
 
 
 def sweep(
@@ -66,16 +68,18 @@ def sweep(
     base = load_scenario(scenario, sets or ())
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
-    try:
-        with counted_progress("runs", silent=quiet) as show:
-            found = play_sweep(grid, replications, out, chosen, share_of(relevant), show, redis)
-    except KeyboardInterrupt:
-        if out is not None:
-            note(
-                f"interrupted; finished runs are kept in {out}: the same command continues",
-                err=True,
-            )
-        raise
+    done = 0
+
+    def show_runs(now: int, of: int) -> None:
+        nonlocal done
+        done = now
+        show(now, of)
+
+    with (
+        said_if_interrupted(lambda: _what_stays(done, out)),
+        counted_progress("runs", silent=quiet) as show,
+    ):
+        found = play_sweep(grid, replications, out, chosen, share_of(relevant), show_runs, redis)
     if as_json:
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
@@ -89,3 +93,11 @@ def _baseline(text: str) -> tuple[str, str]:
     if not equals:
         raise InputError(f"--baseline {text}: allowed: KEY=VALUE, such as scheduling.policy=fifo")
     return key.strip(), value.strip()
+
+
+def _what_stays(done: int, out: Path | None) -> str:
+    if out is not None:
+        return f"the {many(done, 'finished run')} stay in {out}: the same command continues"
+    return (
+        f"of {many(done, 'finished run')} nothing is kept; with -o DIR the same command continues"
+    )

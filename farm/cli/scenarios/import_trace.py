@@ -18,7 +18,7 @@ from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_of
-from farm.terminal.output import note, progress
+from farm.terminal.output import note, progress, reading_progress
 from farm.terminal.tables import Listing, folding, texts
 from farm.units import many
 from farm.workload import write_csv
@@ -70,8 +70,8 @@ def import_trace(
         return
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
-    with progress("reading", silent=quiet):
-        bundle = with_capacity(import_files(files, source, fields, zone_of(zone)), slots)
+    with reading_progress(silent=quiet) as on_read:
+        bundle = with_capacity(import_files(files, source, fields, zone_of(zone), on_read), slots)
     bundle = anonymized(bundle) if anonymize else bundle
     for remark in () if quiet else bundle.manifest.remarks:
         note(remark, err=True)

@@ -10,14 +10,17 @@ import typer
 
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.runs.run_summary import suggest, this_command
+from farm.core.errors import InputError
 from farm.scenario import scenario_schema
 from farm.terminal.options import Columns, Quiet, columns_of
 from farm.terminal.output import progress
 
+FIRST = Path("scenario.yaml")
+
 
 def init(
     trace: Annotated[Path | None, typer.Argument(metavar="[TRACE]")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("scenario.yaml"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = FIRST,
     column: Columns = None,
     schema: Annotated[bool, typer.Option("--schema")] = False,
     quiet: Quiet = False,
@@ -35,6 +38,8 @@ def init(
         farm init --schema > farm.json         every key, with its meaning
     """
     if schema:
+        if out != FIRST:
+            raise InputError("--schema: found with --out; allowed: one of them, as > FILE")
         typer.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
         return
     fields = columns_of(column)

@@ -1,8 +1,9 @@
 """``csv`` and ``jsonl``: attempts of any other system, in columns or members that the user names.
 
-Known names: id job submitted eligible started finished duration result runner slots platform kind
-matrix user attempt. Without a mapping a column is known by its own name, also with an ending
-(``submitted_at``, ``submitted_at_s``), and so are those of jobs.csv. Others become attributes.
+Known names: id job submitted eligible started finished wait duration result runner slots platform
+kind matrix user attempt. Without a mapping a column is known by its own name, also with an ending
+or a unit (``submitted_at``, ``Run Time (ms)``), and so are those of jobs.csv. Others become
+attributes. Numbers of a time are in the unit that the mapping says, or the column's name.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from farm.records.attempt import Attempt
-from farm.records.columns import missing_column, result_of, table_of
+from farm.records.columns import (
+    missing_column,
+    result_of,
+    span_of,
+    table_of,
+    with_units,
+)
 from farm.records.reading import Reading
 
+#: numbers below are believed
+MOST = 1e12
 INSTANTS = ("submitted", "eligible", "started", "finished")
-KNOWN = ("id", *INSTANTS, "duration", "result", "slots", "attempt", "job", "runner", "platform",
-         "kind", "matrix", "user")  # fmt: skip
+KNOWN = ("id", *INSTANTS, "duration", "wait", "result", "slots", "attempt", "job", "runner",
+         "platform", "kind", "matrix", "user")  # fmt: skip
 #: what a file of this project, or of others, has for them
-_OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "created": "submitted",
-                "queued": "submitted", "attempts": "attempt"}  # fmt: skip
-_ENDINGS = ("_at_s", "_time_s", "_at", "_s")
+_OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
 #: columns of jobs.csv that follow from others, or are of a simulated farm
 _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
             "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip
@@ -76,50 +83,50 @@ def _attempts(
     rows: Iterable[dict[str, str]], fields: Mapping[str, str], reading: Reading
 ) -> Iterator[Attempt]:
     places: dict[str, str] | None = None
+    units: dict[str, str] = {}
     for row in rows:
         if places is None or not places.keys() <= row.keys():
-            places = _places(row, fields, reading)
+            places, units = _places(row, fields, reading)
         given = {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}
-        if attempt := _attempt(given, reading):
+        if attempt := _attempt(given, units, reading):
             yield attempt
 
 
-def _places(row: Mapping[str, str], fields: Mapping[str, str], reading: Reading) -> dict[str, str]:
-    """Return our name of each column that is used, by its own."""
+def _places(
+    row: Mapping[str, str], fields: Mapping[str, str], reading: Reading
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return our name of each column that is used, by its own; and the units of the times."""
     if missing := missing_column(fields, row):
         reading.refuse(missing)
-    found = {theirs: ours for ours, theirs in fields.items()}
+    columns, units = with_units(fields or {name: name for name in row if name not in _DERIVED})
+    found = {theirs: ours for ours, theirs in columns.items()}
     if not fields:
-        found = {name: _our_name(name) for name in row if name not in _DERIVED}
+        lower = ((theirs, ours.lower()) for theirs, ours in found.items())
+        found = {theirs: _OTHER_NAMES.get(name, name) for theirs, name in lower}
     needed = [name for name in ("submitted", "started") if name not in found.values()]
     if "submitted" in needed and "eligible" in found.values():
         needed.remove("submitted")
+    if "started" in needed and "wait" in found.values():
+        needed.remove("started")
     if needed:
         reading.refuse(
             f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME, "
             f"one of {', '.join(row):.300}"
         )
-    return found
+    return found, units
 
 
-def _our_name(column: str) -> str:
-    name = column.lower()
-    for ending in _ENDINGS:
-        if name.endswith(ending) and name.removesuffix(ending) in (*KNOWN, *_OTHER_NAMES):
-            name = name.removesuffix(ending)
-            break
-    return _OTHER_NAMES.get(name, name)
-
-
-def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
-    at = {name: reading.moment(given.get(name, ""), name) for name in INSTANTS}
+def _attempt(given: dict[str, str], units: dict[str, str], reading: Reading) -> Attempt | None:
+    at = {name: reading.moment(given.get(name, ""), name, units.get(name, "")) for name in INSTANTS}
     eligible_at = at["eligible"] if "eligible" in given else at["submitted"]
     submitted_at = at["submitted"] if at["submitted"] is not None else eligible_at
     if submitted_at is None:
         reading.leave_out("without a time of submission")
         return None
-    if at["finished"] is None and at["started"] is not None and given.get("duration"):
-        at["finished"] = at["started"] + _number(given["duration"], "duration", reading)
+    for after, span, before in (("started", "wait", eligible_at), ("finished", "duration", None)):
+        begins = at["started"] if before is None else before
+        if at[after] is None and begins is not None and (text := given.get(span)):
+            at[after] = begins + _span(text, span, units.get(span, ""), reading)
     attributes = {name: text for name, text in given.items() if text and name not in KNOWN}
     return Attempt(
         id=given.get("id", ""),
@@ -140,6 +147,16 @@ def _attempt(given: dict[str, str], reading: Reading) -> Attempt | None:
     )
 
 
+def _span(text: str, name: str, unit: str, reading: Reading) -> float:
+    try:
+        seconds = span_of(text, unit)
+    except ValueError as error:
+        reading.refuse(f"{name}: found {text!r:.60}; allowed: {error}")
+    if not 0 <= seconds < MOST:
+        reading.refuse(f"{name}: found {text!r:.60}; allowed: 0 or more")
+    return seconds
+
+
 def _whole(number: float) -> int | float:
     return int(number) if number.is_integer() else number
 
@@ -149,6 +166,6 @@ def _number(text: str, name: str, reading: Reading) -> float:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 <= number < 1e12:
+    if not 0 <= number < MOST:
         reading.refuse(f"{name}: found {text!r:.60}; allowed: a number")
     return number

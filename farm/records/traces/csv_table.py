@@ -16,6 +16,7 @@ import io
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -49,7 +50,7 @@ AFTER = ("started", "finished", "dispatched")
 #: how other tables call these, and what ``farm import csv --column`` does
 OFTEN = {
     "submitted_at_s": ("submitted", ("created", "submit", "queue", "arriv")),
-    "service_time_s": ("duration", ("duration", "runtime", "run_time", "elapsed")),
+    "service_time_s": ("duration", ("duration", "runtime", "run_time", "run time", "elapsed")),
 }
 OF_A_RUN = (
     "outcome", "invocation", "dispatched_at_s", "started_at_s", "finished_at_s", "attempts",
@@ -63,7 +64,8 @@ RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 
 def read(path: Path) -> Records:
     """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
-    text = read_text(path)
+    if not (text := read_text(path)).strip():
+        raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
         return by_column(text, path)
     except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
@@ -234,10 +236,11 @@ def _used(names: list[str], where: str) -> list[tuple[str, int]]:
             ours, often = OFTEN[name]
             theirs = next((n for n in names if any(part in n.lower() for part in often)), None)
             hint = did_you_mean(name, (one for one in names if not one.startswith(AFTER)))
+            named = quote(f"{ours}={theirs}") if theirs else f"{ours}=NAME"
             raise TraceError(
                 f"{where}: found no column {name}; {hint}required: {', '.join(REQUIRED)}; name the "
                 "columns of a foreign table with the trace's fields, or "
-                f"farm import csv --column {ours}={theirs or 'NAME'}"
+                f"farm import csv --column {named}"
             )
     for name in set(names) - {*COLUMNS, *OF_A_RUN}:
         if near := nearest(name, COLUMNS, LIKE):

@@ -2,14 +2,17 @@
 
 ======================  =====================================================================
 ``submitted``           required: when a job arrived
-``duration``            how long it ran: seconds, or as ``5m30s``; or:
+``duration``            how long it ran: seconds, another unit, or as ``5m30s``; or:
 ``started, finished``   when it ran: what lies between is its service time
+``wait``                how long it waited, where no column says when it started
 ``id``                  unique, else jobs are numbered
 ``platform``            ``amd64/virtual``, or any text: a tag or label is the name of a platform
 ``kind, matrix, …``     further columns of the project's own table
 anything else           an attribute of that name: ``team=owner``
 ======================  =====================================================================
 
+Numbers are in the unit that ends our name (``duration_ms=Elapsed``), or else the column's own: as
+``Run Time (ms)``, ``duration [min]``, ``wait_s``, ``elapsed in hours``; without one in seconds.
 An instant is ISO 8601 (``2024-05-01T10:00:00+02:00``; without a zone it is UTC), or seconds or
 milliseconds since 1970, or since the beginning of the trace. Calendar times, and those of a trace
 that begins below 0, are moved so that the first arrival is 0. A row that lacks a required value,
@@ -33,13 +36,21 @@ import numpy as np
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.coded import columns_of
-from farm.records.columns import in_seconds, missing_column, result_of, table_of, time_of
+from farm.records.columns import (
+    in_seconds,
+    missing_column,
+    result_of,
+    span_of,
+    table_of,
+    time_of,
+    with_units,
+)
 from farm.records.content import read_text
 from farm.records.traces.csv_table import COLUMNS, value_of
 from farm.records.traces.records import Happened, Records
-from farm.units import ALLOWED_TIME, parse_time
 
 T = TypeVar("T")
+SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the trace's own time."""
@@ -52,9 +63,12 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
         header, rows = table_of(io.StringIO(text, newline=""))
-        _check(fields, header, path)
+        if missing := missing_column(fields, header):
+            raise TraceError(f"{path}: {missing}")
+        used, units = with_units(fields)
+        _check(used, header, path)
         places = {name: place for place, name in enumerate(header)}
-        columns = [(ours, places[theirs]) for ours, theirs in fields.items()]
+        columns = [(ours, places[theirs]) for ours, theirs in used.items()]
         left_out: Counter[str] = Counter()
         clocks: dict[str, bool] = {}
         found = []
@@ -63,7 +77,7 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
             if len(row) > len(header):
                 raise TraceError(f"{where}: more values than the header has columns")
             given = {ours: row[at].strip() for ours, at in columns if at < len(row)}
-            job = _job(given, clocks, where) if row else None
+            job = _job(given, units, clocks, where) if row else None
             if isinstance(job, str):
                 left_out[job] += 1
             elif job is not None:
@@ -78,8 +92,6 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
 
 
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
-    if missing := missing_column(fields, header):
-        raise TraceError(f"{path}: {missing}")
     if "submitted" not in fields:
         raise TraceError(
             f"{path}: found no column for submitted; allowed: one of {', '.join(header)}"
@@ -88,7 +100,9 @@ def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
         raise TraceError(f"{path}: found no column for duration, nor for both started and finished")
 
 
-def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str, Any] | str:
+def _job(
+    given: dict[str, str], units: dict[str, str], clocks: dict[str, bool], where: str
+) -> dict[str, Any] | str:
     """Return a row as a job's fields, or why it is left out.
 
     ``clocks``: by column, whether the rows above have dates; numbers among dates are refused.
@@ -96,16 +110,24 @@ def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str
     times: dict[str, float] = {}
     for ours in INSTANTS:
         if text := given.get(ours):
-            times[ours], is_date = _converted(_instant, text, f"{where}: {ours}")
+            times[ours], is_date = _converted(_instant, text, units[ours], f"{where}: {ours}")
             if clocks.setdefault(ours, is_date) != is_date:
                 above = "dates" if clocks[ours] else "seconds of the trace's own time"
                 raise TraceError(
                     f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}"
                 )
-    if text := given.get("duration"):
-        times["duration"] = _converted(_duration, text, f"{where}: duration")
+    spans = {
+        ours: _converted(span_of, text, units[ours], f"{where}: {ours}")
+        for ours in SPANS
+        if (text := given.get(ours))
+    }
+    times |= {ours: spans[ours] for ours in spans if ours == "duration"}
     if "submitted" not in times:
         return "without an arrival"
+    if "wait" in spans:
+        times.setdefault("started", times["submitted"] + max(0.0, spans["wait"]))
+    if "declared_time" in spans:
+        given |= {"declared_time": repr(spans["declared_time"])}
     if "duration" not in times:
         if not {"started", "finished"} <= times.keys():
             return "never ran, or had not ended"
@@ -116,7 +138,7 @@ def _job(given: dict[str, str], clocks: dict[str, bool], where: str) -> dict[str
     attributes = {}
     for ours, text in given.items():
         column = ours if ours in COLUMNS else f"{ours}_s"
-        if not text or ours in times:
+        if not text or ours in times or ours == "wait":
             continue
         if ours == "id":
             job["id"] = text
@@ -153,9 +175,9 @@ def _attempt(given: dict[str, str], times: dict[str, float]) -> Attempt:
     )
 
 
-def _converted(convert: Callable[[str], T], text: str, where: str) -> T:
+def _converted(convert: Callable[[str, str], T], text: str, unit: str, where: str) -> T:
     try:
-        return convert(text)
+        return convert(text, unit)
     except ValueError as error:
         raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
 
@@ -179,15 +201,7 @@ def _records(jobs: list[dict[str, Any]]) -> Records:
     )
 
 
-def _duration(text: str) -> float:
-    """Return seconds; also below 0, for a row that is left out."""
-    try:
-        return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
-    except ValueError:
-        raise ValueError(ALLOWED_TIME) from None
-
-
-def _instant(text: str) -> tuple[float, bool]:
+def _instant(text: str, unit: str) -> tuple[float, bool]:
     """Return an instant in seconds, and whether it is of the calendar; ValueError: allowed ones."""
     try:
         number = float(text)
@@ -195,7 +209,8 @@ def _instant(text: str) -> tuple[float, bool]:
         return _calendar(text), True
     if not math.isfinite(number):
         raise ValueError("a finite number, or a time as 2026-11-02T09:00:00Z")
-    return in_seconds(number), number >= CALENDAR
+    seconds = in_seconds(number, unit)
+    return seconds, seconds >= CALENDAR
 
 
 def _calendar(text: str) -> float:

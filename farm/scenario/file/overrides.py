@@ -1,7 +1,8 @@
 """``--set key.path=value``: overrides of scenario keys.
 
 Pools and workload sources are addressed by name or index (``pools.linux.builders=4``; ``pool.``
-works too). ``+3`` adds to the present value, and in pools ``-1`` subtracts from it.
+works too, and ``policy`` for ``scheduling.policy``, as the option ``--policy``). ``+3`` adds to the
+present value, and in pools ``-1`` subtracts from it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ def _put(
     keys = [key.strip() for key in path.split(".")]
     if not all(keys):
         raise ScenarioError(f"{source}: allowed: key.path=value, as scheduling.policy=sjf")
-    if keys[0] == "pool":
-        keys[0] = "pools"
+    keys[:1] = {"pool": ["pools"], "policy": ["scheduling", "policy"]}.get(keys[0], keys[:1])
+    pools = document.get("pools")
+    names = map(_name_of, pools) if isinstance(pools, MarkedList) else ()
+    if keys[0] not in document and keys[0] in names:
+        raise ScenarioError(f"{source}: found {keys[0]}; did you mean pools.{'.'.join(keys)}?")
     place, last = _descend(document, keys, source)
     if isinstance(given, str) and _is_step(given, keys[0], _old(place, last)):
         value: object = _stepped(place, last, given, source)

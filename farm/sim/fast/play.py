@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Thread
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +31,11 @@ from farm.sim.too_large import LIVES_ALLOWED
 Algorithms = Mapping[str, Algorithm[Any]]
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
+Watch = Callable[[float, int, int], None]
+"""Told of a run under way: farm time (s), and how many jobs have ended and events happened."""
+
+#: real seconds between two looks at a run under way
+LOOK_EVERY = 0.2
 
 #: notes of a job (submitted, dispatched, started, finished, ended, cleaned)
 NOTES_OF_A_JOB = 6
@@ -51,29 +58,76 @@ def play(
     *,
     ends_at: float = 0.0,
     noted: bool = False,
+    watch: Watch | None = None,
 ) -> Played | None:
     """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
     ``why_not`` has found nothing against it. ``algorithms``: those of the provisioned pools.
-    ``noted``: the events will be needed.
+    ``noted``: the events will be needed. ``watch`` is called every ``LOOK_EVERY`` real seconds,
+    and the run can then be interrupted.
     """
     algorithms = algorithms or {}
-    farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
-    asking = [
-        Asking(number, pool, algorithms[pool.name], load.estimates) if pool.provisioned else None
-        for number, pool in enumerate(pools)
-    ]
-    run = native.bound("play", farm)
-    while (halt := run()) != layout.PLAYED:
-        number = int(farm.counts["asked"][0])
-        if halt == layout.FULL and not _goes_nowhere(farm):
-            farm = _with_more_room(farm, pools)
-            run = native.bound("play", farm)
-        elif halt == layout.ASKS and (asked := asking[number]) is not None:
-            asked.answer(farm)
-        else:
-            return None
-    return Played(farm, load, pools, rules)
+    run = _Run(load, pools, rules, algorithms, ends_at, noted=noted)
+    whole = run.to_end() if watch is None else _watched(run, watch)
+    return Played(run.farm, load, pools, rules) if whole else None
+
+
+class _Run:
+    """A load on a farm, being played."""
+
+    def __init__(
+        self,
+        load: Load,
+        pools: Sequence[PoolSpec],
+        rules: SchedulingRules,
+        algorithms: Algorithms,
+        ends_at: float,
+        *,
+        noted: bool,
+    ) -> None:
+        self.farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
+        self._pools = pools
+        self._asking = [
+            Asking(number, pool, algorithms[pool.name], load.estimates)
+            if pool.provisioned
+            else None
+            for number, pool in enumerate(pools)
+        ]
+
+    def to_end(self) -> bool:
+        """Play it; return whether it was covered to its end."""
+        call = native.bound("play", self.farm)
+        while (halt := call()) != layout.PLAYED:
+            number = int(self.farm.counts["asked"][0])
+            if halt == layout.FULL and not _goes_nowhere(self.farm):
+                self.farm = _with_more_room(self.farm, self._pools)
+                call = native.bound("play", self.farm)
+            elif halt == layout.ASKS and (asked := self._asking[number]) is not None:
+                asked.answer(self.farm)
+            else:
+                return False
+        return True
+
+
+def _watched(run: _Run, watch: Watch) -> bool:
+    """Play a run in a thread, and look at the arrays that the compiled loop writes."""
+    result: Future[bool] = Future()
+
+    def play_in_thread() -> None:
+        try:
+            result.set_result(run.to_end())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            result.set_exception(error)
+
+    # daemon: where this thread is interrupted, the process ends without the other
+    thread = Thread(target=play_in_thread, daemon=True)
+    thread.start()
+    while not result.done():
+        thread.join(LOOK_EVERY)
+        farm = run.farm
+        counts = farm.counts[0]
+        watch(float(farm.instants["now"][0]), int(counts["ended"]), int(counts["events"]))
+    return result.result()
 
 
 class Together(NamedTuple):
