@@ -53,12 +53,16 @@ class Wakeups:
 
 
 class Wake:
-    """Ends a wait of ``select`` on it, from another thread or a signal handler."""
+    """Ends a wait of ``poll`` on it, from another thread or a signal handler."""
 
     def __init__(self) -> None:
         self._near, self._far = os.pipe()
         for end in (self._near, self._far):
             os.set_blocking(end, False)
+
+    def __del__(self) -> None:
+        for end in (self._near, self._far):
+            os.close(end)
 
     def fileno(self) -> int:
         """Return the file descriptor that ``set`` makes readable."""

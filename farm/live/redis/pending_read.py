@@ -43,8 +43,10 @@ class PendingRead:
         if socket is None:
             self.close()
             raise redis.ConnectionError("the connection was closed")
-        ready, _, _ = select.select([socket, *also], [], [], timeout)
-        if socket in ready:
+        poll = select.poll()  # select would refuse a descriptor from 1024 on
+        for one in (socket, *also):
+            poll.register(one, select.POLLIN)
+        if any(ready == socket.fileno() for ready, _ in poll.poll(max(0.0, timeout) * 1000)):
             return self._answer()
         if time.monotonic() > self._sent_at + BLOCK + SOCKET_TIMEOUT:
             self.close()
