@@ -115,6 +115,8 @@ def test_waits_as_long_as_a_boot_are_boots():
     assert farm.simulate("ephemeral-runners").answer == said
     longer = farm.simulate("ephemeral-runners", pools__runners__boot_time="3m").answer
     assert "p95 wait 5.2 min: too few builders were there between" in longer
+    again = answer([pool(builders=1, uses=1, boot_time="15m")], {**BURST, "count": 4})
+    assert again == "p95 wait 57 min: too few builders were there between 1h and 1h30m"
 
 
 def test_waits_of_each_day_are_told_by_the_hour():

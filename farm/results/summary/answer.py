@@ -26,7 +26,7 @@ MOST_HOURS = 8
 FULL = 0.8
 """Share of slots that run a job while others wait, from which builders are what is missing."""
 BOOTS = 1.25
-"""Waits within this factor of the boot time of provisioned builders are those boots."""
+"""Waits within this factor of the boot time of builders that come and go are those boots."""
 SHORT, OF_SERVICE = 60.0, 0.05
 """Waits below both of these, seconds and a share of the mean service time, are no shortage."""
 
@@ -66,7 +66,7 @@ def answer_of_run(
     elif not is_short(summary):
         said += ": there are builders enough"
     elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
-        boots = [pool.boot_time for pool in shortage.pools if pool.provisioner is not None]
+        boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
         if any(boot / BOOTS <= wait.p95 <= BOOTS * boot for boot in boots):
             return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])
         said += f": {_why(shortage)}{_when(shortage)}"
@@ -133,7 +133,7 @@ def _runs(pool: Pool, platform: str) -> bool:
 
 def _full(jobs: JobTable, pools: Sequence[Pool], starts: Floats, ends: Floats) -> float | None:
     """Return the share of the pools' slots that were busy, weighted by those who waited."""
-    if any(pool.provisioner or pool.losses or pool.failure_rate for pool in pools):
+    if any(pool.provisioner or pool.uses or pool.losses or pool.failure_rate for pool in pools):
         return None
     names, of = np.unique(jobs["platform"], return_inverse=True)
     there: list[bool] = [any(_runs(pool, str(name)) for pool in pools) for name in names]
