@@ -20,9 +20,10 @@ from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
-from farm.sim.fast.play import Played, Watch, play_together
+from farm.sim.fast.play import Played, Watch
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
+from farm.sim.fast.together import play_together
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
 from farm.workload.job_columns import JobColumns

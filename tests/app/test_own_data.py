@@ -64,7 +64,7 @@ def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
     ("rows", "told"),
     [
         ("0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
-        ("0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: seconds"),
+        ("0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: a finite number"),
         ("2026-03-02T06:00:00Z,5\n12,5\n", ":3: submitted: found '12' below dates; allowed: dates"),
         ("2026-02-29T06:00:00Z,5\n", "'2026-02-29T06:00:00Z'; allowed: a time that there is"),
         ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),

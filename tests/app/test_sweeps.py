@@ -172,7 +172,7 @@ def test_a_key_that_changes_nothing_is_reported() -> None:
         (["--vary", "scheduling.policy=fifo", "--vary", "scheduling.policy=sjf"], "twice"),
         (["--vary", "seed=1,2"], "vary: found seed; allowed: other keys"),
         (["--vary", "scheduling=@missing.yaml"], "missing.yaml: no such file"),
-        (["--replications", "0"], "replications: found 0; allowed: 1 or more"),
+        (["--replications", "0"], "replications: found 0; allowed: 1 to 1,000,000"),
         (["--baseline", "seed=1"], "baseline: found 'seed'"),
         (["--metric", "waiting_time.maen"], "did you mean waiting_time.mean?"),
         (["--relevant", "lots"], "--relevant: found 'lots'"),

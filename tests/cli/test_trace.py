@@ -74,7 +74,7 @@ def test_a_part_more_of_it_and_both_together(farm, tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("show", "."), ".: cannot be read: No such file or directory"),
+        (("show", "."), ".: is a folder, and not a bundle; allowed: one that farm import"),
         (("shw", "mine"), "No such command 'shw'. Did you mean 'show'? (farm trace --help)"),
         (("slice", "mine", "-o", "x"), "slice: found no part; allowed: --from, --to, --where, or"),
         (("slice", "mine", "-o", "mine", "--to", "1h"), "mine: exists already; allowed: a new"),

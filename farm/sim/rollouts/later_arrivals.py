@@ -3,8 +3,8 @@
 Where jobs overtake others, or a provisioner goes by demand, waiting jobs depend on what is yet to
 come. What came lately comes again: submissions at the recent rate, each a copy of a recent one, so
 teams, platforms, kinds and sizes of matrices keep their shares. How that rate changes in the course
-of a day is not known, so it is taken to last for as long as it was observed: were it to last for
-ever, a job that others overtake would wait for days on a farm that is full for an hour.
+of a day is not known, so it is taken to last for as long as it was observed: were it to last to
+the end, a job that others overtake would wait for days on a farm that is full for an hour.
 """
 
 from __future__ import annotations
