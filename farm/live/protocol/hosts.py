@@ -38,7 +38,7 @@ MAX_HOSTS = 10_000
 class Hosts:
     """Keeps the roster of hosts; events, commands and refusals go to ``out``.
 
-    Farm time is given as ``at``; real time (monotonic) is that of the last message, or command.
+    Farm time is given as ``at``; real time (monotonic) is ``now``, which the protocol sets.
     """
 
     def __init__(self, roster: Roster, builders: BuilderRequests, out: Out) -> None:
@@ -46,12 +46,10 @@ class Hosts:
         #: the last heartbeat of each host, in parts, to be compared with what it should hold
         self._beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
         self._unknown_hosts = UnknownHosts(roster.patience.grace)
-        #: real time
         self.now = 0.0
 
-    def hear(self, envelope: Envelope[wire.Report], at: float, now: float) -> None:
+    def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
         """Handle what a host says."""
-        self.now = now
         host = self._sender(envelope)
         if host is None:
             return
@@ -61,7 +59,7 @@ class Hosts:
             elif not host.lost:
                 self._take(host, report, at)
 
-    def obey(self, command: Command, now: float) -> None:
+    def obey(self, command: Command) -> None:
         """Send a command that is for a builder; if its host is gone, its loss is known next."""
         if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
             return
@@ -69,11 +67,11 @@ class Hosts:
         if host is None:
             return
         if isinstance(command, StartJob):
-            self._roster.dispatch(host, command, now)
+            self._roster.dispatch(host, command, self.now)
         elif isinstance(command, CancelJob):
-            self._roster.cancel(host, command, now)
+            self._roster.cancel(host, command, self.now)
         elif isinstance(command, RetireBuilder):
-            self._roster.retire(host, command.builder, now)
+            self._roster.retire(host, command.builder, self.now)
         self._send(host, command)
 
     def _send(self, host: HostState, command: HostCommand) -> None:

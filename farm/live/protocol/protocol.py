@@ -77,6 +77,7 @@ class Protocol:
 
     def note_reading(self, within: float, now: float) -> None:
         """Messages were read, waiting so long; if they should have been before, none is silent."""
+        self.hosts.now = now
         if now - self._read_at > within + self.roster.patience.gap:
             self.roster.restart_timeouts(now)
         self._read_at = now
@@ -85,7 +86,8 @@ class Protocol:
         """Handle a message that was read at this instant."""
         self.out.message = entry
         if entry.stream == "reports":
-            self.hosts.hear(entry.envelope, at, now)
+            self.hosts.now = now
+            self.hosts.hear(entry.envelope, at)
         else:
             for report in entry.envelope.reports:
                 self.take(report, at)
@@ -108,6 +110,7 @@ class Protocol:
 
     def obey(self, command: Command, now: float) -> None:
         """Carry out what the scheduler commands."""
+        self.hosts.now = now
         if isinstance(command, EndJob):
             self.submissions.live.ended(command.job)
         elif isinstance(command, RequestBuilder):
@@ -116,7 +119,7 @@ class Protocol:
         elif isinstance(command, SetAlarm):
             heapq.heappush(self._alarms, command.rings_at)
         else:
-            self.hosts.obey(command, now)
+            self.hosts.obey(command)
 
     def place(self) -> None:
         """Find hosts for the builders that were requested since the last time, all at once."""
@@ -132,6 +135,7 @@ class Protocol:
 
     def go_on(self, saved: SavedFarm, known: Sequence[str], at: float, now: float) -> None:
         """Continue a restored farm; ``known``: the builders that its scheduler has."""
+        self.hosts.now = now
         self.builders.go_on(saved)
         self.roster.go_on(saved, now)
         self.submissions.go_on(saved)

@@ -67,32 +67,23 @@ def play(
     and the run can then be interrupted.
     """
     algorithms = algorithms or {}
-    run = _Run(load, pools, rules, algorithms, ends_at, noted=noted)
+    asking = [
+        Asking(number, pool, algorithms[pool.name], load.estimates) if pool.provisioned else None
+        for number, pool in enumerate(pools)
+    ]
+    run = _Run(_farm(load, pools, rules, algorithms, ends_at, noted=noted), pools, asking)
     whole = run.to_end() if watch is None else _watched(run, watch)
     return Played(run.farm, load, pools, rules) if whole else None
 
 
+@dataclass
 class _Run:
-    """A load on a farm, being played."""
+    """A load on a farm, being played: the farm is another one once it needed more room."""
 
-    def __init__(
-        self,
-        load: Load,
-        pools: Sequence[PoolSpec],
-        rules: SchedulingRules,
-        algorithms: Algorithms,
-        ends_at: float,
-        *,
-        noted: bool,
-    ) -> None:
-        self.farm = _farm(load, pools, rules, algorithms, ends_at, noted=noted)
-        self._pools = pools
-        self._asking = [
-            Asking(number, pool, algorithms[pool.name], load.estimates)
-            if pool.provisioned
-            else None
-            for number, pool in enumerate(pools)
-        ]
+    farm: layout.Farm
+    pools: Sequence[PoolSpec]
+    #: by pool; None: it is not provisioned
+    asking: Sequence[Asking | None]
 
     def to_end(self) -> bool:
         """Play it; return whether it was covered to its end."""
@@ -100,9 +91,9 @@ class _Run:
         while (halt := call()) != layout.PLAYED:
             number = int(self.farm.counts["asked"][0])
             if halt == layout.FULL and not _goes_nowhere(self.farm):
-                self.farm = _with_more_room(self.farm, self._pools)
+                self.farm = _with_more_room(self.farm, self.pools)
                 call = native.bound("play", self.farm)
-            elif halt == layout.ASKS and (asked := self._asking[number]) is not None:
+            elif halt == layout.ASKS and (asked := self.asking[number]) is not None:
                 asked.answer(self.farm)
             else:
                 return False
