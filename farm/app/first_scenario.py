@@ -18,10 +18,10 @@ from farm.core.model import Job, Platform
 from farm.doctor.figures import PlatformFigures, examine
 from farm.records import load_records
 from farm.records.bundle import is_bundle
+from farm.records.columns import CALENDAR
 from farm.records.importing import source_of
 from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
-from farm.records.traces.foreign_table import CALENDAR
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.provisioning.times_of_week import format_time_of_week

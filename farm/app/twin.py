@@ -15,7 +15,7 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
 from farm.records.bundle import Bundle, write_bundle
-from farm.records.traces.foreign_table import CALENDAR
+from farm.records.columns import CALENDAR
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario

@@ -24,8 +24,8 @@ from farm.doctor.occupancy import Spans, Steps, steps_of
 from farm.doctor.survival import wait_quantile
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
+from farm.records.columns import CALENDAR
 from farm.records.runners import Runner, most_at_once
-from farm.records.sifting import CALENDAR
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
 

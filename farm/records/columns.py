@@ -14,6 +14,8 @@ from farm.core.errors import did_you_mean
 from farm.records.attempt import Result
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
+CALENDAR = 1e8
+"""An instant from here on is of the calendar (1973), not of the records' own time."""
 SEPARATORS = ",;\t"
 MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
+from farm.records.columns import CALENDAR
 from farm.records.reading import Reading
 
-CALENDAR = 1e8
-"""An instant below this (1973) is of a trace's own time."""
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
 FAR, FEW_AFAR = 366 * 86400.0, 0.01

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from farm.records.attempt import Attempt
+from farm.records.columns import CALENDAR
 
-CALENDAR = 1e8
-"""An instant below this (1973) is of a trace's own time."""
 MONDAY = 1_767_571_200.0
 """Where a trace's own time begins in formats that have dates: 2026-01-05, a Monday."""
 

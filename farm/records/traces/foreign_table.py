@@ -37,6 +37,7 @@ from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.coded import columns_of
 from farm.records.columns import (
+    CALENDAR,
     in_seconds,
     missing_column,
     result_of,
@@ -52,8 +53,6 @@ from farm.records.traces.records import Happened, Records
 T = TypeVar("T")
 SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
-CALENDAR = 1e8
-"""An instant from here on is of the calendar (1973), not of the trace's own time."""
 
 
 def read(path: Path, fields: Mapping[str, str]) -> Records:
