@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.core.errors import RunError
+from farm.core.errors import RunError, ServerError
 from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.log_files import last_line
 
@@ -113,8 +113,9 @@ class Supervisor:
         self._start(self._running[service.name])
 
     def check(self) -> float:
-        """Restart services that ended; raises RunError for one that keeps on ending.
+        """Restart services that ended.
 
+        Raises RunError for one that keeps on ending, ServerError if it cannot use the server.
         Returns after how many seconds the next check is due, unless one ends before (SIGCHLD).
         """
         now = time.monotonic()
@@ -183,10 +184,11 @@ class Supervisor:
         pause = running.restarts.pause(now)
         count = running.restarts.in_a_row
         # exit code 2 is what it says of a server that it cannot use: that passes, once all was well
-        hopeless = not self.settled if code == 2 else count >= MAX_RESTARTS
+        unusable = code == ServerError.exit_code
+        hopeless = not self.settled if unusable else count >= MAX_RESTARTS
         if hopeless and takes_writes(self._folder):
             row = f" ({count} times in a row)" if count > 1 else ""
-            raise RunError(
+            raise (ServerError if unusable else RunError)(
                 f"the farm's {name} ended, exit code {code}{row}; "
                 f"it said: {self.last_log_line(name)} (log: {self._folder / name}.log)"
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.core.errors import RunError
+from farm.core.errors import RunError, ServerError
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, GivenServer
 from farm.processes import log_files
@@ -133,7 +133,7 @@ def test_a_permanent_error_ends_a_farm_that_never_was_up(keep, wakeups):
         if settled:
             assert supervisor.check() < FOREVER
         else:
-            with pytest.raises(RunError, match="exit code 2"):
+            with pytest.raises(ServerError, match="exit code 2"):
                 supervisor.check()
 
 
