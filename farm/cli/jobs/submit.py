@@ -200,7 +200,8 @@ def _kind_of(source: Path | None, trace_format: str | None, service_time: str | 
 def _before(submission: Submission) -> str:
     """Return a note on the jobs that were submitted before an error."""
     count = submission.submitted
-    submitted = f"{many(count, 'job')} were submitted before that; --skip-known skips them"
+    were = "was" if count == 1 else "were"
+    submitted = f"{many(count, 'job')} {were} submitted before that; --skip-known skips them"
     return f" ({submitted})" if count else ""
 
 
