@@ -1,8 +1,9 @@
 """A long-running farm under a steady load: what grows.
 
-Starts ``farm up`` and ``farm submit`` in a temporary folder and samples periodically the memory of
-each process and the number of keys in Redis. Unbounded growth shows as a slope in the second half;
-what is bounded (the records of 100,000 ended jobs) has filled up by then.
+Starts ``farm up`` and ``farm submit`` in a temporary folder and samples periodically the memory,
+descriptors and threads of each process, the server's keys and bytes, and the sizes of files.
+Unbounded growth shows as a slope in the second half; what is bounded (the records of 100,000 ended
+jobs) has filled up by then. The event log grows by design, up to twice 512 MB.
 
     python benchmarks/soak.py [--minutes 60] [--rate 200] [--every 30]
 """
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -60,13 +62,26 @@ def processes(keeper: int) -> dict[int, str]:
     return found
 
 
-def resident(pid: int) -> int:
-    """Return a process's resident memory, bytes; 0 if it has ended."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def usage(pid: int) -> dict[str, float]:
+    """Return a process's resident memory, megabytes, descriptors and threads; {} if it has ended."""
+    place = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):
+        pages = int((place / "statm").read_text().split()[1])
+        return {
+            "MB": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
+            "files": len(os.listdir(place / "fd")),
+            "threads": len(os.listdir(place / "task")),
+        }
+    return {}
+
+
+def megabytes(paths: Iterable[Path]) -> float:
+    """Return the size of these files together."""
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total / 1e6
 
 
 def slope(samples: list[tuple[float, float]]) -> float:
@@ -76,13 +91,17 @@ def slope(samples: list[tuple[float, float]]) -> float:
     return float(np.polyfit(times / 3600, values, 1)[0])
 
 
-def sample(keeper: int, client: redis.Redis) -> dict[str, float]:
-    """Return the memory by role, megabytes, and the number of keys."""
+def sample(keeper: int, client: redis.Redis, folder: Path) -> dict[str, float]:
+    """Return what the processes use, by role, what the server holds, and the sizes of files."""
     sizes: dict[str, float] = defaultdict(float)
     for pid, role in processes(keeper).items():
-        sizes[f"{role} MB"] += resident(pid) / 1e6
+        for what, value in usage(pid).items():
+            sizes[f"{role} {what}"] += value
     sizes["keys"] = client.dbsize()
     sizes["Redis used MB"] = client.info("memory")["used_memory"] / 1e6
+    sizes["server's files MB"] = megabytes((folder / "redis").rglob("*"))
+    sizes["text logs MB"] = megabytes(folder.glob("*.log"))
+    sizes["event log MB"] = megabytes(folder.glob("log/*"))
     return sizes
 
 
@@ -107,7 +126,7 @@ def main() -> None:
         began = time.monotonic()
         try:
             while (now := time.monotonic() - began) < seconds:
-                for key, value in sample(farm_file["pid"], client).items():
+                for key, value in sample(farm_file["pid"], client, folder / "farm").items():
                     series[key].append((now, value))
                 time.sleep(wanted.every)
         finally:
@@ -122,10 +141,10 @@ def main() -> None:
             )
             subprocess.run([*farm, "down", *place, "--now"], check=False, timeout=120)
     print(f"{wanted.minutes:g} minutes at {wanted.rate:g} jobs/s; ended: {status.stdout[:400]}")
-    print(f"{'what':<20}{'middle':>10}{'end':>10}{'per hour':>12}")
+    print(f"{'what':<24}{'middle':>10}{'end':>10}{'per hour':>12}")
     for key, samples in series.items():
         middle, end = samples[len(samples) // 2][1], samples[-1][1]
-        print(f"{key:<20}{middle:>10.1f}{end:>10.1f}{slope(samples):>12.2f}")
+        print(f"{key:<24}{middle:>10.1f}{end:>10.1f}{slope(samples):>12.2f}")
 
 
 if __name__ == "__main__":
