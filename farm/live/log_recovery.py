@@ -35,6 +35,8 @@ log = logging.getLogger("farm.scheduler")
 
 #: ended jobs that are restored: as many as a farm keeps by default
 MAX_ENDED = 100_000
+#: real seconds for an earlier scheduler, whose farm was killed, to let go of the log
+LET_GO_WITHIN = 15.0
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -98,9 +100,14 @@ def recover(
     """
     replay = _Replay(make())
     try:
-        with locked(folder):
+        with locked(folder, LET_GO_WITHIN):
             position = position_in(folder)
             replay.play(folder, position)
+    except BlockingIOError:
+        raise ServerError(
+            f"the event log in {folder} has {ahead:,} commits of this farm that the Redis server "
+            "has lost, and another scheduler, which may be paused, still holds it: end that process"
+        ) from None
     except (OSError, InputError) as error:
         still = known(list(replay.live))
         lost = [name for name in replay.live if name not in still]

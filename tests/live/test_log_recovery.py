@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,15 @@ from farm.forecasts.runtime import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover
 from farm.live.redis.keys import Keys
-from farm.live.store.log_drain import EVENTS, OLDER, POSITION, LogDrain, Position, position_in
+from farm.live.store.log_drain import (
+    EVENTS,
+    OLDER,
+    POSITION,
+    LogDrain,
+    Position,
+    locked,
+    position_in,
+)
 from farm.results.log.writer import EventLogLines
 from tests.fixtures.processes import until
 from tests.worlds.stepwise import Clock, Leader
@@ -103,6 +112,21 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)
 
 
+def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):
+    """Of a farm that was killed just now; one that is paused is to be ended, not its log lost."""
+    make = lambda: Scheduler(SchedulingRules(), make_estimator("oracle"), [])  # noqa: E731
+    (tmp_path / EVENTS).touch()
+    with locked(tmp_path):
+        monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)
+        with pytest.raises(ServerError, match="end that process"):
+            recover(tmp_path, 25, make, 1.0, {}, set)
+    holder = ExitStack()
+    holder.enter_context(locked(tmp_path))
+    monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 60.0)
+    monkeypatch.setattr("farm.live.store.log_drain.time.sleep", lambda _: holder.close())
+    assert recover(tmp_path, 25, make, 1.0, {}, set).ends == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("left", ["nothing", "an older state"])
 def test_a_farm_whose_data_are_gone_is_restored_from_its_log(service: Service, left: str):
@@ -113,7 +137,7 @@ def test_a_farm_whose_data_are_gone_is_restored_from_its_log(service: Service, l
     until_logged(service)
     empty(service)
     for name, data in older.items():
-        service.client.restore(name, 0, data)
+        service.client.restore(name, 0, data, replace=True)  # a host may have reported
     service.start()
     service.until_ended(23)
     results = [service.store.result(name) for name in service.client.hkeys(service.keys.results)]

@@ -263,7 +263,8 @@ class FarmKeeper:
         """Let running jobs end (unless asked twice), then hosts, then the rest."""
         log.info("ending: %s", "running jobs first" if self._asked == 1 else "immediately")
         supervisor.stop_one("provisioner")
-        with contextlib.suppress(RunError, ServerError):  # a service that running jobs need was given up
+        # a service that running jobs need was given up
+        with contextlib.suppress(RunError, ServerError):
             self._let_jobs_end(supervisor, server, client)
         log.info("builder hosts leave")
         supervisor.close_cord("provisioner")

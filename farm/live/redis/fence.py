@@ -4,7 +4,8 @@ A scheduler that takes a farm in charge gets the next epoch. The server carries 
 only if that epoch is still the farm's: what a scheduler sends that was paused for longer than its
 lease is refused, whatever it believes. Commits are counted beside it. So one whose answer was lost
 is known to have been made, and a server that came back without its last writes is found out.
-The process in charge is named beside both, so that it is known after its lease has expired.
+The process in charge is named beside both, so that it is known after its lease has expired, and
+that a server which had lost an epoch may give it again.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Fence:
 
     def __init__(self, client: Connection, keys: Keys, charge: Charge | None = None) -> None:
         self._client = client
-        self._key = keys.fence
+        self._key, self._lease = keys.fence, keys.lease
         self._watched = WatchedKeys(client, [self._key], ("HMGET", self._key, *Charge._fields))
         self.epoch, self.commits, self._holder = charge or Charge()
         #: whether the last commit may have been made without an answer
@@ -130,7 +131,7 @@ class Fence:
         """
         with self._client.pipeline(transaction=True) as pipe:
             pipe.watch(self._key)
-            if charge_at(pipe, self._key).epoch > self.epoch:
+            if self._is_deposed_by(charge_at(pipe, self._key)) or self._is_leased(pipe):
                 raise DeposedError
             watch(pipe)
             pipe.multi()
@@ -141,9 +142,10 @@ class Fence:
                 raise redis.ConnectionError("something has changed") from None
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> list[Any]:
-        epoch, commits, _ = charge_of(self._watched.read()[0])
-        if epoch > self.epoch:
+        charge = charge_of(self._watched.read()[0])
+        if self._is_deposed_by(charge):
             raise DeposedError
+        epoch, commits, _ = charge
         if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
             self._made()
             if commit:
@@ -163,6 +165,17 @@ class Fence:
         if commit:
             self._made()
         return answers
+
+    def _is_deposed_by(self, charge: Charge) -> bool:
+        """Whether this charge is a later one, or another writer's of an epoch that was lost."""
+        same = charge.epoch == self.epoch and charge.holder in (self._holder, b"")
+        return charge.epoch >= self.epoch and not same
+
+    def _is_leased(self, pipe: Connection) -> bool:
+        """Whether another has the lease: one that began with what a server has not lost."""
+        with PassOverSpoilt():
+            return pipe.get(self._lease) not in (None, self._holder)
+        return False
 
     def _made(self) -> None:
         self.commits += 1

@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -31,8 +32,13 @@ EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "l
 MAX_BYTES = 512 * 1024 * 1024
 #: entries moved per step
 AT_ONCE = 500
-#: real seconds in which more lines are waited for, and after a failure
+#: real seconds after a failure, and at most in which more lines are waited for: a server whose
+#: data and whose scheduler are lost together loses what was committed in that time
 WAIT = 0.5
+#: moving takes at most this share of the time (1/SHARE)
+SHARE = 20
+#: … between two tries to get a log that another process holds
+STEP = 0.05
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -51,10 +57,21 @@ def position_in(folder: Path) -> Position:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the log of this folder; raises BlockingIOError if another process does, OSError."""
+def locked(folder: Path, timeout: float = 0.0) -> Iterator[None]:
+    """Hold the log of this folder; raises BlockingIOError if another process does, OSError.
+
+    ``timeout``: real seconds for that one to end.
+    """
+    deadline = time.monotonic() + timeout
     with (folder / LOCK).open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(STEP)
         yield
 
 
@@ -109,9 +126,12 @@ class LogDrain:
             while not last:
                 last = self._stop.is_set()
                 self._news.clear()
-                if self._try_to_move() and not last:
+                began = time.monotonic()
+                moved = self._try_to_move()
+                pause = SHARE * (time.monotonic() - began) if moved else WAIT
+                if moved and not last:
                     self._news.wait()
-                self._stop.wait(WAIT)
+                self._stop.wait(min(pause, WAIT))
             if self._file is not None:
                 self._file.close()
 

@@ -76,6 +76,31 @@ def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
     other.release()
 
 
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_server_that_lost_an_epoch_gives_it_to_one_writer(
+    redis, keys: Keys, count, counts, epochs: int
+):
+    """A scheduler is paused while its server loses its charge, and another begins from the rest."""
+    for _ in range(epochs):
+        paused = Lease(redis, keys)
+        old = paused.try_to_take(redis)
+        paused.release()
+    redis.delete(keys.fence, keys.lease)
+    lease = Lease(redis, keys)
+    new = lease.try_to_take(redis)
+    assert old is not None
+    assert new is not None
+    assert new.epoch == 1
+    new.write(counts, commit=True)
+    with pytest.raises(LostWritesError if epochs > 1 else DeposedError):
+        old.write(counts, commit=True)
+    with pytest.raises(DeposedError):
+        old.restore(counts)
+    new.write(counts, commit=True)
+    assert redis.get(count) == b"2"
+    lease.release()
+
+
 def test_a_takeover_during_a_commit_is_noticed(redis, keys: Keys, count, counts):
     """Between reading the epoch and the transaction another scheduler takes over."""
     fence = Fence(redis, keys)

@@ -35,3 +35,13 @@ def test_a_log_whose_position_cannot_be_read_is_kept(server, client, keys, tmp_p
     assert (tmp_path / EVENTS).read_bytes() == b"new\n"
     assert (tmp_path / OLDER).read_bytes() == b"old\n"
     assert any("the log is kept in events.1.jsonl" in line for line in caplog.messages)
+
+
+def test_lines_wait_as_long_as_moving_them_costs(server, client, keys, tmp_path: Path, monkeypatch):
+    """Not for a fixed time: what the disk has not yet is lost with a server and its scheduler."""
+    monkeypatch.setattr("farm.live.store.log_drain.WAIT", 600.0)
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        for number in range(1, 4):
+            client.xadd(keys.log, {"l": b"a line\n", "n": number})
+            drain.wake()
+            until(lambda: not client.xlen(keys.log), "the log")
