@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import shlex
@@ -22,6 +23,8 @@ from farm.live.settings import environment_of_another
 from farm.processes.child import die_with_parent
 from farm.processes.identity import began_at, is_alive
 from farm.processes.orphans import end_at_once
+
+log = logging.getLogger("farm.chaos")
 
 PREFIX = "chaos:"
 #: real seconds for the farm to come up, and to go down
@@ -196,6 +199,7 @@ class ChaosFarm:
         late = [one for by, one in left if time.monotonic() > by]
         self.orphans += len(late)
         for pid, _ in late:
+            log.warning("left behind: process %d: %s", pid, " ".join(self.processes().get(pid, [])))
             end_at_once(pid)
         self._ending = [(by, one) for by, one in left if one not in late]
 

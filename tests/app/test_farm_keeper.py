@@ -186,3 +186,22 @@ def test_a_drain_ends_when_it_is_asked_for_again_or_has_become_hopeless(keeper):
         "hosts of the provisioner leave",
         "all stop",
     ]
+
+
+def test_a_farm_that_is_restored_from_its_log_may_take_longer(keeper, tmp_path: Path, monkeypatch):
+    """Its start was given up after 90 s, each time, and the log grows to 512 MB."""
+    monkeypatch.setattr(farm_daemon, "UP_TIMEOUT", 0.0)
+    monkeypatch.setattr(keeper, "_look_after", lambda *_: 0.0)
+    keeper._asked = 0
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/position").write_bytes(b'{"commits":9,"size":1}')
+    commits = [3, 5, 9]
+    farm: Any = SimpleNamespace(
+        last_log_line=lambda name: f"what the {name} said",
+        status=lambda: SimpleNamespace(written_at=1.0, hosts=0),
+        is_led=lambda: True,
+        commits=lambda: commits.pop(0),
+    )
+    with pytest.raises(RunError, match="did not come up"):
+        keeper._await(farm, farm, farm, None)
+    assert not commits

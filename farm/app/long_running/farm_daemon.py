@@ -235,7 +235,7 @@ class FarmKeeper:
             if is_at_work(client, before):
                 return True
             if time.monotonic() > deadline:
-                if not takes_writes(self._folder):
+                if not takes_writes(self._folder) or self._is_restored(client):
                     deadline = time.monotonic() + UP_TIMEOUT  # our end would end the server
                     continue
                 raise RunError(
@@ -244,6 +244,12 @@ class FarmKeeper:
                     f"{supervisor.last_log_line('provisioner')}"
                 )
             self._wakeups.wait(LOOK_INTERVAL)
+        return False
+
+    def _is_restored(self, client: FarmClient) -> bool:
+        """Whether the scheduler is still occupied with the event log, which may be large."""
+        with contextlib.suppress(ServerError, RedisError):
+            return client.is_led() and ahead_of(self._log, client.commits()) > 0
         return False
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
