@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from chaos.farm import STEP, ChaosFarm, until
+from chaos.farm import STEP, UP_TIMEOUT, ChaosFarm, until
 from chaos.faults import Lift, inject
 from chaos.plan import Fault
 from chaos.server_faults import AWAY, ServerFaults
@@ -114,16 +114,17 @@ class Campaign:
 
     def _await_the_end(self, feeder: Feeder) -> tuple[dict[str, EndJob], set[str]]:
         """Return the ends of jobs by id, and those that have none though nothing happens now."""
-        known, deadline = -1, 0.0
+        known, deadline = -1, time.monotonic() + UP_TIMEOUT
         while True:
             self._farm.supervise()
             with contextlib.suppress(*AWAY):
                 ended = self._link.server().count_ended()
-                if ended != known:
+                # before it is up, its server may not yet have what the event log has
+                if ended != known and self._farm.is_up:
                     known, deadline = ended, time.monotonic() + STUCK_AFTER
                 if feeder.done and ended >= len(self._submitted):
                     return self._link.server().stories()
-            if known >= 0 and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 return self._link.server().stories()
             time.sleep(STEP)
 

@@ -112,7 +112,7 @@ class ChaosFarm:
     def await_up(self) -> None:
         """Return when it is up; raises RunError if it is not in time."""
         deadline = time.monotonic() + UP_TIMEOUT
-        while (place := self.place()) is None or place.state != "up":
+        while not self.is_up:
             self.supervise()
             if time.monotonic() > deadline:
                 raise RunError(f"the farm did not come up (logs: {self.state})")
@@ -159,6 +159,11 @@ class ChaosFarm:
             if place is not None and self._keeper is not None and place.pid == self._keeper.pid:
                 return place
         return None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether this keeper's farm has come up."""
+        return (place := self.place()) is not None and place.state == "up"
 
     # --- its processes ------------------------------------------------------------------------
 
