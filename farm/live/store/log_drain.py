@@ -35,7 +35,7 @@ AT_ONCE = 500
 #: real seconds after a failure, and at most in which more lines are waited for: a server whose
 #: data and whose scheduler are lost together loses what was committed in that time
 WAIT = 0.5
-#: moving takes at most this share of the time (1/SHARE)
+#: moving takes at most this share of the time of a processor (1/SHARE)
 SHARE = 20
 #: … between two tries to get a log that another process holds
 STEP = 0.05
@@ -126,9 +126,9 @@ class LogDrain:
             while not last:
                 last = self._stop.is_set()
                 self._news.clear()
-                began = time.monotonic()
+                began = time.thread_time()
                 moved = self._try_to_move()
-                pause = SHARE * (time.monotonic() - began) if moved else WAIT
+                pause = SHARE * (time.thread_time() - began) if moved else WAIT
                 if moved and not last:
                     self._news.wait()
                 self._stop.wait(min(pause, WAIT))
