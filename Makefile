@@ -26,7 +26,9 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 	@$(BIN)/farm run $(SCENARIO)
 
 kernel: $(VENV)/.installed ## compile the loop of simulations, for a minute or two: they become ten times as fast
-	@$(BIN)/python -c 'import numba' 2>/dev/null || $(PIP_INSTALL) --no-deps --target build/numba numba llvmlite
+	@$(BIN)/python -c 'from farm.sim.fast.kernel import native; exit(not native.path().exists())' || \
+	  $(BIN)/python -c 'import numba' 2>/dev/null || \
+	  $(PIP_INSTALL) --no-deps --target build/numba numba llvmlite
 	@PYTHONPATH=build/numba $(BIN)/python -m farm.sim.fast.kernel.build
 	@rm -rf build/numba
 
@@ -37,7 +39,7 @@ test-slow: $(VENV)/.installed-dev kernel ## the tests that take minutes
 	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
-	@$(BIN)/pytest -q -m timed tests/live tests/parity tests/sim $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -m timed tests/live tests/parity $(PYTEST_ARGS)
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker tests/docker $(PYTEST_ARGS)
@@ -48,8 +50,8 @@ test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromi
 search: $(VENV)/.installed-dev ## the property tests, on new examples
 	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)
 
-test-all: $(VENV)/.installed-dev ## fast and slow tests together
-	@$(PYTEST) -m "$(HERE)" $(PYTEST_ARGS)
+test-all: $(VENV)/.installed-dev kernel ## fast, slow and browser's tests together
+	@$(PYTEST) -q -m "not timed and not docker" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev ## style and formatting
 	@$(BIN)/ruff check

@@ -10,7 +10,7 @@ import pytest
 import farm
 from tests.fixtures.chromium import Chromium
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
 
 FIRST_PAINT = """new Promise(done => new PerformanceObserver(list => {
     for (const one of list.getEntries())

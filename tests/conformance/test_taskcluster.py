@@ -112,7 +112,8 @@ def test_by_default_over_provisioned_builders_are_those_that_never_worked(
         pytest.skip("says nothing of those that never worked")
     scenario = firefox(recorded(traces, case["name"]), ESTIMATE)
     scheduling = scenario.scheduling.model_copy(update={"compatibility": None})
-    summary, _ = play(scenario.model_copy(update={"scheduling": scheduling}))
+    engine: Engine = "fast" if case.get("slow") else "reference"
+    summary, _ = play(scenario.model_copy(update={"scheduling": scheduling}), engine)
     assert summary.builders.over_provisioned == case["never_worked"]
 
 
@@ -169,7 +170,7 @@ def test_an_overloaded_manual_pool(document: dict[str, Any], traces: Path) -> No
     if case is None:
         pytest.skip("no such pool in this file")
     provisioner = {"algorithm": "manual", "capacity": case["workers"]}
-    summary, _ = play(firefox(recorded(traces, "gecko-t-t-linux-large"), provisioner))
+    summary, _ = play(firefox(recorded(traces, "gecko-t-t-linux-large"), provisioner), "fast")
     compare(case, manual_counts(summary), ())
 
 

@@ -179,7 +179,7 @@ STATISTICS = (
     "mean", "std", "median", "p10", "p90", "geomean_ratio_to_RANDOM", "share_of_runs_best_or_tied",
 )  # fmt: skip
 #: of the runs that the scheduler plays
-EVERY = 50
+EVERY = 200
 #: what the tables have, by depth
 LEVELS = (
     ("policy", NAMES),
@@ -265,7 +265,7 @@ def refuse_table(where: str, table: Any, levels: Sequence[Any]) -> None:
 def test_table(case: dict[str, Any], document: dict[str, Any]) -> None:
     """All thousand runs: mean, spread, quantiles, ratio to RANDOM and share of bests, by slots.
 
-    The compiled loop plays all of them, the scheduler every 50th, with exactly the same numbers.
+    The compiled loop plays all of them, the scheduler every 200th, with exactly the same numbers.
     """
     engine, table = case["name"], case["value"]
     if engine.startswith("tick"):

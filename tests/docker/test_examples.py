@@ -1,4 +1,4 @@
-"""Every example runs on a composed farm, one after the other on one server."""
+"""Examples run on a composed farm, one after the other on one server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from tests.worlds.composed import Composed
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-#: what `docker compose up` plays by default (tests/docker/test_compose.py); played below
-ELSEWHERE = {"demo", "fair-share-two-teams"}
-#: farm seconds in a real second, where nothing would end for minutes at the example's speed
-SPEEDS = {"taskcluster-manual": 20}
+#: one for each thing that containers could hinder: burning, one use of a builder, cancelled jobs,
+#: reports of load, several pools, several platforms, a recording in the image
+PLAYED = (
+    "burning", "ephemeral-runners", "fail-fast", "heavy-light", "heterogeneous", "quickstart",
+    "taskcluster-firefox",
+)  # fmt: skip
 #: what the page on deployment recommends to users of SELinux, for access to the socket
 SELINUX = {"security_opt": ["label=disable"]}
 SERVICES = ("scheduler", "provisioner", "load")
@@ -34,8 +36,7 @@ class Stage(Composed):
         self.clear()
         example = f"examples/{name}.yaml"
         self.environment |= {"FARM_SCENARIO": example, "FARM_LOAD": example}
-        speed = ["--set", f"live.speed={SPEEDS[name]}"] if name in SPEEDS else []
-        command = ["farm", "admin", "scheduler", example, *speed]
+        command = ["farm", "admin", "scheduler", example]
         self.override(scheduler={"command": command}, provisioner=SELINUX)
         self.compose("up", "-d", *SERVICES)
 
@@ -66,7 +67,7 @@ def stage(engine: Engine, newest: Compose, source: Path, image: str) -> Iterator
         farm.end()
 
 
-@pytest.mark.parametrize("name", sorted({one.stem for one in EXAMPLES.glob("*.yaml")} - ELSEWHERE))
+@pytest.mark.parametrize("name", PLAYED)
 def test_an_example_runs(stage: Stage, name: str):
     """Each of its pools gets builders and ends jobs; no service logs errors."""
     pools = {pool.name for pool in load_scenario(EXAMPLES / f"{name}.yaml").pools}

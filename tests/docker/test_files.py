@@ -28,7 +28,7 @@ OVERRIDES = ("deploy/remote.yml", "deploy/logs.yml")
 @pytest.fixture
 def compose() -> dict[str, Any]:
     """The compose file."""
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.fixture

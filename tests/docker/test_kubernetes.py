@@ -41,7 +41,7 @@ VARIANTS = {
 def manifests(*files: str) -> Iterator[dict[str, Any]]:
     """Yield the manifests in these files."""
     for file in files:
-        yield from yaml.safe_load_all((FOLDER / file).read_text())
+        yield from yaml.load_all((FOLDER / file).read_text(), yaml.CSafeLoader)
 
 
 @pytest.fixture(params=sorted(VARIANTS))

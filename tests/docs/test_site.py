@@ -13,7 +13,7 @@ import pytest
 from .documents import DOCUMENTS, ROOT
 
 #: one of them needs it, and none of the others is worth building the site once more
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
 
 
 @pytest.fixture(scope="module")

@@ -179,11 +179,11 @@ def _cases(folder: Path) -> dict[str, Case]:
     return cases | {
         # what is no JSON, or of another form, never gets this far: Celery's consumer drops it
         "a Celery task": (
-            _bodies(), _command, (FarmError, ValueError, TypeError, RecursionError), 10_000,
+            _bodies(), _command, (FarmError, ValueError, TypeError, RecursionError), 11_500,
         ),
         "FARM_PLAY": (play, lambda data: wire.decode_play(data.decode()), text, 4_000),
         "a scenario": (
-            _scenarios(), _scenario, text, 2_500,
+            _scenarios(), _scenario, text, 1_000,
         ),
         "a state file": (
             [json.dumps(STATE).encode()], lambda data: parse_state(data.decode(), "x"), text, 7_500,

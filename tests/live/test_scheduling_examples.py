@@ -1,5 +1,6 @@
-"""The examples about scheduling in both worlds: the results that examples/README.md describes.
+"""The examples about scheduling: the results that examples/README.md describes.
 
+In both worlds where a live builder measures or is told what decides: its speed, its load, the bus.
 Numbers of live runs are compared loosely: on a busy machine everything takes longer.
 """
 
@@ -39,7 +40,7 @@ class Seen(msgspec.Struct):
     most_heavy: dict[str, int]
 
 
-def play(name: str, world: str, *sets: str) -> Seen:
+def play(name: str, *sets: str, world: str = "simulated") -> Seen:
     """Run an example in one of the worlds, at its own speed."""
     scenario = load_scenario(EXAMPLES / f"{name}.yaml", sets)
     recorder = Recorder()
@@ -76,50 +77,41 @@ def waits(seen: Seen, wanted: str) -> float:
     )
 
 
-@BOTH
-def test_thesis_single_matrix(world: str) -> None:
+def test_thesis_single_matrix() -> None:
     """Longest first, and the makespan that the model predicts."""
-    seen = play("thesis-single-matrix", world)
+    seen = play("thesis-single-matrix")
     times = [start.job.service_time for start in seen.starts]
     assert times == sorted(times, reverse=True)
-    assert 83 < seen.summary.makespan < (85 if world == "simulated" else 150)
+    assert 83 < seen.summary.makespan < 85
     assert seen.summary.jobs.succeeded == 100
 
 
 def test_thesis_single_matrix_shortest_first() -> None:
     """Shortest first has the better response time and the worse makespan."""
-    ljf = play("thesis-single-matrix", "simulated").summary
-    sjf = play("thesis-single-matrix", "simulated", "scheduling.policy=sjf").summary
+    ljf = play("thesis-single-matrix").summary
+    sjf = play("thesis-single-matrix", "scheduling.policy=sjf").summary
     assert sjf.makespan > 1.15 * ljf.makespan
     assert sjf.response_time.mean < 0.27 * ljf.response_time.mean
 
 
-@BOTH
-def test_thesis_consecutive_matrices(world: str) -> None:
+def test_thesis_consecutive_matrices() -> None:
     """With ageing early commits do not wait for the long jobs of later ones."""
-    seen = play("thesis-consecutive-matrices", world)
+    seen = play("thesis-consecutive-matrices")
     commits = [str(start.job.matrix) for start in seen.starts]
     assert commits == sorted(commits)
     assert seen.summary.matrix_response_time.count == 5
-    plain = play("thesis-consecutive-matrices", "simulated", "scheduling.policy=ljf").summary
+    plain = play("thesis-consecutive-matrices", "scheduling.policy=ljf").summary
     assert plain.matrix_response_time.mean > 180
-    if world == "simulated":
-        assert seen.summary.matrix_response_time.mean < 120
-        assert plain.makespan == pytest.approx(seen.summary.makespan, rel=0.05)
+    assert seen.summary.matrix_response_time.mean < 120
+    assert plain.makespan == pytest.approx(seen.summary.makespan, rel=0.05)
 
 
-@BOTH
-def test_fair_share_two_teams(world: str) -> None:
-    """The calm team hardly waits; in one queue it would wait as long as the loud one."""
-    seen = play("fair-share-two-teams", world)
-    assert waits(seen, "calm") < (3 if world == "simulated" else 20)
-    assert waits(seen, "loud") > 90
-
-
-def test_fair_share_costs_the_farm_nothing() -> None:
-    """In one queue the calm team waits; the work ends at the same time."""
-    fair = play("fair-share-two-teams", "simulated")
-    queue = play("fair-share-two-teams", "simulated", "scheduling.fair_share=[]")
+def test_fair_share_two_teams() -> None:
+    """The calm team hardly waits; in one queue it would, and the work ends at the same time."""
+    fair = play("fair-share-two-teams")
+    assert waits(fair, "calm") < 3
+    assert waits(fair, "loud") > 90
+    queue = play("fair-share-two-teams", "scheduling.fair_share=[]")
     assert waits(queue, "calm") > 90
     assert queue.summary.makespan == pytest.approx(fair.summary.makespan, rel=0.03)
 
@@ -132,11 +124,10 @@ def switches(seen: Seen) -> int:
     return sum(a != b for row in images.values() for a, b in pairwise(row))
 
 
-@BOTH
-def test_sticky_images(world: str) -> None:
+def test_sticky_images() -> None:
     """A builder stays with its image up to the limit if that delays no other turn."""
-    assert switches(play("sticky-images", world)) < (12 if world == "simulated" else 40)
-    plain = play("sticky-images", "simulated", "scheduling.stickiness=[]")
+    assert switches(play("sticky-images")) < 12
+    plain = play("sticky-images", "scheduling.stickiness=[]")
     assert switches(plain) > 60
     assert plain.summary.makespan == 90
 
@@ -144,10 +135,10 @@ def test_sticky_images(world: str) -> None:
 @BOTH
 def test_heterogeneous(world: str) -> None:
     """Most jobs run on the fast builders, and the slowest ones are twice as fast as otherwise."""
-    seen = play("heterogeneous", world)
+    seen = play("heterogeneous", world=world)
     slow = sum(start.builder.startswith("slow") for start in seen.starts)
     assert slow < len(seen.starts) / (5 if world == "simulated" else 2)
-    plain = play("heterogeneous", "simulated", "scheduling.balancer=jenkins")
+    plain = play("heterogeneous", "scheduling.balancer=jenkins")
     assert sum(start.builder.startswith("slow") for start in plain.starts) > len(plain.starts) / 4
     if world == "simulated":
         assert plain.summary.response_time.p95 > 1.9 * seen.summary.response_time.p95
@@ -156,16 +147,15 @@ def test_heterogeneous(world: str) -> None:
 @BOTH
 def test_memory_bus(world: str) -> None:
     """The bus is a separate resource."""
-    seen = play("memory-bus", world).summary
+    seen = play("memory-bus", world=world).summary
     assert seen.response_time.mean > 10
-    free = play("memory-bus", "simulated", "pools.linux.contention.memory=[1]").summary
+    free = play("memory-bus", "pools.linux.contention.memory=[1]").summary
     assert free.response_time.mean < 5.5
 
 
-@BOTH
-def test_fail_fast(world: str) -> None:
+def test_fail_fast() -> None:
     """The first failure of a commit ends it, at once; the summary says what that saved."""
-    seen = play("fail-fast", world)
+    seen = play("fail-fast")
     failed_at: dict[str | None, float] = {}
     for end in seen.ends:
         if end.outcome == "failed":
@@ -174,20 +164,19 @@ def test_fail_fast(world: str) -> None:
     assert cancelled
     for end in cancelled:
         assert end.cause is Cause.FAIL_FAST
-        late = end.finished_at - failed_at[end.job.matrix]
-        assert late == 0 if world == "simulated" or end.started_at is None else late < 60
+        assert end.finished_at == failed_at[end.job.matrix]
     summary = seen.summary
     assert summary.first_failure_time.count == len(failed_at) >= 5
-    assert summary.first_failure_time.mean < (7 if world == "simulated" else 40)
+    assert summary.first_failure_time.mean < 7
     assert summary.saved_time > 600
 
 
 @BOTH
 def test_heavy_light(world: str) -> None:
     """Builders report; two heavy jobs are the limit; light jobs are dispatched."""
-    seen = play("heavy-light", world)
+    seen = play("heavy-light", world=world)
     assert max(seen.most_heavy.values()) == 2
     assert waits(seen, "light") < (1 if world == "simulated" else 30)
     assert seen.summary.jobs.succeeded == 144
-    plain = play("heavy-light", "simulated", "scheduling.balancer=jenkins")
+    plain = play("heavy-light", "scheduling.balancer=jenkins")
     assert waits(plain, "light") > 60

@@ -42,12 +42,13 @@ def leave(
     seed: int = 1,
     service_time: float = 10.0,
     policy: str = "fifo",
+    every: float = 10.0,
 ) -> Run:
-    """Write a run whose i-th job arrives at 10·i, waits this long, and runs 10 s."""
+    """Write a run in which a job arrives every 10 s, waits this long, and runs 10 s."""
     recorder = Recorder()
     for number, wait in enumerate(waits):
         job = Job(id=f"{prefix}{number}", service_time=service_time)
-        at = 10.0 * number
+        at = every * number
         recorder(JobsSubmitted(at, (job,)), [])
         end = EndJob(job, "succeeded", 1, at, at + wait + 10, at + wait, at + wait, "b", 0)
         if number < cancelled:
@@ -287,8 +288,9 @@ def test_no_end_of_an_interval_is_below_the_whole():
 
 def test_a_quantile_of_one_trace_has_an_interval_by_resampled_days(tmp_path: Path) -> None:
     """Of five days on, days are drawn, the same for both runs; of fewer, blocks of jobs."""
-    waits = [float(n % 97) for n in range(43_200)]  # one every 10 s: five days
-    one, two = leave(tmp_path / "a", waits), leave(tmp_path / "b", [w / 2 for w in waits])
+    waits = [float(n % 97) for n in range(7200)]  # one every minute: five days
+    one = leave(tmp_path / "a", waits, every=60.0)
+    two = leave(tmp_path / "b", [w / 2 for w in waits], every=60.0)
     for name in ("waiting_time p95", "waiting_time mean"):
         found = metric(pair(one, two), name)
         assert found.interval is not None

@@ -198,8 +198,8 @@ def played(story: str, folder: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A copy of the farm."""
-    shutil.copytree(ROOT / "farm", tmp_path / "farm", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the farm, with its bytecode."""
+    shutil.copytree(ROOT / "farm", tmp_path / "farm")
     return tmp_path
 
 

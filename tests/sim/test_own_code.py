@@ -141,7 +141,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.live
-@pytest.mark.timed
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "jobs", "builders"),
     [

@@ -18,7 +18,9 @@ from farm.testing import small_scenario
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(os.environ.get("FARM_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
-TRACES = sorted([*FOLDER.rglob("*.dat"), *FOLDER.rglob("*.swf*")]) if FOLDER.is_dir() else []
+FOUND = [*FOLDER.rglob("*.dat"), *FOLDER.rglob("*.swf*")] if FOLDER.is_dir() else []
+#: larger ones show the auditor nothing more, and tests/conformance plays them
+TRACES = sorted(path for path in FOUND if path.stat().st_size < 500_000)
 #: slots that keep up with the trace's load
 BUILDERS = 800
 JOBS = 250_000

@@ -13,7 +13,6 @@ from farm.upstream.boinc import (
     ladder,
     records,
     reliability,
-    scales,
 )
 from farm.upstream.boinc.averages import Average, Variance
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
@@ -26,35 +25,12 @@ def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
     return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)  # type: ignore[arg-type]
 
 
-def test_a_negative_sample_changes_nothing() -> None:
-    """It is reported as cut."""
-    assert averages.updated(Average(3, 2.0), -1.0, RULE) == (Average(3, 2.0), True)
-    assert averages.updated_variance(Variance(3, 2.0), -1.0, RULE) == (Variance(3, 2.0), True)
-
-
 def test_a_high_sample_is_cut_and_reported() -> None:
     """Ten times the average is the most that counts."""
     assert averages.updated(Average(1, 1.0), 11.0, RULE) == (Average(2, 5.5), True)
 
 
-def test_variance_is_the_populations_below_the_threshold() -> None:
-    """Welford's, divided by n."""
-    variance = Variance()
-    for sample in (1.0, 2.0, 3.0, 4.0):
-        variance, _ = averages.updated_variance(variance, sample, RULE)
-    assert (variance.avg, variance.var, variance.q) == pytest.approx((2.5, 1.25, 5.0))
-
-
 USAGE = ladder.Usage(peak_flops=10.0, projected_flops=8.0)
-
-
-def test_the_ladders_thresholds_are_strict() -> None:
-    """Ten and a hundred samples are not enough."""
-    ten, eleven = HostAppVersion(et=Variance(10, 0.5)), HostAppVersion(et=Variance(11, 0.5))
-    hundred, more = AppVersion(pfc=Average(100, 5.0)), AppVersion(pfc=Average(101, 5.0))
-    assert ladder.estimate_flops(USAGE, 3.0, ten, hundred) == ladder.Speed(3.0, "none")
-    assert ladder.estimate_flops(USAGE, 3.0, ten, more) == ladder.Speed(2.0, "app_version")
-    assert ladder.estimate_flops(USAGE, 3.0, eleven, more) == ladder.Speed(2.0, "host_app_version")
 
 
 def test_a_mean_time_of_zero_hits_the_cap() -> None:
@@ -116,20 +92,6 @@ def test_an_insane_ratio_moves_times_only() -> None:
     assert edge.updates_pfc
 
 
-@pytest.mark.parametrize("more", [{"outlier": True}, {"flops": 0.0}, {"flops": -1.0}])
-def test_an_outlier_moves_nothing(more: dict[str, object]) -> None:
-    """The records after it are the records before it."""
-    before, version = host(), AppVersion(pfc=Average(5, 1.0))
-    given = result(**more)
-    found = claims.claim(given, before, version, App())
-    assert claims.learned(given, found, before, version) == (before, version)
-
-
-def test_no_speed_counts_as_the_average_processor() -> None:
-    """A scheduler's mistake must not lead to a claim of nothing."""
-    assert claims.claim(result(flops=-1.0), host(), AppVersion(), App()).raw_pfc == 4 * 4.3e9
-
-
 def test_without_a_host_record_the_estimate_is_claimed() -> None:
     """And nothing is learned."""
     found = claims.claim(result(), None, AppVersion(), App(min_avg_pfc=2.0))
@@ -143,50 +105,6 @@ def test_a_size_of_zero_has_no_guard() -> None:
     assert not found.updates_pfc
 
 
-def test_anonymous_claims() -> None:
-    """Scaled by the app's mean with ten samples, else estimated (an unknown mean counts as 1)."""
-    given = result(anonymous=True)
-    app = App(min_avg_pfc=3.0)
-    assert claims.claim(given, host(10, 2.0), AppVersion(), app).pfc == pytest.approx(60.0)
-    assert claims.claim(given, host(9, 2.0), AppVersion(), app).pfc == pytest.approx(120.0)
-    assert claims.claim(given, host(9, 2.0), AppVersion(), App()).pfc == pytest.approx(40.0)
-    on_probation = claims.claim(given, host(10, 2.0), AppVersion(), app, scale_check=True)
-    assert on_probation.pfc == pytest.approx(120.0)
-    passed = host(10, 2.0, consecutive_valid=10)
-    assert claims.claim(given, passed, AppVersion(), app, scale_check=True).pfc == 60.0
-    record, version = claims.learned(
-        given, claims.claim(given, host(), AppVersion(), app), host(), AppVersion()
-    )
-    assert version == AppVersion()
-    assert record.pfc.n == 51
-
-
-def test_a_host_is_scaled_tenfold_at_most() -> None:
-    """A host that seems a hundred times as efficient does not claim a hundred times as much."""
-    assert claims.host_scale(host(10, 0.01), AppVersion(pfc=Average(100, 1.0))) == 10.0
-
-
-def test_claims_are_clipped() -> None:
-    """First to the job's bound, then to the project's largest credit, which makes it invalid."""
-    found = claims.claim(result(), host(), AppVersion(), App())
-    assert claims.clipped(found, 30.0).pfc == 30.0
-    limited = claims.clipped(found, 30.0, max_credit=20 * claims.COBBLESTONE_SCALE)
-    assert (limited.pfc, limited.mode) == (pytest.approx(20.0), "invalid")
-
-
-def test_scales_stay_when_too_little_is_known() -> None:
-    """They are not reset."""
-    versions = [AppVersion(pfc=Average(300, 2.0), pfc_scale=0.7)]
-    assert scales.scales(versions) == (None, [0.7])
-
-
-def test_gpu_versions_alone_count_a_tenth() -> None:
-    """Without any CPU version to compare with."""
-    base, found = scales.scales([AppVersion(pfc=Average(300, 2.0), resource="gpu")])
-    assert base == pytest.approx(0.2)
-    assert found == pytest.approx([0.1])
-
-
 def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
     """Same app, platform and plan class; nothing when there is a record already."""
     key = records.VersionKey
@@ -195,12 +113,6 @@ def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
     assert records.predecessor(held, key("a", "x", "", (11,))) == key("a", "x", "", (10,))
     assert records.predecessor(held, key("a", "x", "", (1,))) is None
     assert records.predecessor(held, key("a", "x", "mt", (1,))) is None
-
-
-@pytest.mark.parametrize("size", [0.0, -3.0])
-def test_no_size_counts_as_1e12(size: float) -> None:
-    """Projects forget to set it."""
-    assert durations.wall_time(size, 1e10, 1.0) == 100.0
 
 
 def test_kill_limit() -> None:
@@ -216,28 +128,6 @@ def test_kill_limit() -> None:
 def test_old_clients_correction(elapsed: float, factor: float) -> None:
     """Up at once, down slowly, hardly at all for outliers, within 0.01 and 100."""
     assert durations.corrected_factor(1.0, elapsed, 100.0) == pytest.approx(factor)
-
-
-def test_running_without_progress() -> None:
-    """Total = t ÷ (1 - e^(-t ÷ estimate)): the estimate at first, the elapsed time at last."""
-    assert durations.running_total(1e-9, 100.0, 0.0) == pytest.approx(100.0)
-    assert durations.running_total(100.0, 100.0, 0.0) == pytest.approx(100 / (1 - math.exp(-1)))
-    assert durations.running_total(1e5, 100.0, 0.0) == pytest.approx(1e5)
-    assert durations.running_total(70.0, 100.0, 1.0) == 70.0
-
-
-def test_running_uses_the_time_at_which_progress_was_reported() -> None:
-    """Progress is reported now and then; the clock continues."""
-    assert durations.running_total(90.0, 100.0, 0.5, 80.0) == pytest.approx(130.0)
-    assert durations.running_total(101.0, 100.0, 0.5, 80.0) == pytest.approx(160.0)
-
-
-def test_deadlines() -> None:
-    """A hard app is checked on an idle host too, and needs a third more time."""
-    assert deadlines.check_deadline(0.0, 100.0, 10.0).ok
-    hard = deadlines.check_deadline(0.0, 100.0, 129.0, hard=True)
-    assert (hard.ok, hard.miss) == (False, pytest.approx(1.0))
-    assert deadlines.check_deadline(5.0, 100.0, 10.0, ignore=True).ok
 
 
 def test_an_urgent_job_has_a_shortened_bound() -> None:
@@ -272,9 +162,3 @@ def test_reliable_hosts() -> None:
     assert not reliability.is_reliable(good, 6, 150.0)
     assert not reliability.is_reliable(good, 5, 100.0)
     assert reliability.is_reliable(good, 5, 100.0, odd_platform=True)
-
-
-def test_anonymous_speed_is_capped() -> None:
-    """An outlier makes it at most 250 times as fast as declared."""
-    speed = ladder.anonymous_speed(2.0, 1.0, Variance(11, 1e-9))
-    assert speed == ladder.AnonymousSpeed(500.0, 2.0, 2.0 / 500.0)

@@ -231,7 +231,7 @@ def test_the_same_events(changes, part):
     """Protects equality on many farms and loads drawn at random."""
 
     @of_part(part)
-    @examples(100)
+    @examples(60)
     @drawn
     def same_events(rules, jobs, estimator, ends_at, data):
         compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)
