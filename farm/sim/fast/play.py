@@ -90,7 +90,7 @@ def farms_after(
     if algorithms:
         for load in loads:
             played = play(load, pools, rules, algorithms, ends_at=ends_at)
-            yield played and played.farm
+            yield None if played is None else played.farm
         return
     most = max(loads, key=lambda load: len(load.columns))
     farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), _kinds(pools)

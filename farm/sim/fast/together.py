@@ -42,6 +42,7 @@ def play_together(
     for load, farm in zip(loads, farms, strict=True):
         if farm is None or farm.counts["ended"][0] < len(load.columns):
             return None
+        last = farm
         counted.append(farm.counts[0].copy())
         ended.append(farm.ended[: len(load.columns)].copy())
         # as bytes: NumPy compares all fields of what it concatenates
@@ -58,7 +59,7 @@ def play_together(
     counts = every[:1].copy()
     for name in ("ended", "made", "void", "events"):
         counts[name] = every[name].sum()
-    farm = farm._replace(
+    farm = last._replace(
         jobs=whole.columns,
         ended=np.concatenate(ended) + np.repeat(first_job, sizes).astype(np.int32),
         builders=_records(builders, layout.BUILDER),
