@@ -28,7 +28,11 @@ def ending(path: Path) -> Path:
     return path
 
 
-def pieces_of(path: Path, size: int) -> Iterator[bytes]:
+PIECE = 1 << 20
+"""Bytes of a file that are read together."""
+
+
+def pieces_of(path: Path, size: int = PIECE) -> Iterator[bytes]:
     """Yield a file in pieces of whole lines, some ``size`` bytes long; raises OSError.
 
     A reader may leave it in the middle, and whenever the generator goes, the file is closed.

@@ -15,13 +15,13 @@ from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, RequeueJob, StartJob
 from farm.core.errors import file_access
 from farm.core.events import Event, JobStarted
-from farm.results.log.reader import PIECE, entries_of
+from farm.results.log.reader import entries_of
 from farm.results.recorded_run import RecordedRun
 from farm.results.run_directory import EVENTS, Run, load_run
 from farm.results.summary.summary import Measured
 from farm.results.table.records import Recorder
 from farm.units import format_roughly
-from farm.whole_files import ending
+from farm.whole_files import PIECE, ending
 
 #: real seconds between two looks at the log, and after which a browser loads the page again
 EVERY = 5.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,7 +25,9 @@ from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarte
 from farm.core.fields import json_name
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
-from farm.results.log.reader import Entry
+
+if TYPE_CHECKING:
+    from farm.results.log.reader import Entry
 
 Numbers = NDArray[Any]
 

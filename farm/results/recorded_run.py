@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from farm.core.errors import InputError
-from farm.results.log.reader import Entry, entries_of
 from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Measured, Summary
 from farm.results.table.job_table import ColumnsOf, JobTable
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
+
+if TYPE_CHECKING:
+    from farm.results.log.reader import Entry
 
 
 class RecordedRun:
@@ -76,6 +79,8 @@ class RecordedRun:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""
+        from farm.results.log.reader import entries_of  # noqa: PLC0415 - decoders for all lines
+
         return entries_of(self._check_log())
 
     def log_lines(self) -> Iterator[bytes]:

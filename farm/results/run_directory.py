@@ -18,13 +18,12 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
 from farm.core.errors import InputError, RunError, file_access
 from farm.core.fields import json_name
-from farm.results.log.reader import PIECE, Entry, last_instant, read_log
 from farm.results.summary.figures import WorldName
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable, tables_of
@@ -32,6 +31,9 @@ from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
 from farm.whole_files import draft_of, pieces_of, read_whole, write_whole
+
+if TYPE_CHECKING:
+    from farm.results.log.reader import Entry
 
 log = logging.getLogger("farm.results")
 
@@ -261,16 +263,20 @@ class Run:
 
     def entries(self) -> Generator[Entry, None, None]:
         """Yield the entries of the event log."""
+        from farm.results.log.reader import read_log  # noqa: PLC0415 - as below
+
         return read_log(self.path / EVENTS)
 
     @cached_property
     def ended_at(self) -> float:
         """Farm time of the last event, which may come after the last job's end."""
+        from farm.results.log.reader import last_instant  # noqa: PLC0415 - decoders for all lines
+
         return last_instant(self.path / EVENTS)
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""
-        for piece in pieces_of(self.path / EVENTS, PIECE):
+        for piece in pieces_of(self.path / EVENTS):
             yield from piece.splitlines(keepends=True)
 
     def save(self, path: Path) -> None:

@@ -215,8 +215,6 @@ def _recorded(
     platform = _check_platforms(scenario, options, records, where)
     alone = len(scenario.workload) == 1
     keep = records.ids and alone and format_of(path, options.format) == "csv"
-    if not keep:
-        records = records._replace(ids=_padded(records.ids))
     if not alone and (matrix := records.details.get("matrix")) is not None:
         # apart from those of other sources
         own = [f"{prefix}-{one}" if isinstance(one, str) and one else one for one in matrix.values]
@@ -224,20 +222,24 @@ def _recorded(
         records = records._replace(details=details)
 
     ids = records.ids
-    if keep or not ids:
-        name = records.name if keep else lambda number: f"{prefix}-{number:06d}"
-    else:
-        name = ["", *(f"{prefix}-{one}" for one in ids)].__getitem__
+    width = 6 if ids and not keep and _may_be_padded(ids) else 0
+
+    def name(number: int) -> str:
+        if keep:
+            return records.name(number)
+        return f"{prefix}-{ids[number - 1].rjust(width, '0') if ids else f'{number:06d}'}"
+
     if records.happened is not None:
         names = map(name, range(1, len(records.arrived) + 1))
         happened.update(zip(names, records.happened.recorded(), strict=True))
     return trace_jobs(records, options, name, platform, streams)
 
 
-def _padded(ids: list[str] | None) -> list[str] | None:
-    """Return ids with zeros before the short ones, unless two of them would become one."""
-    padded = [name.rjust(6, "0") for name in ids or ()]
-    return padded if len(set(padded)) == len(padded) else ids
+def _may_be_padded(ids: Sequence[str]) -> bool:
+    """Return whether ids stay apart with zeros before the short ones."""
+    if all(one[:1] != "0" for one in ids):
+        return True
+    return len({one.rjust(6, "0") for one in ids}) == len(ids)
 
 
 def _check_platforms(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.builder_time import Window, builder_times
-from farm.results.summary.figures import RunInfo, fairness_index, jain_index
+from farm.results.summary.figures import RunInfo, jain_index
 from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
 from farm.results.table.columns import Coded, Table
@@ -305,12 +304,6 @@ def test_quantiles_of_nothing() -> None:
 def test_jain_index_lies_between_one_nth_and_one(shares: list[float]) -> None:
     """1/n is all to one, 1 is even."""
     assert 1 / len(shares) - 1e-9 <= jain_index(shares) <= 1 + 1e-9
-
-
-def test_fairness_weighs_parties_not_jobs() -> None:
-    """A team with many jobs counts as much as one with few."""
-    assert fairness_index(np.array([0, 0, 1]), np.array([2.0, 4.0, 3.0])) == pytest.approx(1.0)
-    assert fairness_index(np.zeros(0, np.int64), np.zeros(0)) == 1.0
 
 
 def test_a_job_cancelled_while_it_waits_again_saves_all_of_its_service_time() -> None:

@@ -14,6 +14,7 @@ A line is the event or command with ``at_s`` and ``event`` in front and its keys
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
@@ -94,17 +95,26 @@ class Line:
     """
 
     def __init__(self, of: type[msgspec.Struct], parts: Sequence[Part], name: str) -> None:
-        at, kind = Part("at", float), Part("event", str)
         self.name = name
         self.parts = parts
-        #: the struct that is encoded, and the one that is decoded: the instant comes first, and
-        #: msgspec would write a tag before it
-        self.written = line_type(f"{of.__name__}Line", [at, kind, *parts])
-        self.read = line_type(f"{of.__name__}Line", [at, *parts], name)
+        self._of = of
         #: the values of an event or command, which the writer's own follow
         paths = tuple([part.path for part in parts if part.path])
         self.values = astuple if paths == of.__struct_fields__ else values_of(paths)
 
+    @cached_property
+    def written(self) -> Any:
+        """The struct that is encoded; made when it is used, as most runs write no log."""
+        kind = Part("event", str)
+        return line_type(f"{self._of.__name__}Line", [_AT, kind, *self.parts])
+
+    @cached_property
+    def read(self) -> Any:
+        """The struct that is decoded: the instant comes first, where msgspec would write a tag."""
+        return line_type(f"{self._of.__name__}Line", [_AT, *self.parts], self.name)
+
+
+_AT = Part("at", float)
 
 JobDetail = line_type("JobDetail", list(parts_of(Job)))
 """A whole job in a line."""

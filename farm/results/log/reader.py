@@ -17,8 +17,6 @@ from farm.core.model import Builder, Cause, Job
 from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
 from farm.whole_files import ending, pieces_of
 
-PIECE = 1 << 20
-"""Bytes of a log, and up to the end of a line, that are decoded together."""
 BEGINNING = b'{"at_s":'
 """Of every line, so of a last one that was cut off."""
 
@@ -98,7 +96,7 @@ def read_log(path: Path | str) -> Generator[Entry, None, None]:
     """
     path = Path(path)
     with file_access(path, "read the event log"):
-        yield from entries_of(pieces_of(path, PIECE), str(path))
+        yield from entries_of(pieces_of(path), str(path))
 
 
 def last_instant(path: Path) -> float:

@@ -27,7 +27,17 @@ from farm.results.log.lines import (
     JobDetail,
 )
 
-_FORMS = {of: (line.written, line.name, line.values) for of, line in LINES.items()}
+
+class _Forms(dict[object, tuple[Any, str, Any]]):
+    """How each event and command is written."""
+
+    def __missing__(self, of: object) -> tuple[Any, str, Any]:
+        line = LINES[of]
+        self[of] = line.written, line.name, line.values
+        return self[of]
+
+
+_FORMS = _Forms()
 _story = attrgetter(*(part.name for part in STORY))
 
 

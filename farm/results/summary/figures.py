@@ -143,7 +143,6 @@ class Counted:
         info, runs, jobs = self._info, self._runs, self.jobs
         times = builder_times(runs, info.window)
         stretches = self._parts(jobs.stretch, jobs.has_stretch)
-        parties = self._parts(_parties(jobs, info.fair_share[:1]), jobs.has_stretch)
         return (
             runs.seeds,
             self._counts(),
@@ -153,8 +152,17 @@ class Counted:
             times.present,
             times.slots,
             times.busy,
-            list(map(fairness_index, parties, stretches)),
+            self._fairness(),
         )
+
+    def _fairness(self) -> list[float]:
+        """Return Jain's index of the parties' mean stretches, in order of their first ends."""
+        jobs, some = self.jobs, self.jobs.has_stretch
+        party = _parties(jobs, self._info.fair_share[:1])[some]
+        parties = int(party.max(initial=0)) + 1
+        number, found = in_order_of_appearance(self._run[some] * parties + party)
+        means = np.bincount(number, jobs.stretch[some]) / np.bincount(number)
+        return [jain_index(each.tolist()) for each in self._runs.parts(found // parties, means)]
 
     def _counts(self) -> list[JobCounts]:
         by_run = self._run * len(OUTCOMES) + self.jobs.outcome.numbers
@@ -208,12 +216,3 @@ def jain_index(shares: Sequence[float]) -> float:
         return 1.0
     total = sum(shares)
     return total * total / (len(shares) * squares)
-
-
-def fairness_index(parties: Numbers, stretches: Floats) -> float:
-    """Return Jain's index of the parties' mean stretches, from each job's party and stretch."""
-    if not len(parties):
-        return 1.0
-    party, _ = in_order_of_appearance(parties)
-    means: list[float] = (np.bincount(party, stretches) / np.bincount(party)).tolist()
-    return jain_index(means)

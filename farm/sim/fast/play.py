@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +76,43 @@ def play(
     return Played(run.farm, load, pools, rules) if whole else None
 
 
+def farms_after(
+    loads: Sequence[Load],
+    pools: Sequence[PoolSpec],
+    rules: SchedulingRules,
+    algorithms: Algorithms,
+    ends_at: float,
+) -> Iterator[layout.Farm | None]:
+    """Run loads with the same platforms, each on a separate farm; yield it, or None, as ``play``.
+
+    The next run overwrites it, but for its load.
+    """
+    if algorithms:
+        for load in loads:
+            played = play(load, pools, rules, algorithms, ends_at=ends_at)
+            yield None if played is None else played.farm
+        return
+    most = max(loads, key=lambda load: len(load.columns))
+    farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), _kinds(pools)
+    call, before = native.bound("play", farm), [_copy(getattr(farm, name)) for name in _WRITTEN]
+    for load in loads:
+        _overwrite([getattr(farm, name) for name in _WRITTEN], before)
+        farm.lanes[:] = _lanes(load.columns["lane"], farm.serves, pools, kinds)
+        changed = {"jobs": load.columns, "in_order": load.in_order, "batches": load.batches}
+        for name, array in changed.items():
+            call.put(farm._fields.index(name), array)  # no tuple of arrays precedes them
+        run = _Run(farm._replace(**changed), pools, [None] * len(pools), call)
+        yield run.farm if run.to_end() else None
+
+
+def _overwrite(part: Any, by: Any) -> None:
+    if isinstance(part, np.ndarray):
+        part[...] = by
+    else:
+        for one, other in zip(part, by, strict=True):
+            _overwrite(one, other)
+
+
 @dataclass
 class _Run:
     """A load on a farm, being played: the farm is another one once it needed more room."""
@@ -84,10 +121,12 @@ class _Run:
     pools: Sequence[PoolSpec]
     #: by pool; None: it is not provisioned
     asking: Sequence[Asking | None]
+    #: plays it, if that is known
+    call: native.Call | None = None
 
     def to_end(self) -> bool:
         """Play it; return whether it was covered to its end."""
-        call = native.bound("play", self.farm)
+        call = self.call or native.bound("play", self.farm)
         while (halt := call()) != layout.PLAYED:
             number = int(self.farm.counts["asked"][0])
             if halt == layout.FULL and not _goes_nowhere(self.farm):

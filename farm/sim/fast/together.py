@@ -10,7 +10,9 @@ import numpy as np
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.sim.fast.job_arrays import Load
-from farm.sim.fast.play import Algorithms, Played, play
+from farm.sim.fast.kernel import layout
+from farm.sim.fast.kernel.heaps import Array
+from farm.sim.fast.play import Algorithms, Played, farms_after
 
 
 class Together(NamedTuple):
@@ -35,32 +37,37 @@ def play_together(
 
     None: one of them reaches a state that only the reference covers, or leaves a job open.
     """
-    farms = []
-    for load in loads:
-        played = play(load, pools, rules, algorithms, ends_at=ends_at)
-        if played is None or played.farm.counts["ended"][0] < len(load.columns):
+    ended, builders, voids, counted, last_at = [], [], [], [], []
+    farms = farms_after(loads, pools, rules, algorithms, ends_at)
+    for load, farm in zip(loads, farms, strict=True):
+        if farm is None or farm.counts["ended"][0] < len(load.columns):
             return None
-        farms.append(played.farm)
-    sizes = [len(load.columns) for load in loads]
-    made = [int(farm.counts["made"][0]) for farm in farms]
+        last = farm
+        counted.append(farm.counts[0].copy())
+        ended.append(farm.ended[: len(load.columns)].copy())
+        # as bytes: NumPy compares all fields of what it concatenates
+        builders.append(farm.builders[: farm.counts["made"][0]].tobytes())
+        voids.append(farm.void[: farm.counts["void"][0]].tobytes())
+        last_at.append(float(farm.instants["last_event"][0]))
+    sizes, every = [len(load.columns) for load in loads], np.array(counted)
+    made, void = every["made"], _records(voids, layout.VOID_ATTEMPT)
     first_job, first_builder = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *made[:-1]])
     whole.columns["builder"] += np.repeat(first_builder, sizes).astype(np.int32)
-    void = [farm.void[: farm.counts["void"][0]] for farm in farms]
-    of_void, voids = np.repeat(np.arange(len(farms)), list(map(len, void))), np.concatenate(void)
-    voids["job"] += first_job[of_void].astype(np.int32)
-    voids["builder"] += first_builder[of_void].astype(np.int32)
-    counts = farms[0].counts.copy()
+    of_void = np.repeat(np.arange(len(loads)), every["void"])
+    void["job"] += first_job[of_void].astype(np.int32)
+    void["builder"] += first_builder[of_void].astype(np.int32)
+    counts = every[:1].copy()
     for name in ("ended", "made", "void", "events"):
-        counts[name] = sum(int(farm.counts[name][0]) for farm in farms)
-    ended = np.concatenate([farm.ended[: len(farm.jobs)] for farm in farms])
-    farm = farms[0]._replace(
+        counts[name] = every[name].sum()
+    farm = last._replace(
         jobs=whole.columns,
-        ended=ended + np.repeat(first_job, sizes).astype(np.int32),
-        builders=np.concatenate(
-            [farm.builders[:number] for farm, number in zip(farms, made, strict=True)]
-        ),
-        void=voids,
+        ended=np.concatenate(ended) + np.repeat(first_job, sizes).astype(np.int32),
+        builders=_records(builders, layout.BUILDER),
+        void=void,
         counts=counts,
     )
-    last_at = [float(farm.instants["last_event"][0]) for farm in farms]
-    return Together(Played(farm, whole, pools, rules), made, last_at)
+    return Together(Played(farm, whole, pools, rules), made.tolist(), last_at)
+
+
+def _records(parts: Sequence[bytes], dtype: np.dtype[np.void]) -> Array:
+    return np.frombuffer(bytearray().join(parts), dtype)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -46,32 +46,52 @@ def is_there() -> bool:
     return _library() is not None
 
 
-def bound(name: str, *arguments: Any) -> Callable[[], int]:
+def bound(name: str, *arguments: Any) -> Call:
     """Return the call of a function of the object with these arrays, in tuples; it can be repeated.
 
     It holds no lock of the interpreter. The object must be there. Raises TypeError for arrays of
     other types than the function was compiled for; the call raises RuntimeError if it fails.
     """
-    call, takes = _function(name)
-    words, types = [], []
-    for array in _flat(arguments):
-        # not by __array_interface__, which describes every field
-        words += [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
-        types.append(
-            f"{array.dtype.str}/{array.ndim}{'' if array.flags.c_contiguous else ' in pieces'}"
-        )
-    if (found := " ".join(types)) != takes:
-        raise TypeError(f"{name}: found {found}; allowed: {takes}")
-    block = np.array(words, np.int64)
-    address = block.ctypes.data
+    return Call(name, *arguments)
 
-    def play(_: Any = (arguments, block)) -> int:
-        value: int = call(address)
+
+class Call:
+    """A function of the object and its arrays."""
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self._name = name
+        self._call, takes = _function(name)
+        self._arrays = _flat(arguments)
+        words = [_words(array) for array in self._arrays]
+        if (found := " ".join(map(_type, self._arrays))) != takes:
+            raise TypeError(f"{name}: found {found}; allowed: {takes}")
+        self._begins = [0, *accumulate(map(len, words))]
+        self._block = np.array(list(chain.from_iterable(words)), np.int64)
+        self._address = self._block.ctypes.data
+
+    def __call__(self) -> int:
+        """Make the call; return what the function returns."""
+        value: int = self._call(self._address)
         if value < 0:
-            raise RuntimeError(f"{name} failed in the compiled kernel")
+            raise RuntimeError(f"{self._name} failed in the compiled kernel")
         return value
 
-    return play
+    def put(self, place: int, array: np.ndarray[Any, Any]) -> None:
+        """Take an array of the same type in the place of one of those given. Raises TypeError."""
+        if (found := _type(array)) != (allowed := _type(self._arrays[place])):
+            raise TypeError(f"{self._name}: found {found}; allowed: {allowed}")
+        self._arrays[place] = array
+        self._block[self._begins[place] : self._begins[place + 1]] = _words(array)
+
+
+def _words(array: np.ndarray[Any, Any]) -> list[int]:
+    # not by __array_interface__, which describes every field
+    return [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
+
+
+def _type(array: np.ndarray[Any, Any]) -> str:
+    pieces = "" if array.flags.c_contiguous else " in pieces"
+    return f"{array.dtype.str}/{array.ndim}{pieces}"
 
 
 @cache
