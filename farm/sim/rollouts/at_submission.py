@@ -82,6 +82,7 @@ class RolloutForecaster:
             pools=self._pools,
             rules=self._rules,
             run_times=self._distribution,
+            estimator=scheduler.estimator,
             algorithms=self._algorithms,
             truthful=self._truthful,
             recent=self._memory.recent(at),
