@@ -161,9 +161,7 @@ class _Common:
         fork, before = self.fork, self.fork.snapshot
         if not (fork.rekey or any(self._surpluses(before))):
             return before
-        scheduler = restored(
-            before, fork.rules, _Frozen(fork), pools=self.specs, rekey=fork.rekey
-        )
+        scheduler = restored(before, fork.rules, _Frozen(fork), pools=self.specs, rekey=fork.rekey)
         scheduler.handle(FarmOpened(before.at, provisioned=False, resized=True))
         return snapshot_of(scheduler, before.at)
 
