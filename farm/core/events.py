@@ -199,8 +199,9 @@ class PoolPlanned(_Event, frozen=True):
 class EstimateMade(_Event, frozen=True):
     """A dispatch-time estimate was made (only recorded).
 
-    ``dispatch_at`` is the estimate as an instant (the median of a distribution); None: no builder
-    can run the job. ``asked_at``: when it was requested, if that was earlier than ``at``.
+    ``dispatch_at`` is the estimate as an instant (of a distribution the median, or the mean where
+    others may overtake); None: no builder can run the job. ``asked_at``: when it was requested, if
+    that was earlier than ``at``.
     """
 
     job: str

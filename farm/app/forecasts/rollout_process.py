@@ -74,7 +74,8 @@ class Roller:
             processes=1,
             events=MOST_EVENTS,
         )
-        return Reply(forecasts=tuple(forecasts_of(found)), rollouts=len(found.dispatch_at))
+        made = forecasts_of(found, overtaken=fork.later is not None)
+        return Reply(forecasts=tuple(made), rollouts=len(found.dispatch_at))
 
     def _distribution(self) -> RuntimeDistribution:
         own = self._name == self._scenario.scheduling.runtime_estimates

@@ -1,18 +1,20 @@
 """Intervals of dispatch estimates that hold as often as they say, by the farm's own past errors.
 
 A forecast's own spread says which of two jobs is the less certain, but is too narrow: it does not
-know what the forecast does not model. How far the truth was off, in spreads, is known of every job
-that was dispatched; the quantiles of these errors are those of the next one (split conformal
-prediction: Lei and others, JASA 113, 2018). Waits that go on count as well, as longer than they
-are now: short ones alone would be too early.
+know what the forecast does not model, such as a rate that changes, whose errors are a share of the
+wait. The geometric mean of the two is the unit of errors. How far the truth was off is known of
+every job that was dispatched; the quantiles of these errors are those of the next one (split
+conformal prediction: Lei and others, JASA 113, 2018). Waits that go on count as well, as longer
+than they are now: short ones alone would be too early.
 
 Farms are busy at one time and idle at another, so each level that held too often, or not often
 enough, moves by a step (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), beyond the
 largest error if need be. Jobs that wait together have one error in common: the more there are, the
 less each one moves.
 
-Each platform learns from its own jobs. Before ``SPANS`` waits one after the other, and ``LEAST`` in
-all, no interval is told, but its levels move: none is better than a false one.
+Each platform learns from its own jobs. No interval is told, but its levels move, before ``SPANS``
+waits one after the other, and ``LEAST`` in all, and for a wait that would be far longer than all
+whose end is known, as when a queue grows for hours: none is better than a false one.
 """
 
 from __future__ import annotations
@@ -47,6 +49,12 @@ STEP, TOGETHER = 0.05, 0.5
 FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err
 LEAST_SPREAD = 5.0
+#: of the middle four fifths of a normal distribution, in standard deviations
+WIDTH = 2.563
+#: the error that all rollouts have in common, as a share of the wait
+COMMON = 0.2
+#: how many times as long as the longest known wait another may be
+FAR = 1.5
 #: by how many times its distance from the median a quantile grows when its level grows by 1
 BEYOND = 2.0
 #: tolerance: a certain estimate is met exactly except for rounding
@@ -58,7 +66,7 @@ class _Told(msgspec.Struct, frozen=True):
 
     at: float
     median: float
-    #: seconds: half of the middle four fifths, as a normal distribution has them
+    #: the unit of errors, seconds
     spread: float
     #: the calibrated quantiles, as waits; none if there were too few errors
     waits: tuple[float, ...]
@@ -75,8 +83,8 @@ class PlatformMemory(msgspec.Struct):
 
     #: forecasts by job
     open: dict[str, list[_Told]] = {}
-    #: instants of the forecasts, and their errors, by the instant of the dispatch
-    errors: list[tuple[float, float]] = []
+    #: instants of the forecasts, their errors and the waits, by the instant of the dispatch
+    errors: list[tuple[float, float, float]] = []
     #: by level: how far it has moved
     shifts: list[float] = msgspec.field(default_factory=lambda: [0.0] * len(LEVELS))
     #: waits one after the other, and when the last one ended
@@ -85,7 +93,7 @@ class PlatformMemory(msgspec.Struct):
 
     def learn(self, told: _Told, at: float) -> None:
         """Learn the truth about a forecast: its job was dispatched at this instant."""
-        self.errors.append((told.at, told.error(at)))
+        self.errors.append((told.at, told.error(at), at - told.at))
         del self.errors[:-KEPT]
         if told.at >= self.span_ended_at:
             self.spans, self.span_ended_at = self.spans + 1, at
@@ -99,8 +107,8 @@ class PlatformMemory(msgspec.Struct):
         going = [told for of_job in self.open.values() for told in of_job]
         if len(self.errors) < TRIED:
             return None
-        since = min(asked_at for asked_at, _ in self.errors)
-        known = np.array([error for _, error in self.errors])
+        since = min(asked_at for asked_at, *_ in self.errors)
+        known = np.array([error for _, error, _ in self.errors])
         bounds = np.array([told.error(at) for told in going if told.at >= since])
         return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
 
@@ -125,16 +133,18 @@ class Calibration:
         its = self.platforms.setdefault(platform, PlatformMemory())
         errors, found = its.quantiles(at), []
         tells = len(its.errors) >= LEAST and its.spans >= SPANS
+        farthest = FAR * max((wait for *_, wait in its.errors), default=0.0)
         step = min(STEP, TOGETHER / (len(its.open) + len(forecasts)))
         for job, waits in forecasts:
             median = waits[len(waits) // 2]
-            spread = max((waits[-1] - waits[0]) / 2.563, LEAST_SPREAD)
+            own = max((waits[-1] - waits[0]) / WIDTH, LEAST_SPREAD)
+            spread = max((own * COMMON * median) ** 0.5, LEAST_SPREAD)
             made: tuple[float, ...] = ()
             if errors is not None:
                 made = tuple(np.maximum(median + spread * errors, 0.0).tolist())
             its.open.setdefault(job, []).append(_Told(at, median, spread, made, step))
             self._platform_of[job] = its
-            found.append(made if tells else ())
+            found.append(made if tells and median <= farthest else ())
         return found
 
     def calibrated(

@@ -82,6 +82,7 @@ class RolloutForecaster:
             pools=self._pools,
             rules=self._rules,
             run_times=self._distribution,
+            estimator=scheduler.estimator,
             algorithms=self._algorithms,
             truthful=self._truthful,
             recent=self._memory.recent(at),
@@ -97,25 +98,34 @@ class RolloutForecaster:
             processes=1,
             events=MOST_EVENTS,
         )
-        made = forecasts_of(found)
+        made = forecasts_of(found, overtaken=fork.later is not None)
         if certain or not self._learns:
             return made
         return self._calibration.calibrated(scheduler, jobs, at, made)
 
 
-def forecasts_of(found: Rollouts) -> list[Forecast]:
-    """Return the estimates of the jobs of interest, in order."""
+def forecasts_of(found: Rollouts, *, overtaken: bool = False) -> list[Forecast]:
+    """Return the estimates of the jobs of interest, in order.
+
+    ``overtaken``: by later arrivals. Few jobs then wait very long, which the median leaves out (a
+    fifth of all waiting under shortest job first), so the mean is told, if it is between P10 and
+    P90.
+    """
     levels = [found.wait_quantile(level) + found.at for level in LEVELS]
     means = found.mean_wait + found.at
-    return [
-        _forecast_of(float(means[column]), [float(level[column]) for level in levels])
-        for column in range(len(found.jobs))
-    ]
+    made = []
+    for column in range(len(found.jobs)):
+        quantiles_at = [float(level[column]) for level in levels]
+        made.append(_forecast_of(float(means[column]), quantiles_at, overtaken=overtaken))
+    return made
 
 
-def _forecast_of(mean_at: float, quantiles_at: list[float]) -> Forecast:
+def _forecast_of(mean_at: float, quantiles_at: list[float], *, overtaken: bool) -> Forecast:
     median = quantiles_at[4]
     if not np.isfinite(median):
         return Forecast(None)
-    known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
-    return Forecast(median, mean_at if np.isfinite(mean_at) else None, known)
+    if not np.isfinite(mean_at):
+        known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
+        return Forecast(median, None, known)
+    expected = min(max(mean_at, quantiles_at[0]), quantiles_at[-1]) if overtaken else median
+    return Forecast(expected, mean_at, tuple(quantiles_at))

@@ -28,11 +28,13 @@ def drawn(
 ) -> Iterator[tuple[float, tuple[Job, ...]]]:
     """Yield the arrivals of a rollout after an instant: a Poisson process.
 
-    ``times`` are of the jobs of ``recent``.
+    ``times`` are of the jobs of ``recent``. How often they come is not known either: the rate is
+    drawn from what the intervals between the recent submissions leave open (a gamma distribution).
+    One of these is why there is an estimate at all: it says nothing of the rate.
     """
     rng = stream(seed, "later arrivals", number)
-    submissions = recent.submissions
-    rate, count = len(submissions) / recent.time, len(submissions)
+    submissions, count = recent.submissions, len(recent.submissions)
+    rate = rng.gammavariate(count - 1, 1.0 / recent.time)
     begins, begin = [], 0
     for jobs in submissions:
         begins.append(begin)

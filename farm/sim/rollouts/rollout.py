@@ -25,7 +25,7 @@ from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.retirement import surplus_of
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state.working_state import JobStatus
@@ -61,6 +61,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolSpec, ...]
     rules: SchedulingRules
     run_times: RuntimeDistribution
+    #: by which the farm sorts jobs and sizes pools, if not by those run times
+    estimator: Estimator | None = None
     #: the algorithms of the provisioned pools, by the pool's name; their memory is unknown
     algorithms: Mapping[str, AnyAlgorithm] = {}
     rekey: bool = False
@@ -159,9 +161,7 @@ class _Common:
         fork, before = self.fork, self.fork.snapshot
         if not (fork.rekey or any(self._surpluses(before))):
             return before
-        scheduler = restored(
-            before, fork.rules, _Frozen(fork.run_times), pools=self.specs, rekey=fork.rekey
-        )
+        scheduler = restored(before, fork.rules, _Frozen(fork), pools=self.specs, rekey=fork.rekey)
         scheduler.handle(FarmOpened(before.at, provisioned=False, resized=True))
         return snapshot_of(scheduler, before.at)
 
@@ -246,7 +246,7 @@ class _Common:
 
     def _roll_trees(self, slots: list[FreeSlot], columns: NDArray[np.int64]) -> Floats | None:
         fork, times = self.fork, (self._ends, self._times)
-        frozen = _Frozen(fork.run_times)
+        frozen = _Frozen(fork)
         scheduler = restored(self.base, fork.rules, frozen, pools=self.specs)
         return fair_share.roll(
             scheduler, self.waiting, self.attempts, slots, self.specs, *times, columns
@@ -269,7 +269,7 @@ class _Common:
             waiting=tuple(_with_job(v, own.get(v.job.id, v.job)) for v in base.waiting),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
-        scheduler = restored(start, fork.rules, _Frozen(fork.run_times), pools=self.specs)
+        scheduler = restored(start, fork.rules, _Frozen(fork), pools=self.specs)
         world = SimulatedWorld(
             self.specs,
             self._arrivals(number),
@@ -335,12 +335,12 @@ class _Frozen:
 
     learns = False
 
-    def __init__(self, run_times: RuntimeDistribution) -> None:
-        self._run_times = run_times
+    def __init__(self, fork: Fork) -> None:
+        self._estimator = fork.estimator or fork.run_times
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
-        return self._run_times.estimate(job, builder)
+        return self._estimator.estimate(job, builder)
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Learn nothing."""

@@ -70,6 +70,13 @@ def test_there_is_no_interval_before_enough_is_known() -> None:
     assert tell(together, "one more", 200.0) == ()
 
 
+def test_a_wait_far_beyond_all_known_ones_has_no_interval() -> None:
+    """A queue that grows for hours: what is known of short waits says nothing of long ones."""
+    for times, tells in ((1.4, True), (1.6, False)):
+        (told,) = known().told("x", 7000.0, [("long", [times * wait for wait in NARROW])])
+        assert bool(told) == tells
+
+
 def known(count: int = 50) -> Calibration:
     """Return what has seen as many errors on a platform, all between 0 and 6 s."""
     calibration = Calibration()

@@ -156,7 +156,7 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     another.go_on(follower.learned)
     assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
     after.dispatched("b", 60.0)
-    assert after.platforms["amd64"].errors == [(0.0, 8.0), (0.0, 11.0)]
+    assert after.platforms["amd64"].errors == [(0.0, 8.0, 44.0), (0.0, 11.0, 60.0)]
 
 
 @pytest.mark.live

@@ -12,6 +12,8 @@ from farm.assembly import make_rules, make_scheduler, pool_specs
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
+from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.interface import EstimatorOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import parse_scenario
@@ -101,6 +103,23 @@ def test_in_order_of_arrival_they_do_not_matter() -> None:
     assert with_them.later is None
     found = [rollouts(lambda one=one: one, count=2).dispatch_at for one in (with_them, without)]
     assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_they_overtake_by_the_estimates_of_the_farm() -> None:
+    """Not by those of the forecast: where the farm takes new jobs for long ones, none overtakes."""
+    wanted = busy({"policy": "sjf"})
+    (snapshot,), memory = played(wanted, stop_at=3000.0)
+    fork = fork_of(wanted, snapshot, memory.recent(3000.0))
+    long = make_estimator("declared", EstimatorOptions(default_time=1e6))
+    jobs = tuple((msgspec.structs.replace(one, declared_time=None),) for one in fork.recent.jobs)
+    recent = msgspec.structs.replace(fork.recent, submissions=jobs)
+    own = msgspec.structs.replace(fork, estimator=long, recent=recent)
+    alone = msgspec.structs.replace(fork, recent=None)
+    found = [
+        rollouts(lambda one=one: one, count=1, processes=1).dispatch_at
+        for one in (fork, own, alone)
+    ]
+    assert found[1].tolist() == found[2].tolist() != found[0].tolist()
 
 
 def test_the_slow_method_is_bounded() -> None:
