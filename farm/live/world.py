@@ -214,7 +214,7 @@ class LiveWorld:
         waiting = len(self._scheduler.jobs) - self.commits.running
         room = waiting + protocol.submissions.live.extra < self._options.max_waiting
         changes = protocol.changes
-        entries = self._call(lambda: self._inbox.read(timeout, submissions=room))
+        entries = self.commits.ask(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         self.commits.read(len(entries), now)
         protocol.note_reading(timeout, now)

@@ -32,7 +32,7 @@ from farm.live.redis.connection import (
 from farm.live.redis.fence import charge_at
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
+from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.published import PIECE
 from farm.live.store.store import Store
@@ -289,15 +289,9 @@ class FarmClient(Sender):
 
     def remembered(self) -> dict[str, bytes]:
         """Return the provisioner's saved memory, by pool."""
-        with PassOverSpoilt():
-            pairs = self._client.hgetall(self.keys.provisioner).items()
-            return {name.decode(errors="replace"): value for name, value in pairs}
-        return {}
+        pairs = self._client.hgetall(self.keys.provisioner).items()
+        return {name.decode(errors="replace"): value for name, value in pairs}
 
     def remember(self, pool: str, value: bytes) -> None:
         """Save a provisioner's memory for its next start."""
-        with PassOverSpoilt():
-            self._client.hset(self.keys.provisioner, pool, value)
-            return
-        self._client.delete(self.keys.provisioner)
         self._client.hset(self.keys.provisioner, pool, value)

@@ -22,7 +22,6 @@ from farm.core.state.snapshot import builder_record, job_record
 from farm.core.state.working_state import JobState, JobStatus
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Try
 
 #: platforms beyond which those are forgotten that were asked for once
@@ -50,17 +49,11 @@ class StateWriter:
         """The number of jobs on builders in the store."""
         return len(self._on_builder)
 
-    def sizes(self, hosts: int) -> Sizes:
-        """Return how much of the farm is in the store since the last batch."""
-        jobs = self._scheduler.jobs
-        abandoned = sum(s.abandoned for s in jobs.values()) if self._scheduler.rules.dedup else 0
-        return Sizes(
-            jobs=len(jobs) - abandoned,
-            running=self.running,
-            builders=len(self._scheduler.builders),
-            hosts=hosts,
-            waiting={str(where): len(ids) for where, ids in self._places.items()},
-        )
+    @property
+    def stored(self) -> int:
+        """The number of live jobs in the store since the last batch."""
+        jobs, dedup = self._scheduler.jobs, self._scheduler.rules.dedup
+        return len(jobs) - (sum(state.abandoned for state in jobs.values()) if dedup else 0)
 
     def touch(self, event: Event) -> None:
         """Note what the event may change (the new state is read after the decisions)."""
