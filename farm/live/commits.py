@@ -13,6 +13,7 @@ from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
+from farm.live.options import Stays
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.fence import LostWritesError, SpoiltError
@@ -23,7 +24,6 @@ from farm.live.store.lost_writes import Recent, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Reset
 from farm.live.wire.task_messages import TaskMessages

@@ -19,7 +19,15 @@ from farm.forecasts.runtime import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover
 from farm.live.redis.keys import Keys
-from farm.live.store.log_drain import EVENTS, OLDER, POSITION, LogDrain, Position, position_in
+from farm.live.store.log_drain import (
+    EVENTS,
+    OLDER,
+    POSITION,
+    LogDrain,
+    Position,
+    locked,
+    position_in,
+)
 from farm.results.log.writer import EventLogLines
 from tests.fixtures.processes import until
 from tests.worlds.stepwise import Clock, Leader
@@ -98,6 +106,8 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         3,
         {"succeeded": 1},
     )
+    with locked(tmp_path), pytest.raises(ServerError, match="another scheduler still writes it"):
+        recover(tmp_path, 25, make, 1.0, {}, set)
     (tmp_path / OLDER).touch()
     with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
         recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)

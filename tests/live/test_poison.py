@@ -25,11 +25,10 @@ from farm.core.state.restore import restore
 from farm.forecasts.runtime import make_estimator
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions, Stays, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope

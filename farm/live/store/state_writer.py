@@ -114,10 +114,13 @@ class StateWriter:
 
     def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
-        batch.ended[command.job.id] = command
-        if command.job.id in self._new:  # it came and went within this batch
-            batch.submitted[command.job.id] = self._serial + 0.5
-        self.touch_job(command.job.id)
+        job = command.job
+        batch.ended[job.id] = command
+        if (key := self._places.get(job.platform, {}).pop(job.id, None)) is not None:
+            batch.waits_no_more(job.platform, encode_member(key, job.id))
+        if job.id in self._new:  # it came and went within this batch
+            batch.submitted[job.id] = self._serial + 0.5
+        self.touch_job(job.id)
 
     def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
         """An attempt was void: record it in the job's history."""
@@ -150,31 +153,27 @@ class StateWriter:
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._scheduler.jobs.get(job_id)
-        self._write_place(job_id, state, batch)
         self._write_running(job_id, state, batch)
         if state is None:
             return
+        self._write_place(job_id, state, batch)
         if job_id in self._new:
             self._serial = batch.submitted[job_id] = state.serial
         if not state.abandoned:
             batch.jobs[job_id] = job_record(state)
 
-    def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
-        waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
-        platform = self._platform_of(job_id) if state is None else state.job.platform
-        places = self._places.setdefault(platform, {}) if platform is not None else {}
-        was, key = places.get(job_id), state.key if waits and state is not None else None
-        if platform is None or was == key:
+    def _write_place(self, job_id: str, state: JobState, batch: Batch) -> None:
+        platform = state.job.platform
+        places = self._places.setdefault(platform, {})
+        waits = state.status is JobStatus.WAITING and state.leader is None
+        was, key = places.get(job_id), state.key if waits else None
+        if was == key:
             return
         if was is not None:
             batch.waits_no_more(platform, encode_member(places.pop(job_id), job_id))
         if key is not None:
             places[job_id] = key
             batch.waits(platform, encode_member(key, job_id))
-
-    def _platform_of(self, job_id: str) -> Platform | None:
-        """Return the platform for which a job that is gone has waited; None: for none."""
-        return next((one for one, places in self._places.items() if job_id in places), None)
 
     def _write_running(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         if state is None or state.slot is None:
