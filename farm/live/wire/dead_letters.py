@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -62,11 +62,6 @@ class Refusals:
         self._counts[letter.reason] += 1
         self.total[letter.reason] += 1
         self._log(letter)
-
-    def extend(self, letters: Iterable[DeadLetter]) -> None:
-        """Refuse several."""
-        for letter in letters:
-            self.add(letter)
 
     def take(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
         """Return what was refused since the last time, and how many by reason."""
