@@ -178,7 +178,8 @@ class Commits:
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays is not None:
-            self._successor_state.write_all(batch, *self._counts())
+            self._successor_state.forget()
+            self._successor_state.write(batch, *self._counts())
         ends, at = self._recent.ends, self._clock.now()
         try:
             again = self._call(lambda: self._store.restore(batch, ends, cursor, at, spoilt))

@@ -30,10 +30,10 @@ T = TypeVar("T")
 _json = msgspec.json.Encoder().encode
 
 
-def pieces(items: Iterable[T]) -> Iterator[list[T]]:
+def pieces(items: Iterable[T], count: int | None = None) -> Iterator[list[T]]:
     """Yield these items in pieces that the server reads, or writes, in no time."""
     rest = iter(items)
-    while some := list(islice(rest, AT_ONCE)):
+    while some := list(islice(rest, count or AT_ONCE)):
         yield some
 
 

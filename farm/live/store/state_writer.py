@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from farm.core import events
-from farm.core.commands import (
-    CancelJob,
-    Command,
-    DrainBuilder,
-    EndJob,
-    LoseBuilder,
-    RequeueJob,
-    RetireBuilder,
-    StartJob,
-)
-from farm.core.events import Event
+from farm.core.commands import Command, EndJob, RequestBuilder, RequeueJob
+from farm.core.events import DrainRequested, Event, JobsSubmitted, UndrainRequested
 from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record
@@ -57,26 +47,22 @@ class StateWriter:
 
     def touch(self, event: Event) -> None:
         """Note what the event may change (the new state is read after the decisions)."""
-        if isinstance(event, events.JobsSubmitted):
+        if isinstance(event, JobsSubmitted):
             for job in event.jobs:
                 self.touch_job(job.id)
                 self._new.add(job.id)
-        elif isinstance(event, events.JobStarted | events.JobFinished | events.AttemptLost):
-            self.touch_job(event.job)
-            self.touch_builder(event.builder)
-        elif isinstance(event, events.BuilderJoined):
-            self.touch_builder(event.builder.id)
-        elif isinstance(
-            event,
-            events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
-        ):
-            self.touch_builder(event.builder)
-        elif isinstance(event, events.PriorityChanged):
-            self.touch_job(event.job)
-        elif isinstance(event, events.DrainRequested | events.UndrainRequested):
+        elif isinstance(event, DrainRequested | UndrainRequested):
             for builder in self._scheduler.builders:
                 if fnmatchcase(builder, event.pattern):
                     self.touch_builder(builder)
+        else:
+            self._touch(event)
+
+    def _touch(self, one: Event | Command) -> None:
+        """Note the job and the builder that an event or a command names."""
+        for name, touch in (("job", self.touch_job), ("builder", self.touch_builder)):
+            if (found := getattr(one, name, None)) is not None:
+                touch(found if isinstance(found, str) else found.id)
 
     def touch_job(self, job_id: str) -> None:
         """Note that this job may have changed."""
@@ -100,17 +86,12 @@ class StateWriter:
 
     def note(self, command: Command, at: float, batch: Batch) -> None:
         """Note what a command given at this farm time changes."""
-        if isinstance(command, StartJob):
-            self.touch_job(command.job.id)
-            self.touch_builder(command.builder)
-        elif isinstance(command, EndJob):
+        if isinstance(command, EndJob):
             self._ended(command, batch)
-        elif isinstance(command, CancelJob):
-            self.touch_job(command.job)
         elif isinstance(command, RequeueJob):
             self._requeued(command, at, batch)
-        elif isinstance(command, DrainBuilder | RetireBuilder | LoseBuilder):
-            self.touch_builder(command.builder)
+        elif not isinstance(command, RequestBuilder):  # there is no such builder yet
+            self._touch(command)
 
     def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
