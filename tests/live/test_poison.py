@@ -275,7 +275,7 @@ SPOILT = (
 )  # fmt: skip
 
 
-#: what a successor, and nobody before, would miss
+#: what only a successor would miss
 MISSED = ("jobs", "meta", "builders", "lives")
 SPOILINGS = {
     "another type": SPOILT, "no ids left": STREAMS, "gone": MISSED, "one entry gone": MISSED,
