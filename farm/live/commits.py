@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
+from farm.live.options import Stays
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.fence import LostWritesError, SpoiltError
@@ -24,7 +24,6 @@ from farm.live.store.lost_writes import Recent, message_of
 from farm.live.store.saved import SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Reset
 from farm.live.wire.task_messages import TaskMessages
@@ -155,14 +154,17 @@ class Commits:
             return self._call(question)
 
     def look_at_keys(self) -> None:
-        """Write the farm anew if keys hold something else than it wrote."""
-        hosts = 0 if self._stays is None else len(self._protocol.roster.hosts)
+        """Write the farm anew if a successor would miss something; a single run has none."""
+        if self._stays is None:
+            return
+        jobs, builders = self._state_writer.stored, len(self._scheduler.builders)
+        hosts = len(self._protocol.roster.hosts)
         with suppress(LostWritesError):  # what is still missing is found by the next look
-            self.ask(lambda: self._store.look_at_keys(self._state_writer.sizes(hosts)))
+            self.ask(lambda: self._store.look_at_keys(jobs, builders, hosts))
 
     def go_on(self, saved: SavedFarm, ends: Sequence[EndJob]) -> None:
         """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
-        self._recent = Recent(ends, self._store.fence.commits)
+        self._recent = Recent(ends)
         self.ended.update(saved.counts.ended)
         self._state_writer.touch_all()
 
@@ -171,20 +173,19 @@ class Commits:
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
-        if isinstance(lost, SpoiltError):
-            letters = self._call(partial(self._store.clear_spoilt, lost, batch))
-            self._protocol.out.refusals.extend(letters)
-        again = self._recent.lost(lost, self._store.fence.commits)
-        ended = self.ended.total() - len(batch.ended)
-        log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
+        spoilt = lost.keys if isinstance(lost, SpoiltError) else ()
         self._state_writer.forget()
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays is not None:
-            self._successor_state.write_all(batch, *self._counts())
+            self._successor_state.forget()
+            self._successor_state.write(batch, *self._counts())
+        ends, at = self._recent.ends, self._clock.now()
         try:
-            self._call(lambda: self._store.restore(batch, again, cursor, self._clock.now()))
-        except SpoiltError as spoilt:  # more of them
-            self._write_anew(spoilt, batch, cursor)
+            again = self._call(lambda: self._store.restore(batch, ends, cursor, at, spoilt))
+        except SpoiltError as more:
+            self._write_anew(more, batch, cursor)
             return
+        ended = self.ended.total() - len(batch.ended)
+        log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._meter.add("farm_server_losses_total")

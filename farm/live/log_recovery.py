@@ -19,6 +19,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
+from farm.live.options import Stays
 from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.successor_state import counts_of
 from farm.live.redis.keys import Cursor
@@ -27,7 +28,6 @@ from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_
 from farm.live.store.lost_writes import named
 from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import Comparison
 
@@ -106,7 +106,8 @@ def recover(
     except BlockingIOError:
         raise ServerError(
             f"the event log in {folder} has {ahead:,} commits of this farm that the Redis server "
-            "has lost, and another scheduler, which may be paused, still holds it: end that process"
+            "has lost, and another scheduler still writes it (one that is paused, or was cut off "
+            "from the server): end that one first"
         ) from None
     except (OSError, InputError) as error:
         still = known(list(replay.live))

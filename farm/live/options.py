@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from farm.core.driver import Observer, World
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import FarmSnapshot
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.protocol.roster import Patience
 from farm.live.settings import LiveSettings
-from farm.live.store.take_over import Stays
+from farm.live.store.saved import Learned
 from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.series import Series
 
@@ -21,6 +23,29 @@ if TYPE_CHECKING:
 
 #: jobs that may wait before no more are accepted
 MAX_WAITING = 2_000_000
+
+
+class Stays(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a long-running farm, which continues from the state in Redis."""
+
+    #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
+    #: with what its predecessor had learned
+    restore: Callable[[FarmSnapshot, bool, Learned], None]
+    #: names the scheduling rules: jobs that were queued under others are ordered anew
+    rules: str
+    #: begin afresh: forget what is in Redis
+    fresh: bool = False
+    #: gives the event log's lines since it was asked last; None: none is kept
+    log: Callable[[], bytes] | None = None
+    #: where the log is, made by whether the farm begins anew
+    log_folder: Path = Path()
+    make_log_folder: Callable[[bool], object] = lambda _: None
+    #: returns a fresh scheduler, which the log leads to the farm's state if the server has lost it
+    make_scheduler: Callable[[], Scheduler] | None = None
+    #: go on without what the log has and the server has lost
+    accept_loss: bool = False
+    #: called with whether this scheduler is in charge (False: it stands by)
+    on_charge: Callable[[bool], object] = lambda _: None
 
 
 class LiveOptions(LiveSettings, frozen=True, kw_only=True):

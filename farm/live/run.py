@@ -32,9 +32,8 @@ from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import unusable_server
 from farm.live.settings import LiveSettings
 from farm.live.store.log_drain import LogDrain
-from farm.live.store.saved import SavedFarm
+from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
-from farm.live.store.take_over import saved_farm, take_over
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import Reporter
@@ -233,16 +232,24 @@ class _Farm:
                 self._stack.callback(_clear_quietly, self._store)
             return None
         speed = self._options.speed
-        if (found := recovered(self._store, call, speed, stays)) is None:
-            saved = saved_farm(self._store, call, speed, stays)
-        else:
-            saved, self._ends = found.farm, found.ends
+        if (found := recovered(self._store, call, speed, stays)) is not None:
+            self._ends = found.ends
+        saved = found.farm if found else None if stays.fresh else call(self._store.saved)
+        if saved is None:
+            call(lambda: self._store.open(speed, stays=True))
+        elif saved.speed != speed:
+            raise ServerError(
+                f"the farm in Redis runs at speed {saved.speed:g}, this one would at "
+                f"{speed:g}: give it the same speed, or begin afresh (--fresh)"
+            )
         if stays.log is not None:
             stays.make_log_folder(saved is None)
             drain = self._stack.enter_context(LogDrain(self._url, self._keys, stays.log_folder))
             self._store.on_log = drain.wake
             self._store.log_on_disk = lambda: drain.commits
-        take_over(self._store, call, saved, stays)
+        if saved is not None:
+            stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules, saved.learned)
+        call(lambda: self._store.take_over(stays.rules))
         if found is not None:
             self._store.fence.commits = found.commits  # the first commit finds out, and restores
         return saved

@@ -19,7 +19,6 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.commits import Commits
-from farm.live.farm_status import status_of
 from farm.live.operating.control_plane import ControlPlane, Present
 from farm.live.options import LiveOptions
 from farm.live.protocol.protocol import Protocol
@@ -33,7 +32,7 @@ from farm.live.store.store import Store
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, PlannerReport
-from farm.live.wire.pool_report import FarmStatus
+from farm.live.wire.pool_report import FarmStatus, status_of
 from farm.metrics.series import Series
 
 
@@ -214,7 +213,7 @@ class LiveWorld:
         waiting = len(self._scheduler.jobs) - self.commits.running
         room = waiting + protocol.submissions.live.extra < self._options.max_waiting
         changes = protocol.changes
-        entries = self._call(lambda: self._inbox.read(timeout, submissions=room))
+        entries = self.commits.ask(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         self.commits.read(len(entries), now)
         protocol.note_reading(timeout, now)

@@ -20,7 +20,6 @@ from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
-from farm.live.farm_status import status_of
 from farm.live.operating.answers import Answer, Questions
 from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
@@ -30,6 +29,7 @@ from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, Report, limit_arrival
+from farm.live.wire.pool_report import status_of
 from farm.sim.simulation import Simulation
 from farm.units import parse_time
 from provisioner.from_scenario import algorithms_of

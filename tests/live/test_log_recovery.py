@@ -107,6 +107,8 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         3,
         {"succeeded": 1},
     )
+    with locked(tmp_path), pytest.raises(ServerError, match="another scheduler still writes it"):
+        recover(tmp_path, 25, make, 1.0, {}, set)
     (tmp_path / OLDER).touch()
     with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
         recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)
@@ -118,7 +120,7 @@ def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkey
     (tmp_path / EVENTS).touch()
     with locked(tmp_path):
         monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)
-        with pytest.raises(ServerError, match="end that process"):
+        with pytest.raises(ServerError, match="end that one first"):
             recover(tmp_path, 25, make, 1.0, {}, set)
     holder = ExitStack()
     holder.enter_context(locked(tmp_path))

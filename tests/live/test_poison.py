@@ -15,7 +15,7 @@ import redis
 
 from farm.app.api import load_scenario
 from farm.core import events
-from farm.core.commands import Command
+from farm.core.commands import Command, EndJob
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Cause, Job, Platform
 from farm.core.pools.spec import PoolSpec
@@ -25,11 +25,10 @@ from farm.core.state.restore import restore
 from farm.forecasts.runtime import make_estimator
 from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions, Stays, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live
 from farm.live.store.store import Store
-from farm.live.store.take_over import Stays
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
@@ -276,36 +275,49 @@ SPOILT = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("spoil", ["another type", "no ids left"])
-def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkeypatch):
-    """It is removed and kept, and the farm's data there are rewritten, while jobs continue."""
-    monkeypatch.setattr("farm.live.regular_work.LOOK_INTERVAL", 0.0)
-    names = SPOILT if spoil == "another type" else STREAMS
+#: what only a successor would miss
+MISSED = ("jobs", "meta", "builders", "lives")
+SPOILINGS = {
+    "another type": SPOILT, "no ids left": STREAMS, "gone": MISSED, "one entry gone": MISSED,
+}  # fmt: skip
 
-    def spoil_it(name: str) -> None:
-        key = farm.keys.prefix + name
-        if spoil == "another type":
-            farm.client.delete(key)
-            farm.client.set(key, "something else")
-        else:
-            farm.client.xadd(key, {"m": "x"}, id=LAST_ENTRY)
+
+def spoil(client: redis.Redis, key: str, way: str) -> None:
+    """Do to a key what only its farm should do."""
+    if way == "no ids left":
+        client.xadd(key, {"m": "x"}, id=LAST_ENTRY)
+    elif way == "one entry gone":
+        client.hdel(key, client.hkeys(key)[-1])
+    else:
+        client.delete(key)
+        if way == "another type":
+            client.set(key, "something else")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", SPOILINGS)
+def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, way: str, monkeypatch):
+    """The farm is written anew, while jobs continue; each ends once, and a successor knows all."""
+    monkeypatch.setattr("farm.live.regular_work.LOOK_INTERVAL", 0.0)
+    names = SPOILINGS[way]
+    waits = msgspec.structs.replace(JOB, id="waits", platform=Platform("arm64", True))
 
     def story() -> Iterator[None]:
+        farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, (waits,))))
+        while not (farm.client.hlen(farm.keys.jobs) and farm.client.hlen(farm.keys.builders)):
+            yield
         for name in ("all", *names):
             for one in names if name == "all" else [name]:
-                spoil_it(one)
-            submitted = False
-            while True:
-                with contextlib.suppress(
-                    redis.ResponseError
-                ):  # the key that the scheduler reads, or writes
+                spoil(farm.client, farm.keys.prefix + one, way)
+            submitted = over = False
+            while not over:
+                yield
+                with contextlib.suppress(redis.ResponseError):  # not written anew yet
                     if not submitted:
                         farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, two(name))))
                         submitted = True
-                    if farm.ended() >= {job.id for job in two(name)}:
-                        break
-                yield
+                    farm.add("questions", b"refused")
+                    over = farm.ended() >= {job.id for job in two(name)}
 
     def two(name: str) -> tuple[Job, ...]:  # one of them waits
         ids = f"before-{name}", f"after-{name}"
@@ -313,62 +325,15 @@ def test_no_content_of_a_key_ends_the_farm(farm: StayingFarm, spoil: str, monkey
 
     steps = story()
     farm.run(lambda _: next(steps, "over") == "over")
-    assert farm.ended() == {job.id for name in ("all", *names) for job in two(name)}
-    removed = {letter.stream for letter in kept(farm.client, farm.keys)}
-    silently = {"fence", "dead-letters", "refused"}  # overwritten, or what would have reported it
-    if spoil == "another type":
-        assert removed >= {farm.keys.prefix + name for name in {*names} - silently}
+    ended = {job.id for name in ("all", *names) for job in two(name)}
+    assert farm.ended() == ended
     assert all(farm.client.type(farm.keys.prefix + name) != b"string" for name in names)
-
-
-def remove(client: redis.Redis, key: str, way: str) -> None:
-    """Let a key, or a part of it, be gone."""
-    if way == "all of it":
-        client.unlink(key)
-    elif way == "renamed":
-        client.rename(key, f"{key}-elsewhere")
-    elif client.type(key) == b"hash":
-        client.hdel(key, client.hkeys(key)[0])
-    else:
-        client.zpopmin(key)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["all of it", "renamed", "one entry"])
-def test_what_is_removed_by_itself_is_written_anew(farm: StayingFarm, way: str, monkeypatch):
-    """As by eviction, or an expiry: no commit is missing, and only a successor would miss it."""
-    monkeypatch.setattr("farm.live.regular_work.LOOK_INTERVAL", 0.0)
-    arm = msgspec.structs.replace(JOB, platform=Platform("arm64", True))
-    jobs = tuple(msgspec.structs.replace(arm, id=name) for name in ("w1", "w2"))
-    names = ["jobs", "pending:arm64/virtual", "meta", "builders", "lives"]
-    if way != "one entry":
-        names += ["platforms", "submitted", "results"]
-
-    def contents(key: str) -> set[bytes]:
-        hashed = farm.client.type(key) == b"hash"
-        return {*(farm.client.hkeys(key) if hashed else farm.client.sort(key, alpha=True))}
-
-    def story() -> Iterator[None]:
-        farm.submit("ends")
-        farm.add("submissions", envelope(JobsSubmitted(UNSTAMPED, jobs)))
-        while not farm.ended() or farm.client.hlen(farm.keys.jobs) < 2:
-            yield
-        for name in names:
-            key = farm.keys.prefix + name
-            there = contents(key) - {b"amd64/virtual"}  # no job waits for that platform
-            remove(farm.client, key, way)
-            while not contents(key) >= there:
-                yield
-
-    steps = story()
-    farm.run(lambda _: next(steps, "over") == "over")
-    assert next(steps, "over") == "over", "something is still missing"
-    assert set(farm.reasons()) == {"spoilt-key"}
-    assert farm.ended() == {"ends"}
+    ends = [c.job.id for _, commands in farm.story for c in commands if isinstance(c, EndJob)]
+    assert sorted(ends) == sorted(ended)
     seen: list[int] = []
-    farm.run(lambda world: seen.append(world.status().waiting) or seen[-1] == 2)
-    assert seen[-1] == 2  # a successor knows them
-    assert farm.ended() == {"ends"}
+    farm.run(lambda world: seen.append(world.status().waiting) or seen[-1] == 1)
+    assert seen[-1] == 1
+    assert farm.ended() == ended
 
 
 @pytest.mark.slow

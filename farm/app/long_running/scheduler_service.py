@@ -13,10 +13,10 @@ from farm.core.state.restore import restore
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.hosts.host_processes import HostProcesses
+from farm.live.options import Stays
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
 from farm.live.store.saved import Learned
-from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.results.log.writer import EventLogLines

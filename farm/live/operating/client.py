@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Literal, Self
 
@@ -32,7 +32,7 @@ from farm.live.redis.connection import (
 from farm.live.redis.fence import charge_at
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
+from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.published import PIECE
 from farm.live.store.store import Store
@@ -211,11 +211,9 @@ class FarmClient(Sender):
         """
         if not self._submitted or not self.is_attended():
             return
-        last, deadline = place_of(self._submitted[-1]), time.monotonic() + timeout
-        while place_of(self._cursor().get("submissions", "0-0")) < last:
-            if time.monotonic() > deadline:
-                return
-            time.sleep(CATCH_UP_INTERVAL)
+        last = place_of(self._submitted[-1])
+        if not _comes_true(lambda: place_of(self._submissions_read()) >= last, timeout):
+            return
         ours = set(self._submitted)
         letters = kept(self._client, self.keys)
         refused = [one for one in letters if one.stream == "submissions" and one.entry in ours]
@@ -239,21 +237,20 @@ class FarmClient(Sender):
         if not self.is_attended():
             return
         now, key = server_time(self._client), self.keys.stream("submissions")
-        deadline = time.monotonic() + ANSWER_TIMEOUT
-        while self._client.xlen(key) and self._submissions_taken_until() <= now:
-            if time.monotonic() > deadline:
-                raise ServerError(
-                    f"the farm at {redacted(self.url)} has not read within "
-                    f"{ANSWER_TIMEOUT:g}s what was submitted before: try again later"
-                )
-            time.sleep(CATCH_UP_INTERVAL)
 
-    def _submissions_taken_until(self) -> float:
-        return written_at(self._cursor().get("submissions", "0-0"))
+        def caught_up() -> bool:
+            return not self._client.xlen(key) or written_at(self._submissions_read()) > now
 
-    def _cursor(self) -> Cursor:
+        if not _comes_true(caught_up, ANSWER_TIMEOUT):
+            raise ServerError(
+                f"the farm at {redacted(self.url)} has not read within {ANSWER_TIMEOUT:g}s what "
+                "was submitted before: try again later"
+            )
+
+    def _submissions_read(self) -> str:
+        """Return the last entry of the submissions that was read."""
         value = self._client.hget(self.keys.meta, "cursor")
-        return {} if value is None else self._decoded(value, Cursor)
+        return "0-0" if value is None else self._decoded(value, Cursor).get("submissions", "0-0")
 
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""
@@ -289,15 +286,19 @@ class FarmClient(Sender):
 
     def remembered(self) -> dict[str, bytes]:
         """Return the provisioner's saved memory, by pool."""
-        with PassOverSpoilt():
-            pairs = self._client.hgetall(self.keys.provisioner).items()
-            return {name.decode(errors="replace"): value for name, value in pairs}
-        return {}
+        pairs = self._client.hgetall(self.keys.provisioner).items()
+        return {name.decode(errors="replace"): value for name, value in pairs}
 
     def remember(self, pool: str, value: bytes) -> None:
         """Save a provisioner's memory for its next start."""
-        with PassOverSpoilt():
-            self._client.hset(self.keys.provisioner, pool, value)
-            return
-        self._client.delete(self.keys.provisioner)
         self._client.hset(self.keys.provisioner, pool, value)
+
+
+def _comes_true(there: Callable[[], bool], timeout: float) -> bool:
+    """Wait for a condition, at most so long (real seconds); return whether it holds."""
+    deadline = time.monotonic() + timeout
+    while not there():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(CATCH_UP_INTERVAL)
+    return True

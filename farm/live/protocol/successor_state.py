@@ -9,7 +9,6 @@ from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.roster import Roster
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, host_life
-from farm.live.wire.messages import Play
 
 
 class SuccessorState:
@@ -19,27 +18,25 @@ class SuccessorState:
         self._scheduler = scheduler
         self._roster = roster
         self._requests = requests
-        self._counts = Counts()
-        self._wanted: tuple[Play, ...] | None = None
-        self._requested: tuple[Play, ...] | None = None
+        #: what was written last, by its name in a batch
+        self._written: dict[str, object] = {}
 
     def write(self, batch: Batch, serial: int, ended: Mapping[str, int]) -> None:
         """Add what changed to the batch; ``serial`` of the last job, ``ended`` by outcome."""
         write_hosts(self._roster, batch)
-        counts = counts_of(self._scheduler, serial, ended)
-        if counts != self._counts:
-            self._counts = batch.counts = counts
-        wanted, requested = tuple(self._requests.wanted), tuple(self._requests.outside.values())
-        if wanted != self._wanted:
-            self._wanted = batch.wanted = wanted
-        if requested != self._requested:
-            self._requested = batch.requested = requested
+        before, self._written = self._written, {
+            "counts": counts_of(self._scheduler, serial, ended),
+            "wanted": tuple(self._requests.wanted),
+            "requested": tuple(self._requests.outside.values()),
+        }  # fmt: skip
+        for name, value in self._written.items():
+            if value != before.get(name):
+                setattr(batch, name, value)
 
-    def write_all(self, batch: Batch, serial: int, ended: Mapping[str, int]) -> None:
-        """Add all of it: the server has lost what was written."""
+    def forget(self) -> None:
+        """Write all of it the next time: the server has lost it."""
         self._roster.changed.update(self._roster.hosts)
-        self.write(batch, serial, ended)
-        batch.counts, batch.wanted, batch.requested = self._counts, self._wanted, self._requested
+        self._written = {}
 
 
 def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Counts:

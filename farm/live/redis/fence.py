@@ -10,7 +10,8 @@ that a server which had lost an epoch may give it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import redis
@@ -99,47 +100,33 @@ class Fence:
                 continue
         raise redis.ConnectionError("the connection breaks repeatedly")
 
-    def restore(
-        self,
-        fill: Callable[[Connection], object],
-        watch: Callable[[Connection], object] = lambda _: None,
-    ) -> None:
-        """Write what the server has lost, with the epoch, as one more commit.
+    @contextmanager
+    def restoring(self) -> Iterator[Callable[[Callable[[Connection], object]], None]]:
+        """Write what the server has lost, as one more commit, in parts: each fills a transaction.
 
-        ``watch`` may watch more keys, look at them, and raise.
-
-        Raises DeposedError if another scheduler has taken charge.
+        Until all of them are made the server has no commit, so a successor knows that it has lost
+        some. Raises DeposedError if another scheduler has taken charge; redis.ConnectionError if
+        it should be begun again: what was written is lost again.
         """
-
-        def fill_all(pipe: Connection) -> None:
-            fill(pipe)
-            set_charge(pipe, self._key, Charge(self.epoch, self.commits + 1, self._holder))
-
-        self.restore_part(fill_all, watch)
-        self._watched.forget()
+        self.lost_writes = True
+        none = Charge(self.epoch, 0, self._holder)
+        self._restore(lambda pipe: set_charge(pipe, self._key, none), anew=True)
+        yield self._restore
+        all_made = Charge(self.epoch, self.commits + 1, self._holder)
+        self._restore(lambda pipe: set_charge(pipe, self._key, all_made))
         self._made()
         self.lost_writes = False
 
-    def restore_part(
-        self,
-        fill: Callable[[Connection], object],
-        watch: Callable[[Connection], object] = lambda _: None,
-    ) -> None:
-        """Write a part of it, before the rest; the server still lacks what it has lost.
-
-        Raises DeposedError; redis.ConnectionError if it should be retried.
-        """
-        with self._client.pipeline(transaction=True) as pipe:
-            pipe.watch(self._key)
-            if self._is_deposed_by(charge_at(pipe, self._key)) or self._is_leased(pipe):
-                raise DeposedError
-            watch(pipe)
-            pipe.multi()
-            fill(pipe)
-            try:
-                carry_out(pipe)
-            except redis.WatchError:
-                raise redis.ConnectionError("something has changed") from None
+    def _restore(self, fill: Callable[[Connection], object], *, anew: bool = False) -> None:
+        charge = charge_of(self._watched.read()[0])
+        if self._is_deposed_by(charge) or self._is_leased():
+            raise DeposedError
+        if charge.epoch < self.epoch and not anew:
+            raise redis.ConnectionError("the server has lost its data again")
+        try:
+            sound(*self._watched.carry_out(fill))
+        except redis.WatchError as error:
+            raise redis.ConnectionError(str(error)) from None
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> list[Any]:
         charge = charge_of(self._watched.read()[0])
@@ -171,10 +158,10 @@ class Fence:
         same = charge.epoch == self.epoch and charge.holder in (self._holder, b"")
         return charge.epoch >= self.epoch and not same
 
-    def _is_leased(self, pipe: Connection) -> bool:
+    def _is_leased(self) -> bool:
         """Whether another has the lease: one that began with what a server has not lost."""
         with PassOverSpoilt():
-            return pipe.get(self._lease) not in (None, self._holder)
+            return self._client.get(self._lease) not in (None, self._holder)
         return False
 
     def _made(self) -> None:

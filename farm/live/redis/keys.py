@@ -51,7 +51,6 @@ dead-letters           list     DeadLetter (JSON), for the last 1,000 messages t
 refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
 image:<name>           string   an image of the whole farm (JSON), named in answers; it expires
-…:draft                various  what is to replace a key, until it is whole; it expires
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
 """
@@ -152,7 +151,7 @@ class Keys:
 def patterns() -> tuple[str, ...]:
     """Return patterns, without the prefix, that match every key of a farm and no other farm's."""
     single = sorted(set(vars(Keys("")).values()) - {"", "celery:"})
-    return (*single, "jobs:draft", *STREAMS, *(f"{family}*" for family in _FAMILIES))
+    return (*single, *STREAMS, *(f"{family}*" for family in _FAMILIES))
 
 
 def written_at(entry: str) -> float:

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from copy import copy
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.model import Platform
 from farm.core.state.snapshot import BuilderRecord, JobRecord
+from farm.live.redis.connection import Connection
+from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, HostLife, Try
-from farm.live.wire.dead_letters import DeadLetter, Reason
+from farm.live.wire.dead_letters import DeadLetter, Reason, set_aside
 from farm.live.wire.messages import Play
+
+#: real seconds that a message waits for an unknown host
+UNKNOWN_HOSTS_TIME = 5
+#: commits whose event log lines wait for a disk that cannot take them; then the oldest are lost
+MAX_LOG = 20_000
+#: fields or members per write of many: some megabytes
+AT_ONCE = 5000
+
+T = TypeVar("T")
+_json = msgspec.json.Encoder().encode
+
+
+def pieces(items: Iterable[T], count: int | None = None) -> Iterator[list[T]]:
+    """Yield these items in pieces that the server reads, or writes, in no time."""
+    rest = iter(items)
+    while some := list(islice(rest, count or AT_ONCE)):
+        yield some
 
 
 class Batch:
@@ -60,3 +85,76 @@ class Batch:
     def waits_no_more(self, platform: Platform, member: str) -> None:
         """No job is at that place any more."""
         self.not_waiting[str(platform)].append(member)
+
+    def parts(self) -> Iterator[Batch]:
+        """Yield its changes in parts that are not large; the last has the small ones."""
+        rest = copy(self)
+        for name in ("jobs", "submitted", "ended"):
+            for some in pieces(getattr(self, name).items()):
+                part = Batch()
+                setattr(part, name, dict(some))
+                yield part
+            setattr(rest, name, {})
+        for platform, places in self.waiting.items():
+            for members in pieces(places.items()):
+                part = Batch()
+                part.waiting[platform] = dict(members)
+                yield part
+        rest.waiting, rest.not_waiting = {}, {}
+        yield rest
+
+    def write(self, pipe: Connection, keys: Keys) -> None:
+        """Add the commands that write it to a transaction."""
+        _write_jobs(pipe, keys, self)
+        _write_builders(pipe, keys, self)
+        for commit, lines in self.log.items():
+            pipe.xadd(keys.log, {"n": commit, "l": lines}, maxlen=MAX_LOG, approximate=True)
+        for host, messages in self.messages.items():
+            pipe.lpush(keys.host_list(host), *messages)
+        for host in self.unknown_hosts:
+            pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
+        set_aside(pipe, keys, self.dead_letters, self.refused)
+
+
+def _write_jobs(pipe: Connection, keys: Keys, batch: Batch) -> None:
+    for platform, members in batch.not_waiting.items():
+        pipe.zrem(keys.pending(platform), *members)
+    if batch.gone_platforms:
+        pipe.srem(keys.platforms, *batch.gone_platforms)
+    for platform, places in batch.waiting.items():
+        pipe.sadd(keys.platforms, platform)
+        pipe.zadd(keys.pending(platform), places)
+    if batch.jobs:
+        pipe.hset(keys.jobs, mapping={name: _json(job) for name, job in batch.jobs.items()})
+    if batch.submitted:
+        pipe.zadd(keys.submitted, batch.submitted, nx=True)
+    for name, tries in batch.tries.items():
+        pipe.rpush(keys.tries(name), *map(_json, tries))
+    if batch.not_running:
+        pipe.zrem(keys.running, *batch.not_running)
+    if batch.running:
+        pipe.zadd(keys.running, batch.running)
+    if batch.ended:
+        pipe.hset(keys.results, mapping={n: _json(e) for n, e in batch.ended.items()})
+        pipe.hdel(keys.jobs, *batch.ended)
+        pipe.rpush(keys.ended, *batch.ended)
+
+
+def _write_builders(pipe: Connection, keys: Keys, batch: Batch) -> None:
+    """Write builders, and what only a successor reads; a host that is gone needs no messages."""
+    if batch.gone_builders:
+        pipe.hdel(keys.builders, *batch.gone_builders)
+    if batch.builders:
+        pipe.hset(keys.builders, mapping={n: _json(b) for n, b in batch.builders.items()})
+    if batch.gone_hosts:
+        pipe.hdel(keys.lives, *batch.gone_hosts)
+        pipe.unlink(*map(keys.host_list, batch.gone_hosts))
+    if batch.lives:
+        pipe.hset(keys.lives, mapping={n: _json(life) for n, life in batch.lives.items()})
+    if batch.counts is not None:
+        pipe.hset(keys.meta, "counts", _json(batch.counts))
+    for key, plays in ((keys.wanted, batch.wanted), (keys.requested, batch.requested)):
+        if plays is not None:
+            pipe.unlink(key)
+        if plays:
+            pipe.hset(key, mapping={play.builder.id: _json(play) for play in plays})

@@ -14,6 +14,7 @@ from farm.core.state.working_state import JobStatus
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.sort_keys import job_of_member
+from farm.live.store.batch import pieces
 from farm.live.store.saved import Try
 
 T = TypeVar("T")
@@ -46,8 +47,7 @@ class JobReader:
     def known(self, job_ids: Sequence[str]) -> dict[str, bool]:
         """Return which of these ids belong to a job, and whether it has ended."""
         found: dict[str, bool] = {}
-        for first in range(0, len(job_ids), AT_ONCE):
-            names = job_ids[first : first + AT_ONCE]
+        for names in pieces(job_ids, AT_ONCE):
             pipe = self._client.pipeline(transaction=True)
             pipe.hmget(self.keys.jobs, names)
             pipe.hmget(self.keys.results, names)
@@ -64,8 +64,8 @@ class JobReader:
 
     def jobs_of(self, job_ids: Sequence[str]) -> Iterator[KnownJob]:
         """Yield those of these jobs that are known, live or ended."""
-        for first in range(0, len(job_ids), AT_ONCE):
-            yield from self._of_ids(job_ids[first : first + AT_ONCE])
+        for names in pieces(job_ids, AT_ONCE):
+            yield from self._of_ids(names)
 
     def tries(self, job_id: str) -> list[Try]:
         """Return the void attempts of a job, the oldest first."""
@@ -142,9 +142,8 @@ class JobReader:
         yield from (job for job in others if state_of(job) == "waiting")
 
     def _running(self) -> Iterator[KnownJob]:
-        names = self._client.zrange(self.keys.running, 0, -1)
-        for first in range(0, len(names), AT_ONCE):
-            yield from self._read(self.keys.jobs, names[first : first + AT_ONCE], JobRecord)
+        for names in pieces(self._client.zrange(self.keys.running, 0, -1), AT_ONCE):
+            yield from self._read(self.keys.jobs, names, JobRecord)
 
     def _ended(self) -> Iterator[KnownJob]:
         seen: set[bytes] = set()

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from farm.core import events
-from farm.core.commands import (
-    CancelJob,
-    Command,
-    DrainBuilder,
-    EndJob,
-    LoseBuilder,
-    RequeueJob,
-    RetireBuilder,
-    StartJob,
-)
-from farm.core.events import Event
+from farm.core.commands import Command, EndJob, RequestBuilder, RequeueJob
+from farm.core.events import DrainRequested, Event, JobsSubmitted, UndrainRequested
 from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record
 from farm.core.state.working_state import JobState, JobStatus
 from farm.live.redis.sort_keys import encode_member
 from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Try
 
 #: platforms beyond which those are forgotten that were asked for once
@@ -50,40 +39,30 @@ class StateWriter:
         """The number of jobs on builders in the store."""
         return len(self._on_builder)
 
-    def sizes(self, hosts: int) -> Sizes:
-        """Return how much of the farm is in the store since the last batch."""
-        jobs = self._scheduler.jobs
-        abandoned = sum(s.abandoned for s in jobs.values()) if self._scheduler.rules.dedup else 0
-        return Sizes(
-            jobs=len(jobs) - abandoned,
-            running=self.running,
-            builders=len(self._scheduler.builders),
-            hosts=hosts,
-            waiting={str(where): len(ids) for where, ids in self._places.items()},
-        )
+    @property
+    def stored(self) -> int:
+        """The number of live jobs in the store since the last batch."""
+        jobs, dedup = self._scheduler.jobs, self._scheduler.rules.dedup
+        return len(jobs) - (sum(state.abandoned for state in jobs.values()) if dedup else 0)
 
     def touch(self, event: Event) -> None:
         """Note what the event may change (the new state is read after the decisions)."""
-        if isinstance(event, events.JobsSubmitted):
+        if isinstance(event, JobsSubmitted):
             for job in event.jobs:
                 self.touch_job(job.id)
                 self._new.add(job.id)
-        elif isinstance(event, events.JobStarted | events.JobFinished | events.AttemptLost):
-            self.touch_job(event.job)
-            self.touch_builder(event.builder)
-        elif isinstance(event, events.BuilderJoined):
-            self.touch_builder(event.builder.id)
-        elif isinstance(
-            event,
-            events.SlotCleaned | events.BuilderRetired | events.BuilderLost | events.LoadReported,
-        ):
-            self.touch_builder(event.builder)
-        elif isinstance(event, events.PriorityChanged):
-            self.touch_job(event.job)
-        elif isinstance(event, events.DrainRequested | events.UndrainRequested):
+        elif isinstance(event, DrainRequested | UndrainRequested):
             for builder in self._scheduler.builders:
                 if fnmatchcase(builder, event.pattern):
                     self.touch_builder(builder)
+        else:
+            self._touch(event)
+
+    def _touch(self, one: Event | Command) -> None:
+        """Note the job and the builder that an event or a command names."""
+        for name, touch in (("job", self.touch_job), ("builder", self.touch_builder)):
+            if (found := getattr(one, name, None)) is not None:
+                touch(found if isinstance(found, str) else found.id)
 
     def touch_job(self, job_id: str) -> None:
         """Note that this job may have changed."""
@@ -107,24 +86,22 @@ class StateWriter:
 
     def note(self, command: Command, at: float, batch: Batch) -> None:
         """Note what a command given at this farm time changes."""
-        if isinstance(command, StartJob):
-            self.touch_job(command.job.id)
-            self.touch_builder(command.builder)
-        elif isinstance(command, EndJob):
+        if isinstance(command, EndJob):
             self._ended(command, batch)
-        elif isinstance(command, CancelJob):
-            self.touch_job(command.job)
         elif isinstance(command, RequeueJob):
             self._requeued(command, at, batch)
-        elif isinstance(command, DrainBuilder | RetireBuilder | LoseBuilder):
-            self.touch_builder(command.builder)
+        elif not isinstance(command, RequestBuilder):  # there is no such builder yet
+            self._touch(command)
 
     def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
-        batch.ended[command.job.id] = command
-        if command.job.id in self._new:  # it came and went within this batch
-            batch.submitted[command.job.id] = self._serial + 0.5
-        self.touch_job(command.job.id)
+        job = command.job
+        batch.ended[job.id] = command
+        if (key := self._places.get(job.platform, {}).pop(job.id, None)) is not None:
+            batch.waits_no_more(job.platform, encode_member(key, job.id))
+        if job.id in self._new:  # it came and went within this batch
+            batch.submitted[job.id] = self._serial + 0.5
+        self.touch_job(job.id)
 
     def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
         """An attempt was void: record it in the job's history."""
@@ -157,31 +134,27 @@ class StateWriter:
 
     def _write_job(self, job_id: str, batch: Batch) -> None:
         state = self._scheduler.jobs.get(job_id)
-        self._write_place(job_id, state, batch)
         self._write_running(job_id, state, batch)
         if state is None:
             return
+        self._write_place(job_id, state, batch)
         if job_id in self._new:
             self._serial = batch.submitted[job_id] = state.serial
         if not state.abandoned:
             batch.jobs[job_id] = job_record(state)
 
-    def _write_place(self, job_id: str, state: JobState | None, batch: Batch) -> None:
-        waits = state is not None and state.status is JobStatus.WAITING and state.leader is None
-        platform = self._platform_of(job_id) if state is None else state.job.platform
-        places = self._places.setdefault(platform, {}) if platform is not None else {}
-        was, key = places.get(job_id), state.key if waits and state is not None else None
-        if platform is None or was == key:
+    def _write_place(self, job_id: str, state: JobState, batch: Batch) -> None:
+        platform = state.job.platform
+        places = self._places.setdefault(platform, {})
+        waits = state.status is JobStatus.WAITING and state.leader is None
+        was, key = places.get(job_id), state.key if waits else None
+        if was == key:
             return
         if was is not None:
             batch.waits_no_more(platform, encode_member(places.pop(job_id), job_id))
         if key is not None:
             places[job_id] = key
             batch.waits(platform, encode_member(key, job_id))
-
-    def _platform_of(self, job_id: str) -> Platform | None:
-        """Return the platform for which a job that is gone has waited; None: for none."""
-        return next((one for one, places in self._places.items() if job_id in places), None)
 
     def _write_running(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         if state is None or state.slot is None:

@@ -33,16 +33,16 @@ from farm.live.redis.keys import (
     written_at,
 )
 from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.store.batch import Batch
-from farm.live.store.batch_writing import write_batch
-from farm.live.store.drafts import Drafts, fill_hash, fill_sorted_set
-from farm.live.store.lost_writes import KeySizes, Sizes
+from farm.live.store.batch import Batch, pieces
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
-from farm.live.wire.dead_letters import DeadLetter, clear_spoilt, kept, letter_of, set_aside
+from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
 
 T = TypeVar("T")
+
+#: fields of ``meta`` of a farm that stays up
+META = len(("version", "speed", "rules", "cursor", "at", "clock", "counts"))
 
 _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
@@ -58,13 +58,11 @@ class Store:
         self._json = msgspec.json.Encoder().encode
         #: what was written once for all
         self._meta: dict[str, str | int] = {}
-        #: names of all fields of that hash
-        self._fields: set[str] = set()
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
-        #: fields of hashes that could not be read when a successor began
-        self._unreadable: list[tuple[str, bytes, bytes]] = []
+        #: keys that could not be read when a successor began: its first commit writes all anew
+        self._spoilt: set[str] = set()
         self._clock = MachineClock()
         #: called when lines of the event log may have been committed
         self.on_log: Callable[[], object] = lambda: None
@@ -78,87 +76,91 @@ class Store:
 
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
+        if self._spoilt:
+            raise SpoiltError(sorted(self._spoilt))
         try:
             self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
         finally:
             if batch.log:
                 self.on_log()
-        self._fields |= {"cursor", "at", "clock"} | ({"counts"} if batch.counts else set())
 
-    def look_at_keys(self, sizes: Sizes) -> None:
-        """Raise SpoiltError if keys hold something else than the farm wrote there, or less.
+    def look_at_keys(self, jobs: int, builders: int, hosts: int) -> None:
+        """Raise SpoiltError if less of these is there than was written: a successor would miss it.
 
         Raises LostWritesError if the server has lost whole commits.
         """
-        look = KeySizes(self._keys, sizes, len(self._fields))
+        keys = self._keys
+        sizes = {keys.jobs: jobs, keys.builders: builders, keys.lives: hosts, keys.meta: META}
+        sizes |= dict.fromkeys((keys.wanted, keys.requested, keys.provisioner), 0)
 
         def fill(pipe: Connection) -> None:
-            # what is written once, and only a successor reads
-            pipe.hset(self._keys.meta, mapping=self._meta)
-            look.fill(pipe)
+            pipe.hset(keys.meta, mapping=self._meta)  # written once, and only a successor reads it
+            for key in sizes:
+                pipe.hlen(key)
 
-        if less := look.incomplete(self.fence.write(fill)[1:]):
+        found = zip(sizes, self.fence.write(fill)[1:], strict=True)
+        if less := [key for key, count in found if count < sizes[key]]:
             raise SpoiltError(less)
-
-    def clear_spoilt(self, spoilt: SpoiltError, batch: Batch) -> list[DeadLetter]:
-        """Remove keys for which a part of the batch's commit was refused; return what they held.
-
-        The rest of it was carried out: what is added to a list is not to be added twice.
-        """
-        keys = self._keys
-        if not {keys.results, keys.ended, keys.submitted} & set(spoilt.keys):
-            spoilt.commits = 0  # no story is lost
-        if keys.dead_letters not in spoilt.keys:
-            batch.dead_letters = []
-        batch.refused = {}
-        return [clear_spoilt(self._client, key) for key in spoilt.keys]
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
         with contextlib.suppress(LostWritesError):  # the next commit will show
             self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=self._meta))
 
-    def restore(self, batch: Batch, ended: Sequence[EndJob], cursor: Cursor, at: float) -> None:
-        """Write the whole farm (``batch``) and these jobs' ends in the place of what is left.
+    def restore(
+        self,
+        batch: Batch,
+        ends: Iterable[EndJob],
+        cursor: Cursor,
+        at: float,
+        spoilt: Iterable[str] = (),
+    ) -> list[EndJob]:
+        """Write the whole farm (``batch``) in the place of what is left; return the lost ends.
 
-        What may be large is written in pieces before, where no reader looks, or no harm is done.
-        Hosts are sent nothing twice: what lies on their lists may have been obeyed long ago.
-        Raises DeposedError if another scheduler has taken charge.
+        These are of ``ends``. Nothing large is written at once. Hosts are sent nothing twice: what
+        lies on their lists may have been obeyed long ago. ``spoilt``: keys of which nothing is
+        left. Raises DeposedError if another scheduler has taken charge; SpoiltError.
         """
-        keys, json = self._keys, self._json
-        platforms = self._platforms()
-        drafts = Drafts(self.fence)
-        jobs = ((name, json(job)) for name, job in batch.jobs.items())
-        drafts.draft(keys.jobs, jobs, fill_hash)
-        for platform, places in batch.waiting.items():
-            drafts.draft(keys.pending(platform), places.items(), fill_sorted_set)
-        drafts.write(keys.submitted, batch.submitted.items(), fill_sorted_set)
-        drafts.write(keys.results, ((end.job.id, json(end)) for end in ended), fill_hash)
-        # before all live ones, if their places were lost
-        early = {end.job.id: number / len(ended) for number, end in enumerate(ended)}
-        rest = copy(batch)
-        rest.jobs, rest.waiting, rest.not_waiting, rest.submitted = {}, {}, {}, {}
+        keys, stories = self._keys, {self._keys.results, self._keys.ended, self._keys.submitted}
+        old = {keys.jobs, keys.running, keys.builders, keys.lives, *spoilt}
+        old |= {*map(keys.pending, self._platforms()), *map(keys.host_list, batch.lives)}
+        if not stories.isdisjoint(old):  # of no use without each other
+            old |= stories
+        with self.fence.restoring() as write:
+            # until it is written again, a successor finds this farm incomplete
+            write(lambda pipe: pipe.unlink(*old).hdel(keys.meta, "version"))
+            lost, whole = self._lost(ends), copy(batch)
+            whole.ended = {end.job.id: end for end in lost} | batch.ended
+            # before all live ones, if their places were lost
+            early = {end.job.id: number / len(lost) for number, end in enumerate(lost)}
+            whole.submitted = early | batch.submitted
+            *large, rest = whole.parts()
+            for part in large:
+                write(partial(part.write, keys=keys))
 
-        def fill(pipe: Connection) -> None:
-            pipe.unlink(keys.jobs, keys.running, keys.builders, keys.lives)
-            for old in (*map(keys.pending, platforms), *map(keys.host_list, batch.lives)):
-                pipe.unlink(old)
-            drafts.put_in_place(pipe)
-            for platform in batch.waiting:
-                pipe.sadd(keys.platforms, platform)
-            pipe.hset(keys.meta, mapping=self._meta)
-            if early:
-                pipe.rpush(keys.ended, *early)
-                pipe.zadd(keys.submitted, early, nx=True)
-            self._write(pipe, rest, cursor, at)
-            self.notices.publish_again(pipe)
+            def fill(pipe: Connection) -> None:
+                pipe.hset(keys.meta, mapping=self._meta)
+                self._write(pipe, rest, cursor, at)
+                self.notices.publish_again(pipe)
 
-        self.fence.restore(fill, drafts.watch)
+            write(fill)
+        self._spoilt.clear()
         self.on_log()
+        return lost
+
+    def _lost(self, ends: Iterable[EndJob]) -> list[EndJob]:
+        """Return those of these ends that are not there."""
+        lost: list[EndJob] = []
+        for some in pieces(ends):
+            pipe = self._client.pipeline(transaction=False)
+            pipe.hmget(self._keys.results, [end.job.id for end in some])
+            (found,) = carry_out(pipe)
+            lost += [end for end, text in zip(some, found, strict=True) if text is None]
+        return lost
 
     def _write(self, pipe: Connection, batch: Batch, cursor: Cursor, at: float) -> None:
         keys = self._keys
-        write_batch(pipe, keys, batch)
+        batch.write(pipe, keys)
         full = [name for name, entry in cursor.items() if entry == LAST_ENTRY]
         if full:  # nothing more can be added there, and all entries were read
             pipe.unlink(*map(keys.stream, full))
@@ -178,23 +180,15 @@ class Store:
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
 
     def take_over(self, rules: str) -> None:
-        """Let a successor write anew what follows from the rest, under its rules.
-
-        What it could not read is removed, and kept with the refused messages.
-        """
-        letters = [letter_of(self._client, *one) for one in self._unreadable]
+        """Let a successor write anew what follows from the rest, under its rules."""
 
         def fill(pipe: Connection) -> None:
             pending = map(self._keys.pending, self._platforms())
             pipe.unlink(self._keys.running, self._keys.platforms, *pending)
             pipe.hset(self._keys.meta, "rules", rules)
-            for key, name, _ in self._unreadable:
-                pipe.hdel(key, name)
-            set_aside(pipe, self._keys, letters, {"spoilt-key": len(letters)} if letters else {})
 
         self.fence.write(fill)
         self._meta["rules"] = rules
-        self._fields.add("rules")
 
     def open(self, speed: float, *, stays: bool = False) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left.
@@ -208,12 +202,10 @@ class Store:
         if stays:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
-        self._fields = set(meta)
 
     def begin_again(self, speed: float) -> Cursor:
         """Begin a farm that is known from elsewhere; return how far its streams were read."""
         self._meta = {"version": VERSION, "speed": repr(speed)}
-        self._fields = set(self._meta)
         with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
             read = self._client.hget(self._keys.meta, "cursor") or b"{}"
             return msgspec.json.decode(read, type=Cursor)
@@ -284,7 +276,7 @@ class Store:
                 age = self._age(cursor)
         except (ValueError, *UNREADABLE) as error:
             raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
-        self._meta, self._fields = {"version": VERSION, "speed": repr(speed)}, set(meta)
+        self._meta = {"version": VERSION, "speed": repr(speed)}
         return SavedFarm(
             at=at,
             speed=speed,
@@ -316,13 +308,17 @@ class Store:
         return server_time(self._client)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
-        """Return what can be read of a hash; the rest is noted, and removed by ``take_over``."""
-        found: dict[str, T] = {}
-        for name, text in self._client.hgetall(key).items():
+        """Return what can be read of a hash; the first commit writes it anew."""
+        pairs, found = dict[bytes, bytes](), dict[str, T]()
+        self._spoilt.add(key)
+        with PassOverSpoilt():
+            pairs = self._client.hgetall(key)
+            self._spoilt.discard(key)
+        for name, text in pairs.items():
             try:
                 found[name.decode()] = msgspec.json.decode(text, type=kind)
             except UNREADABLE:
-                self._unreadable.append((key, name, text))
+                self._spoilt.add(key)
         return found
 
     def _platforms(self) -> list[str]:

@@ -6,12 +6,12 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from farm.live.redis.connection import Connection, server_time
+from farm.live.redis.connection import Connection
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt
 
@@ -25,16 +25,15 @@ SHOWN = 4096
 LOG_INTERVAL = 60.0
 
 Reason = Literal[
-    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error",
-    "spoilt-key",
-]  # fmt: skip
+    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
+]
 """Why a message was refused (docs/explanation/reliability.md says what each means)."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that was refused, or set aside because handling it failed; or a key's content."""
+    """A message that was refused, or set aside because handling it failed."""
 
-    #: of the scheduler's, or the key
+    #: of the scheduler's
     stream: str
     #: where it stood: its milliseconds are when it was written, by the server's clock
     entry: str
@@ -63,11 +62,6 @@ class Refusals:
         self._counts[letter.reason] += 1
         self.total[letter.reason] += 1
         self._log(letter)
-
-    def extend(self, letters: Iterable[DeadLetter]) -> None:
-        """Refuse several."""
-        for letter in letters:
-            self.add(letter)
 
     def take(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
         """Return what was refused since the last time, and how many by reason."""
@@ -106,23 +100,6 @@ def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
             with contextlib.suppress(*UNREADABLE):
                 found.append(msgspec.json.decode(value, type=DeadLetter))
     return found
-
-
-def clear_spoilt(client: Connection, key: str) -> DeadLetter:
-    """Remove a key that holds what the farm did not write there; return what is kept of it."""
-    kind = client.type(key).decode()
-    text = client.getrange(key, 0, SHOWN) if kind == "string" else b""
-    client.unlink(key)
-    found = "nothing" if kind == "none" else f"a {kind}"
-    return letter_of(client, key, found.encode(), text)
-
-
-def letter_of(client: Connection, key: str, what: bytes, text: bytes) -> DeadLetter:
-    """Return what is kept of something in a key that the farm did not write there."""
-    why = f"{shown(what)} was found in {key}, not what the farm wrote there: it was removed"
-    return DeadLetter(
-        key, f"{int(server_time(client) * 1000)}-0", "spoilt-key", why, text=shown(text)
-    )
 
 
 def shown(data: bytes) -> str:

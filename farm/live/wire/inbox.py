@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from farm.live.redis.connection import Connection
+from farm.live.redis.fence import SpoiltError
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
 from farm.live.redis.pending_read import PendingRead
-from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, clear_spoilt, shown
+from farm.live.redis.trouble import RedisError, is_spoilt
+from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 from farm.live.wire.report_checks import flaw_of_envelope
 from farm.processes.signals import Wake
@@ -80,9 +81,10 @@ class Inbox:
         self.wake = Wake()
 
     def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:
-        """Return what came, waiting up to ``timeout`` real seconds; raises redis.RedisError.
+        """Return what came, waiting up to ``timeout`` real seconds.
 
-        Submissions are left where they are if the farm takes none at the moment.
+        Submissions are left where they are if the farm takes none at the moment. Raises
+        SpoiltError, redis.RedisError.
         """
         self.oldest = None
         self.is_behind = self._owed  # such a turn reads one report at most
@@ -102,13 +104,15 @@ class Inbox:
             if self.cursor[name] == LAST_ENTRY:  # the stream was removed when that was committed
                 self.cursor[name] = "0-0"
         cursors = {self._keys[name]: self.cursor[name] for name in names}
-        with PassOverSpoilt():
+        try:
             found = self._xread(cursors, count, timeout)
-            return self._entries(found, count) if found else None
-        for key in self._keys.values():
-            if self._client.type(key) not in (b"stream", b"none"):
-                self.refusals.add(clear_spoilt(self._client, key))
-        return None
+        except RedisError as error:
+            if not is_spoilt(error):
+                raise
+            kinds = {key: self._client.type(key) for key in self._keys.values()}
+            not_ours = [key for key, kind in kinds.items() if kind not in (b"stream", b"none")]
+            raise SpoiltError(not_ours) from None
+        return self._entries(found, count) if found else None
 
     def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> list[Any] | None:
         if timeout > 0 or self._pending.is_pending:

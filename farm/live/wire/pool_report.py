@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import msgspec
 
 from farm.core.events import PoolSize
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.rules import Choices
+from farm.core.scheduler import Scheduler
+from farm.core.state.snapshot import count_builders
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,3 +111,23 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     choices: Choices = Choices()
     #: the last builders that were lost, the newest last
     lost: tuple[LostBuilder, ...] = ()
+
+
+def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> FarmStatus:
+    """Return the farm's status at this instant (farm time, s).
+
+    ``running``: jobs on builders; ``more``: fields that the scheduler does not know.
+    """
+    depths = scheduler.dispatcher.matching.depths()
+    path = scheduler.rules.path
+    return FarmStatus(
+        at=at,
+        waiting=max(0, len(scheduler.jobs) - running),
+        running=running,
+        builders=dict(sum(count_builders(scheduler).values(), Counter[str]())),
+        queues={str(platform): waiting for platform, waiting in depths.items()},
+        fair_share=path is not None,
+        fair_share_keys=() if path is None else path.names,
+        choices=scheduler.rules.choices,
+        **more,
+    )

@@ -67,8 +67,8 @@ def test_a_deposed_writer_changes_nothing(redis, keys: Keys, count, counts):
     for commit in (True, False):
         with pytest.raises(DeposedError):
             old.write(counts, commit=commit)
-    with pytest.raises(DeposedError):
-        old.restore(counts)
+    with pytest.raises(DeposedError), old.restoring():
+        pytest.fail("another scheduler's farm")
     assert redis.get(count) is None
     new.write(counts, commit=True)
     assert redis.get(count) == b"1"
@@ -94,8 +94,8 @@ def test_a_server_that_lost_an_epoch_gives_it_to_one_writer(
     new.write(counts, commit=True)
     with pytest.raises(LostWritesError if epochs > 1 else DeposedError):
         old.write(counts, commit=True)
-    with pytest.raises(DeposedError):
-        old.restore(counts)
+    with pytest.raises(DeposedError), old.restoring():
+        pytest.fail("another scheduler's farm")
     new.write(counts, commit=True)
     assert redis.get(count) == b"2"
     lease.release()
@@ -158,7 +158,16 @@ def test_writes_that_the_server_lost_are_detected(redis, keys: Keys, count, coun
     with pytest.raises(LostWritesError, match="every key") as caught:
         fence.write(counts)
     assert caught.value.commits is None
-    fence.restore(counts)
+
+    def restore(*lost_again: str) -> None:
+        with fence.restoring() as write:
+            write(counts)
+            assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"0"]  # not whole yet
+            redis.delete(*lost_again, "nothing")
+
+    with pytest.raises(redis_library.ConnectionError, match="has changed"):
+        restore(keys.fence, count)
+    restore()
     fence.write(counts, commit=True)
     assert redis.get(count) == b"2"
     assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"5"]
@@ -180,7 +189,8 @@ def test_a_key_of_another_type_is_named_and_the_rest_is_carried_out(
         fence.write(fill, commit=True)
     assert caught.value.keys == [keys.jobs]
     assert redis.get(count) == b"1"
-    fence.restore(lambda pipe: pipe.delete(keys.jobs))
+    with fence.restoring() as write:
+        write(lambda pipe: pipe.delete(keys.jobs))
     fence.write(fill, commit=True)
     assert redis.hget(keys.fence, "commits") == b"2"
 
@@ -204,7 +214,8 @@ def test_an_invalid_epoch_does_not_stop_the_farm(redis, keys: Keys, counts, epoc
     spoil()
     with pytest.raises(LostWritesError):
         fence.write(counts, commit=True)
-    fence.restore(counts)
+    with fence.restoring() as write:
+        write(counts)
     fence.write(counts, commit=True)
     spoil()
     first.release()

@@ -277,7 +277,8 @@ class TestRealServer:
         holder.release()
         fence = successor.try_to_take(client)
         assert fence is not None, "the farm was released"
-        fence.restore(lambda _: None)  # what a server has lost is written with its holder
+        with fence.restoring():
+            pass  # what a server has lost is written with its holder
         client.delete(keys.lease)
         assert Lease(client, keys, lease_time=60.0).try_to_take(client) is None
         successor.release()

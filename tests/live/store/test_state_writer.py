@@ -83,7 +83,7 @@ class History:
 
     def compare(self) -> None:
         farm, writer, keys = self.farm, self.farm._state_writer, self.farm.operator.keys
-        farm._store.look_at_keys(writer.sizes(hosts=0))
+        assert writer.stored == farm.redis.hlen(keys.jobs)
         live = farm.scheduler.jobs
         waiting: dict[str, list[str]] = {name: [] for name in self.store.depths()}
         for state in sorted(live.values(), key=lambda state: state.key):

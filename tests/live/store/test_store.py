@@ -10,17 +10,14 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.redis.fence import DeposedError
+from farm.live.redis.fence import DeposedError, SpoiltError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
-from farm.live.store.drafts import DRAFT_LIFE, SUFFIX
-from farm.live.store.lost_writes import Sizes
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
-from farm.live.wire.dead_letters import kept
 from farm.live.wire.messages import VERSION
 from tests.fixtures.store import (
     ReadableStore,
@@ -144,9 +141,9 @@ def test_a_fresh_farm_deletes_an_old_one_but_no_other_keys(store: ReadableStore,
 
 @pytest.mark.parametrize(("prefix", "longer"), [("ci", "ci2"), ("farm:", "farm:ci:")])
 def test_a_fresh_farm_deletes_no_farm_whose_prefix_begins_with_its_own(redis, prefix, longer):
-    """Every key of the one goes, families and drafts too; of the other none."""
+    """Every key of the one goes, families too; of the other none."""
     ours, theirs = Keys(prefix), Keys(longer)
-    families = "jobs:draft", "pending:a:b", "pending:a:draft", "tries:a\nb", "celery:host.x"
+    families = "pending:a:b", "pending:a:draft", "tries:a\nb", "celery:host.x"
     for keys in (ours, theirs):
         names = (keys.meta, keys.results, keys.stream("submissions"), keys.provisioner_lease)
         for name in (*names, *(keys.prefix + family for family in families)):
@@ -154,7 +151,7 @@ def test_a_fresh_farm_deletes_no_farm_whose_prefix_begins_with_its_own(redis, pr
     before = set(redis.scan_iter(match=f"{longer}*"))
     ReadableStore(redis, ours).clear()
     assert set(redis.scan_iter(match=f"{prefix}*")) == before
-    assert len(before) == 9
+    assert len(before) == 8
     ReadableStore(redis, theirs).clear()
     assert not list(redis.scan_iter(match=f"{prefix}*"))
 
@@ -231,50 +228,35 @@ def test_a_farm_is_rewritten_in_place_of_old_data(store: ReadableStore, redis, k
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
 
 
-def test_a_large_farm_is_rewritten_in_pieces_and_appears_whole(
-    store: ReadableStore, redis, keys: Keys, monkeypatch
-):
-    """No command of it is large; readers see nothing until all is there, also if it is lost."""
-    monkeypatch.setattr("farm.live.store.drafts.AT_ONCE", 3)
-    store.open(1.0)
+def test_a_large_farm_is_rewritten_in_pieces(store: ReadableStore, redis, keys: Keys, monkeypatch):
+    """No command of it is large; until all is there, also if it is lost again, it is incomplete."""
+    monkeypatch.setattr("farm.live.store.batch.AT_ONCE", 3)
+    store.open(1.0, stays=True)
     farm = Batch()
     for number in range(10):
         waits(farm, number)
         farm.submitted[f"job-{number}"] = float(number)
     farm.counts = Counts(serial=10)
     seen: list[int] = []
-    write_part = store.fence.restore_part
+    write = Batch.write
 
-    def look(*args) -> None:
+    def look(part: Batch, *args, **named) -> None:
         seen.append(redis.hlen(keys.jobs))
+        with pytest.raises(ServerError, match="incomplete"):
+            ReadableStore(redis, keys).saved()
         if len(seen) == 4:
-            redis.delete(keys.fence, *redis.keys(f"{keys.prefix}*{SUFFIX}"))  # emptied once more
-        write_part(*args)
+            redis.delete(keys.fence, keys.jobs)  # emptied once more
+        write(part, *args, **named)
 
-    monkeypatch.setattr(store.fence, "restore_part", look)
-    with pytest.raises(AwayError, match="lost again"):
-        store.restore(farm, [], {}, 10.0)
+    store.commit(Batch(), {}, 0.0)
+    with monkeypatch.context() as looking:
+        looking.setattr(Batch, "write", look)
+        with pytest.raises(AwayError, match="has changed"):
+            store.restore(farm, [], {}, 10.0)
+    assert seen == [0, 3, 6, 9]
     store.restore(farm, [], {}, 10.0)
-    assert set(seen) == {0}
     assert len(store.jobs()) == redis.zcard(keys.submitted) == 10
     assert store.waiting("amd64/virtual", 0, 99) == [f"job-{number}" for number in range(10)]
-    assert not redis.keys(f"{keys.prefix}*{SUFFIX}")
-
-
-def test_an_unfinished_draft_expires(store: ReadableStore, redis, keys: Keys, monkeypatch):
-    """What a killed scheduler left expires; what is put in place stays for good."""
-    store.open(1.0)
-    farm = Batch()
-    waits(farm, 1)
-    farm.counts = Counts(serial=2)
-    with monkeypatch.context() as killed:
-        killed.setattr(store.fence, "restore", lambda *_: None)
-        store.restore(farm, [], {}, 10.0)
-    drafts = redis.keys(f"{keys.prefix}*{SUFFIX}")
-    assert len(drafts) == 2
-    assert all(0 < redis.ttl(key) <= DRAFT_LIFE for key in drafts)
-    store.restore(farm, [], {}, 10.0)
-    assert redis.ttl(keys.jobs) == redis.ttl(keys.pending("amd64/virtual")) == -1
 
 
 def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
@@ -296,36 +278,42 @@ def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
 def test_what_is_written_once_is_renewed(store: ReadableStore, redis, keys: Keys):
     """Only a successor reads it, which would begin nothing without it."""
     store.open(2.0, stays=True)
+    store.take_over("rules")
     store.commit(Batch(), {"reports": "1-0"}, 3.0)
     redis.hset(keys.meta, mapping={"version": "garbage", "speed": "{"})
-    store.look_at_keys(Sizes(jobs=0, running=0, builders=0, hosts=0, waiting={}))
+    store.look_at_keys(jobs=0, builders=0, hosts=0)
     saved = ReadableStore(redis, keys).saved()
     assert saved is not None
     assert (saved.speed, saved.at) == (2.0, 3.0)
 
 
-@pytest.mark.parametrize("garbage", [b"abc", b"\xff", b"{}", b"[" * 10_000])
-def test_what_a_successor_cannot_read_is_removed_and_kept(
-    store: ReadableStore, redis, keys: Keys, garbage: bytes
+@pytest.mark.parametrize("garbage", [b"abc", b"\xff", b"{}", b"[" * 10_000, None])
+def test_what_a_successor_cannot_read_is_written_anew(
+    store: ReadableStore, redis, keys: Keys, garbage: bytes | None
 ):
-    """One bad record does not stop the farm: the other jobs continue."""
+    """One bad record, or key, does not stop the farm: the other jobs continue."""
     store.open(1.0)
     batch = Batch()
     waits(batch, 1)
     batch.counts = Counts(serial=1)
     store.commit(batch, {}, 1.0)
-    hashes = keys.jobs, keys.builders, keys.lives, keys.wanted, keys.requested
-    for key in hashes:
-        redis.hset(key, b"\xff", garbage)
-    redis.set(keys.learned, garbage)
+    hashes = {keys.jobs, keys.builders, keys.lives, keys.wanted, keys.requested}
+    for key in hashes - {keys.jobs}:
+        redis.set(key, "something else") if garbage is None else redis.hset(key, b"\xff", garbage)
+    redis.hset(keys.jobs, b"\xff", garbage or b"")
+    redis.set(keys.learned, garbage or b"")
     redis.sadd(keys.platforms, b"\xff")
-    redis.lpush(keys.dead_letters, garbage)
+    redis.lpush(keys.dead_letters, garbage or b"")
     saved = store.saved()
     assert saved is not None
     assert set(saved.jobs) == {"job-1"}
     store.take_over("rules")
-    assert [redis.hlen(key) for key in hashes] == [1, 0, 0, 0, 0]
-    assert {letter.stream for letter in kept(redis, keys)} == set(hashes)
+    with pytest.raises(SpoiltError) as caught:
+        store.commit(batch, {}, 2.0)
+    assert set(caught.value.keys) == hashes
+    store.restore(batch, [], {}, 2.0, caught.value.keys)
+    store.commit(Batch(), {}, 3.0)
+    assert [redis.hlen(key) for key in hashes] == [key == keys.jobs for key in hashes]
 
 
 @pytest.mark.parametrize("field", ["at", "speed", "counts", "cursor", "rules"])
