@@ -19,7 +19,8 @@ from farm.whole_files import write_whole
 _CSS = """
 :root{color-scheme:light dark;--page:#fff}
 @media screen and (prefers-color-scheme:dark){:root{--page:#16181b}}
-@media print{:root{color-scheme:light} .hint,.card{display:none} figure{break-inside:avoid}}
+@media print{:root{color-scheme:light} .hint,.card,figure button{display:none}
+figure{break-inside:avoid}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
@@ -32,6 +33,7 @@ figure svg{font-family:system-ui,sans-serif} figure:focus{outline:1px dotted var
 background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.8rem}
 .card div{display:flex;gap:.5rem;align-items:baseline} .card span{flex:1}
 .card i{width:.6rem;height:.6rem;border-radius:50%}
+figure{position:relative} figure button{position:absolute;top:0;right:0;font-size:.8rem}
 .marks{pointer-events:none} .marks line{stroke:var(--dim);stroke-width:.6}
 .marks .chosen{fill:var(--c0);opacity:.15}
 .told section:first-of-type p:first-of-type{font-weight:600}
