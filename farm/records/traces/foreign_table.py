@@ -111,9 +111,9 @@ def _named(path: Path) -> dict[str, str]:
         names, _ = table_of(io.StringIO(read_text(path), newline=""))
     except csv.Error:
         return {}
-    known = [(time_named(name)[0] or OTHER_NAMES.get(name, name), name) for name in names]
-    fields = {one: name for one, name in known if one in (*INSTANTS, *SPANS, "id", "runner")}
-    fields |= {name: name for one, name in known if one not in fields}
+    plain = {name: OTHER_NAMES.get(name.lower(), name.lower()) for name in names}
+    known = [(time_named(name)[0] or plain[name], name) for name in names]
+    fields = dict(known)
     ours = [one for one, _ in known]
     has_times = "duration" in fields or {"started", "finished"} <= fields.keys()
     is_own = {*csv_table.REQUIRED} & {*names}
