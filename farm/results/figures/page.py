@@ -14,6 +14,8 @@ import msgspec
 
 from farm.core.errors import file_access
 from farm.results.figures.chart import Chart, page_colours
+from farm.results.recorded_run import now
+from farm.results.run_directory import this_version
 from farm.whole_files import write_whole
 
 _CSS = """
@@ -95,16 +97,16 @@ def page(
     """Return the page; ``numbers`` are JSON, by the id of the element that holds them.
 
     ``refresh``: a browser loads the page again after this many real seconds. ``under`` stands below
-    the title, where the page is from; its first words are the answer.
+    the title, where the page is from, and the first words are the answer; else it is the version
+    and the day.
     """
     again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh:g}">'
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
     ]
-    begin, origin = "<body>", ""
-    if under:
-        begin, origin = '<body class="told">', f'<p class="under">{escape(under)}</p>'
+    begin = '<body class="told">' if under else "<body>"
+    under = under or f"build-farm-emulator {this_version()}, {now()[:10]}"
     body = "\n".join(_section(section) for section in sections)
     script = files("farm.results.figures").joinpath("charts.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -113,8 +115,8 @@ def page(
         f'<meta name="viewport" content="width=device-width,initial-scale=1">{again}'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(digest=digest)}">'
         f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n{begin}"
-        f"<h1>{escape(title)}</h1>\n{origin}{body}\n{''.join(islands)}\n"
-        f"<script>{script}</script></body></html>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="under">{escape(under)}</p>{body}\n'
+        f"{''.join(islands)}\n<script>{script}</script></body></html>\n"
     )
 
 
