@@ -35,10 +35,10 @@ def page_of_records(bundle: Bundle) -> str:
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
         *(f"{remark}." for remark in manifest.remarks),
     ]
-    head, rows = ["platform", *HEADINGS], [row_of(one) for one in figures.platforms]
-    if len(rows) <= MOST_COLUMNS:  # a row for each figure, which fits any window
-        head, *rows = map(list, zip(head, *rows, strict=True))
-    table = Table("", head, rows)
+    lines = [("platform", *HEADINGS), *map(row_of, figures.platforms)]
+    if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
+        lines = [*zip(*lines, strict=True)]
+    table = Table("", lines[0], lines[1:])
     by_name = {one.name: one for one in platforms_of(bundle)}
     charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     sections = [

@@ -146,8 +146,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     done = 0
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
         size = len(load.attempts)
-        told = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
-        fitted.append(_fitted(name, shape, load, most * size // jobs, told))
+        part = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
+        fitted.append(_fitted(name, shape, load, most * size // jobs, part))
         done += size
     # a scenario has one order: that of the busiest pool
     order = fitted[0].candidate.scheduling
