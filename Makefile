@@ -28,7 +28,7 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 kernel: $(VENV)/.installed ## compile the loop of simulations, for a minute or two: they become ten times as fast
 	@$(BIN)/python -c 'from farm.sim.fast.kernel import native; exit(not native.path().exists())' || \
 	  $(BIN)/python -c 'import numba' 2>/dev/null || \
-	  $(PIP_INSTALL) --no-deps --target build/numba numba llvmlite
+	  $(PIP_INSTALL) 2 --no-deps --target build/numba numba llvmlite
 	@PYTHONPATH=build/numba $(BIN)/python -m farm.sim.fast.kernel.build
 	@rm -rf build/numba
 
@@ -98,17 +98,18 @@ clean: ## remove .venv, caches and build leftovers; runs/ stays
 
 # --- the environment ----------------------------------------------------------------------------
 
-PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
+# the number is that of the packages, about
+PIP_INSTALL = $(BIN)/python .ci/install.py
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt
-	@.ci/make-venv $(VENV) "$(PYTHON)"
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
-	@$(PIP_INSTALL) -e '.[report]'
+	@.ci/make-venv $(VENV) "$(PYTHON)"
+	@$(PIP_INSTALL) 45 -e '.[report]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need …"
-	@$(PIP_INSTALL) -e '.[dev]'
+	@$(PIP_INSTALL) 100 -e '.[dev]'
 	@touch $@
 
 # --- publishing ---------------------------------------------------------------------------------

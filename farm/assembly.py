@@ -189,7 +189,7 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
     rule = scenario.scheduling.heavy_light
     reports = scenario.scheduling.balancer == "heavy-light" and rule.load == "reported"
     limits = rule.limits if reports else None
-    starts = scenario.starts
+    starts = scenario.time_of_week
     return [_pool_spec(pool, scenario.seed, limits, starts) for pool in scenario.pools]
 
 

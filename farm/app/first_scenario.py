@@ -24,11 +24,10 @@ from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.scenario.provisioning.times_of_week import format_time_of_week
 from farm.twin.candidates import Document
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import scheduling_lines
-from farm.twin.timetable import seconds_of_week
+from farm.twin.timetable import start_of
 from farm.units import many
 from farm.workload.recorded import trace_jobs
 
@@ -144,8 +143,8 @@ def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _See
     first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
     starts, clock = "", bundle.clock
     if first >= CALENDAR:
-        starts = format_time_of_week(seconds_of_week(first + clock.ahead))
-        starts = f"starts: {starts}    # the clock ({clock.zone}) when the first job arrived\n"
+        starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
+        starts += "first job arrived\n"
     return seen, order_of(*pools[0]) if pools else {}, starts
 
 

@@ -32,7 +32,7 @@ def follow_run(
     out: Path,
     *,
     every: float = EVERY,
-    on_step: Callable[[str], object] = str,
+    on_step: Callable[[str, float], object] = lambda *_: None,
     wait: Callable[[float], object] = time.sleep,
 ) -> Path:
     """Write the page of a run again while its event log grows, and a last time when it has ended.
@@ -53,7 +53,7 @@ def follow_run(
             if so_far.events != drawn:
                 drawn = so_far.events
                 report(so_far.result(), out=out, refresh=every)
-            on_step(f"following, at {format_roughly(so_far.at)} of farm time")
+            on_step(f"following, at {format_roughly(so_far.at)} of farm time", 0.0)
             wait(every)
         return going
 

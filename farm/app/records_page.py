@@ -17,6 +17,7 @@ from farm.results.run_directory import this_version
 OBJECTIVE = 300.0
 """The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
 POINTS = 300
+MOST_COLUMNS = 5
 CHARTS = 8
 """Platforms that get a chart: those with the most load."""
 
@@ -34,7 +35,10 @@ def page_of_records(bundle: Bundle) -> str:
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
         *(f"{remark}." for remark in manifest.remarks),
     ]
-    table = Table("", ("platform", *HEADINGS), [row_of(one) for one in figures.platforms])
+    lines = [("platform", *HEADINGS), *map(row_of, figures.platforms)]
+    if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
+        lines = [*zip(*lines, strict=True)]
+    table = Table("", lines[0], lines[1:])
     by_name = {one.name: one for one in platforms_of(bundle)}
     charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     sections = [

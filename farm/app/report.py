@@ -14,7 +14,7 @@ from farm.records.bundle import is_bundle, read_bundle
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import headings, matrix_of
+from farm.results.comparison.tables import headings, matrix_of, matrix_of_comparison
 from farm.results.figures.page import Section, Table, page, write_page
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
@@ -33,6 +33,8 @@ METRICS = metrics_named(
     "metric",
 )  # fmt: skip
 
+OnStep = Callable[[str, float], object]
+
 HEADINGS = {
     "queue": "Waiting and running",
     "builders": "Builders and provisioning",
@@ -47,7 +49,7 @@ HEADINGS = {
 def report(
     *what: Result | SweepResult | str | Path,
     out: str | Path,
-    on_step: Callable[[str], object] = str,
+    on_step: OnStep = lambda *_: None,
     refresh: float | None = None,
 ) -> Path:
     """Write a self-contained page on a run, several runs, a sweep, or a farm's records.
@@ -56,7 +58,8 @@ def report(
         what: results, run directories, one sweep or its directory, or one bundle of records. The
             first run is the base.
         out: the file, whose name ends in .html.
-        on_step: called with what is done next, such as ``"drawing slots"``.
+        on_step: called with what is done next, such as ``"drawing slots"``, and how much (0 to 1)
+            is done.
         refresh: a browser loads the page again after this many real seconds; None: never.
 
     Raises InputError for anything else, and if the page cannot be written.
@@ -81,8 +84,9 @@ def report(
     if sweeps:
         text = _of_sweep(*sweeps[0])
     else:
-        runs = [_result(one, on_step) for one in what if not isinstance(one, SweepResult)]
-        text = _of_runs(runs, on_step, refresh)
+        steps = _Steps(on_step, len(what))
+        runs = [_result(one, steps) for one in what if not isinstance(one, SweepResult)]
+        text = _of_runs(runs, steps, refresh)
     write_page(path, text)
     return path
 
@@ -110,30 +114,47 @@ def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
     return None
 
 
-def _result(given: Result | str | Path, on_step: Callable[[str], object] = str) -> Result:
+def _result(given: Result | str | Path, steps: Callable[[str], object] = str) -> Result:
     if isinstance(given, Result):
         return given
-    on_step(f"reading {given}")
+    steps(f"reading {given}")
     return open_run(given)
 
 
-def _of_runs(
-    runs: Sequence[Result], on_step: Callable[[str], object], refresh: float | None
-) -> str:
+class _Steps:
+    """Tells what is done next, and how much of all is done."""
+
+    def __init__(self, on_step: OnStep, runs: int) -> None:
+        self._on_step = on_step
+        self._done, self._all = 0, 2 * runs + 2 if runs > 1 else 1 + len(HEADINGS)
+
+    def __call__(self, what: str) -> None:
+        self._on_step(what, min(1.0, self._done / self._all))
+        self._done += 1
+
+
+def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> str:
     sections: list[Section] = []
     numbers: dict[str, object] = {}
     if len(runs) > 1:
-        on_step("comparing")
+        steps("comparing")
         found = compare(*runs)
+        steps("drawing the comparison")
         charts = trade_off_chart([*choices_of_comparison(found)])
         charts += comparison_charts(found, METRICS)
-        sections.append(Section("Comparison", list(words.of_comparison(found)), charts))
+        head = ("", found.pairs[0].base, *(pair.other for pair in found.pairs))
+        rows = [
+            (name, base, *(f"{value}\n{against}" for value, against in others))
+            for name, base, others in matrix_of_comparison(found.pairs, METRICS)
+        ]
+        told, table = list(words.of_comparison(found)), Table("", head, rows)
+        sections.append(Section("Comparison", told, charts, [table]))
         numbers["comparison"] = found
     for place, run in enumerate(runs):
         summary = run.kept.summary
         numbers["summary" if place == 0 else f"summary-{place + 1}"] = summary
         label = f"{run.kept.label}, {summary.world}" if len(runs) > 1 else ""
-        sections += _of_run(run, label, on_step, whole=len(runs) == 1)
+        sections += _of_run(run, label, steps, whole=len(runs) == 1)
     first = runs[0].kept.summary
     title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
     if len(runs) > 1:
@@ -145,19 +166,18 @@ def _of_runs(
     return page(title, sections, numbers, refresh, under=f"{under}; {words.COST}")
 
 
-def _of_run(
-    run: Result, label: str, on_step: Callable[[str], object], *, whole: bool
-) -> list[Section]:
+def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Section]:
     summary, figures = run.kept.summary, run.figures()
     if not whole:
+        steps(f"drawing {label}")
         return [Section(label, list(words.of_run(run.answer, summary)), figures.draw("queue"))]
     named = {"pool": summary.pools, "platform": summary.platforms}
     tables = [_parts_table(name, parts) for name, parts in named.items() if parts]
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
     sections = [Section(label, list(words.of_run(run.answer, summary)), (), tables)]
-    for number, name in enumerate(figures.names, start=1):
-        on_step(f"drawing {name}, {number} of {len(figures.names)} figures")
+    for name in figures.names:
+        steps(f"drawing {name}")
         charts = [one for one in figures.draw(name) if one.changes]
         if charts:
             rows = (_parts_table("invocation", summary.invocations),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from farm.scenario.provisioning.times_of_week import format_time_of_week
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
-from farm.twin.calibration import Fit, Search, explains_no_more
+from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import PERIODS, Candidate, Document, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.pools import Load, Shape, pools_of
@@ -35,11 +36,12 @@ from farm.twin.scenario_text import (
     scenario_text,
     times_of,
 )
-from farm.twin.timetable import seconds_of_week
+from farm.twin.timetable import seconds_of_week, start_of
 from farm.twin.triangle import Triangle, triangle
 from farm.units import many
 from provisioner.from_scenario import algorithms_of
 
+Tell = Callable[[str, float], None]
 EXPLAINED_BY, SMALL = 0.3, 5.0
 """An order is found if it leaves this share of the error per job, or so few seconds."""
 EXPLAINED = {"cap", "gate", "idle runners"}
@@ -127,10 +129,10 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         )
 
 
-def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: None) -> Twin:
+def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     """Return the twin of a bundle that lies at ``path`` from the scenario's folder.
 
-    ``tell`` is called with what is done next. Raises TraceError if no job ran.
+    ``tell`` is told what is done, and which share of all. Raises TraceError if no job ran.
     """
     found = pools_of(bundle)
     if not found:
@@ -141,9 +143,12 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
     fitted = []
     most = MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE
     jobs = sum(len(load.attempts) for _, load in found)
+    done = 0
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
-        tell(f"pool {name}: {len(load.attempts):,} jobs")
-        fitted.append(_fitted(name, shape, load, most * len(load.attempts) // jobs))
+        size = len(load.attempts)
+        part = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
+        fitted.append(_fitted(name, shape, load, most * size // jobs, part))
+        done += size
     # a scenario has one order: that of the busiest pool
     order = fitted[0].candidate.scheduling
     # as the trace has it
@@ -161,13 +166,17 @@ def twin_of(bundle: Bundle, path: str, tell: Callable[[str], None] = lambda _: N
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock, starts = found[0][0].clock, ""
     if by_clock or begins >= CALENDAR:
-        starts = format_time_of_week(seconds_of_week(begins + clock.ahead))
+        starts = start_of(begins, clock.ahead)
     text = scenario_text(path, documents, scheduling, remarks, _errors(pools), starts)
     told = {
         LESS_FAR: any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
     return Twin(pools=pools, text=text, remarks=[remark for remark, so in told.items() if so])
+
+
+def _tell(tell: Tell, what: str, before: float, of: float, share: float) -> None:
+    tell(what, before + of * share)
 
 
 def _errors(pools: Sequence[PoolTwin]) -> tuple[float, float] | None:
@@ -222,7 +231,9 @@ class _Fitted(NamedTuple):
     less_far: bool
 
 
-def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
+def _fitted(
+    name: str, shape: Shape, load: Load, most: int, told: Callable[[float], None]
+) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
     half = middle if middle >= ENOUGH else len(load.waited)
@@ -236,7 +247,7 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     is_hopeless = any(one.kind == "several slots" for one in flags)
     if is_hopeless:  # no pool of slots explains it: the first one shows by how much
         most = 1
-    fits, search, order = _calibrated(shape, load, played, most)
+    fits, search, order = _calibrated(shape, load, played, most, told)
     fit = fits[0]
     if fit.candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
@@ -318,7 +329,7 @@ def _telling(load: Load, half: int, most: int) -> slice:
 
 
 def _calibrated(
-    shape: Shape, load: Load, part: slice, most: int
+    shape: Shape, load: Load, part: slice, most: int, told: Callable[[float], None]
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
@@ -330,8 +341,13 @@ def _calibrated(
     more = 0 if in_order else (part.stop - part.start) // 2
     played, recorded = slice(part.start, part.stop + more), load.waited[part]
     player = Player(shape, load)
-    search = Search(lambda one: player.play(one, played), recorded, most)
-    candidates = list(islice(candidates_of(shape), max(1, search.most)))
+    candidates = list(islice(candidates_of(shape), max(1, most)))
+
+    def play(candidate: Candidate) -> Floats:
+        told(min(1.0, search.played / max(1, min(most, len(candidates) + MOST_SEARCHED))))
+        return player.play(candidate, played)
+
+    search = Search(play, recorded, most)
     if in_order or shape.hosted:
         fits = search.best(candidates)
         if shape.delays and explains_no_more(fits[0], recorded):
@@ -462,7 +478,7 @@ class Player:
 
 
 def write_twin(
-    bundle: Bundle, source: Path | None, out: Path, tell: Callable[[str], None] = lambda _: None
+    bundle: Bundle, source: Path | None, out: Path, tell: Tell = lambda *_: None
 ) -> Twin:
     """Make the twin of a bundle and write its scenario, if any pool is believable.
 

@@ -40,14 +40,14 @@ FOLDERS = {
 HIDDEN = "policy"
 #: the commands by their heading in the help
 COMMANDS = {
-    "Try a farm": "run simulate init examples import doctor twin trace sweep compare report plan",
+    "Try a farm": "run simulate init examples import doctor twin sweep compare report plan",
     "A farm that stays up": "up down status submit jobs job cancel retry pools builders drain set "
     "whatif",
 }
 #: those of ``farm admin``; some come from the packages beside the farm
 ADMIN = {
     "Services": "scheduler acl join dead-letters",
-    "Runs": "audit export score estimate",
+    "Runs and records": "audit export score estimate trace",
     "Studies": "calibrate study chaos",
 }
 #: what the commands are called elsewhere

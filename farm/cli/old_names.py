@@ -22,7 +22,7 @@ class Renamed(NamedTuple):
     options: Mapping[str, str] = {}
 
 
-ADMIN = "scheduler acl join dead-letters audit export score calibrate estimate chaos study"
+ADMIN = "scheduler acl join dead-letters audit export score calibrate estimate trace chaos study"
 RENAMED = {name: Renamed(f"admin {name}") for name in ADMIN.split()} | {
     "calibrate": Renamed("admin calibrate", {"--output": "--out"}),
     "score": Renamed("admin score", {"-o": "--plot"}),

@@ -33,6 +33,8 @@ _TIMES = {
     **dict.fromkeys(("duration", "run_time", "runtime", "elapsed"), "duration"),
     **dict.fromkeys(("wait", "waiting_time", "wait_time"), "wait"),
 }
+#: what a file of this project, or of others, has for the project's names
+OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
 _UNITS = {
     **SECONDS,
     "ns": 1e-9,

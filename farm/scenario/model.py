@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 from farm.core.model import Platform
 from farm.scenario.file.document import document_text
 from farm.scenario.pools import Pool
+from farm.scenario.provisioning.times_of_week import WEEK
 from farm.scenario.quantities import (
     Duration,
     Flag,
@@ -124,7 +125,7 @@ class Scenario(Section):
     seed: Whole = 1
     """Seed of all random draws."""
     starts: TimeOfWeek = 0.0
-    """Weekday and time of day at farm time 0, such as `wed 14:30`."""
+    """Weekday or date, and time of day, at farm time 0: `wed 14:30`, `2026-03-02 09:00`."""
     phases: Phases | None = None
     """Absent: the run lasts until the last job ends, and everything counts."""
     pools: tuple[Pool, ...]
@@ -174,6 +175,11 @@ class Scenario(Section):
     def ends_at(self) -> float:
         """Farm time until which a run lasts at least: the end of its phases."""
         return self.phases.ends_at if self.phases is not None else 0.0
+
+    @property
+    def time_of_week(self) -> float:
+        """Seconds since Monday 00:00 at farm time 0."""
+        return self.starts % WEEK
 
     @property
     def goes_by_the_week(self) -> bool:

@@ -63,7 +63,7 @@ TimeOfWeek = Annotated[
     PlainSerializer(format_time_of_week, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string"}),
 ]
-"""Seconds since Monday 00:00; written ``wed 14:30``."""
+"""Seconds since Monday 00:00, with a date since 1970's first; written ``wed 14:30``."""
 
 Whole = Annotated[int, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=0, le=10**15)]

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from farm.core.errors import did_you_mean
+from farm.core.errors import nearest
 
 
 class Mapped(BaseModel):
@@ -104,22 +104,23 @@ def unknown_key(
 
     ``section``: where it was found; one of the sections in it may have the key.
     """
-    deeper = next(_deeper(str(key), section), None) if section else None
-    hint = f"did you mean {deeper}? " if deeper else did_you_mean(str(key), known)
+    paths = dict(_deeper(section)) if section else {}
+    near = nearest(str(key), [*known, *paths])
+    hint = f"did you mean {near if near in known else paths[near]}? " if near else ""
     text = f"unknown key; {hint}allowed: {', '.join(known)}"
     return PydanticCustomError("unknown_key", "{text}", {"text": text, "key": str(key)})
 
 
-def _deeper(key: str, section: type[Mapped]) -> Iterator[str]:
-    """Yield the paths of a key in the sections of this one."""
+def _deeper(section: type[Mapped]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of the sections in this one, with their paths."""
     for name, field in section.model_fields.items():
         types = [field.annotation]
         for one in types:
             types += get_args(one)
         items = "NAME." if any(get_origin(one) is tuple for one in types) else ""
         for one in types:
-            if isinstance(one, type) and issubclass(one, Mapped) and key in one.model_fields:
-                yield f"{name}.{items}{key}"
+            if isinstance(one, type) and issubclass(one, Mapped):
+                yield from ((key, f"{name}.{items}{key}") for key in one.model_fields)
 
 
 def or_plain(*types: str) -> Callable[[dict[str, Any]], None]:

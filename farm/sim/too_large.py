@@ -23,7 +23,7 @@ def refuse_too_large(scenario: Scenario) -> None:
     """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends."""
     horizon = scenario.ends_at
     for pool in scenario.pools:
-        _check_pool(pool, horizon, scenario.starts)
+        _check_pool(pool, horizon, scenario.time_of_week)
     for index, source in enumerate(scenario.workload):
         _check(_jobs_made(source, horizon), "jobs", f"workload.{index}.{source.sort}")
 

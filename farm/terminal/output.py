@@ -77,10 +77,13 @@ def told(update: Callable[..., None], what: str, share: float) -> None:
 
 
 @contextmanager
-def reading_progress(*, silent: bool = False) -> Iterator[Callable[[float], None]]:
-    """Show how much (0 to 1) of some files is read."""
-    with progress("reading", silent=silent) as update:
-        yield partial(told, update, "reading")
+def shared_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[float], None]]:
+    """Show how much (0 to 1) of something is done, and the remaining time."""
+    with progress(what, silent=silent) as update:
+        yield partial(told, update, what)
+
+
+reading_progress = partial(shared_progress, "reading")
 
 
 @contextmanager

@@ -35,6 +35,8 @@ SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
 how many, and how many are kept."""
 SURVIVORS = (9, 4, 3, 2, 2, 1)
 """Algorithms of which others are drawn, that many at each spread."""
+MOST_SEARCHED = DRAWN * sum(SURVIVORS) + REFINED * EVALUATIONS
+"""Plays of a search after those of the candidates as they are, about."""
 PHASES = 12
 """First plans in a period that are drawn."""
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6

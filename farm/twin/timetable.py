@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.doctor.occupancy import counts_at
+from farm.records.columns import CALENDAR
 from farm.results.table.columns import Floats
+from farm.scenario.provisioning.times_of_week import format_time_of_week
 
 Places = npt.NDArray[np.intp]
 
@@ -53,6 +55,15 @@ class _Hours(msgspec.Struct, frozen=True):
         order = np.argsort(self.number[some], kind="stable")
         sums = np.cumsum(self.waited[some][order])
         return float(self.number[some][order][np.searchsorted(sums, sums[-1] / 2)])
+
+
+def start_of(begins: float, ahead: float) -> str:
+    """Return a scenario's key ``starts`` for an instant of a clock ``ahead`` of UTC (s).
+
+    Records of a time of their own, which begin in 1970, have no date.
+    """
+    at = begins + ahead
+    return format_time_of_week(at + MONDAY - WEEK if at >= CALENDAR else seconds_of_week(at))
 
 
 def seconds_of_week(at: float) -> float:

@@ -158,7 +158,7 @@ def _released(
     """Return a source with the scenario's start, and the platform of its jobs without one."""
     platform = default_platform(scenario, where) if options.platform is None else None
     if options.cycle_start is None:
-        options = options.model_copy(update={"cycle_start": scenario.starts})
+        options = options.model_copy(update={"cycle_start": scenario.time_of_week})
     return options, prefix, platform
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import farm
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.main import app
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, TraceError
 from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 from farm.testing import small_scenario
@@ -120,6 +120,21 @@ def test_whatever_stands_between_columns(tmp_path: Path, between: str) -> None:
     assert [job.service_time for job in jobs] == [330.0, 100.5]
 
 
+def test_names_that_say_all_times_need_no_mapping(tmp_path: Path) -> None:
+    """With their units; two that may be the submission are not chosen from."""
+    path = tmp_path / "t.csv"
+    path.write_text("ID,created_at,Run Time (ms),team\n7,90,5000,a\n", encoding="utf-8")
+    records = read_records(path, None, TraceOptions())
+    assert (records.arrived.tolist(), records.service.tolist()) == ([90.0], [5.0])
+    assert (records.ids, records.details["attributes"].tolist()) == (["7"], [{"team": "a"}])
+    assert records.remarks == [
+        "by its names: ID is id, created_at is submitted, Run Time (ms) is duration"
+    ]
+    path.write_text("created_at,queued_at,duration\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(TraceError, match="found no column submitted_at_s"):
+        read_records(path, None, TraceOptions())
+
+
 def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
     """The jobs are numbered then, and found again by none of these ids."""
     path = tmp_path / "t.csv"
@@ -133,7 +148,7 @@ def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "told"),
     [
-        ("id,submitted,duration", "found no column submitted_at_s; did you mean submitted?"),
+        ("id,submitted,lasted", "found no column submitted_at_s; did you mean submitted?"),
         ("id,created_at,started_at", "_at_s; required: submitted_at_s, service_time_s; name the"),
         ("id,created_at,started_at", "or farm import csv --column submitted=created_at"),
         ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
@@ -158,18 +173,21 @@ def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("row", "clock"),
     [
-        ("2024-05-01T08:30:00Z,2024-05-01T08:30:10Z,2024-05-01T08:31:10Z", ["starts: wed 08:30"]),
+        (
+            "2024-05-01T08:30:00Z,2024-05-01T08:30:10Z,2024-05-01T08:31:10Z",
+            ["starts: 2024-05-01 08:30"],
+        ),
         ("30,40,100", []),
     ],
 )
 def test_a_first_scenario_has_the_clock_of_its_records(
     tmp_path: Path, row: str, clock: list[str]
 ) -> None:
-    """Weekday and time of day where the records have dates; else none is made up."""
+    """Date and time of day where the records have dates; else none is made up."""
     path, out = tmp_path / "t.csv", tmp_path / "first.yaml"
     path.write_text(f"a,s,f\n{row}\n", encoding="utf-8")
     write_first_scenario(out, path, {"submitted": "a", "started": "s", "finished": "f"})
-    assert re.findall("(?m)^starts: [a-z]+ [0-9:]+", out.read_text(encoding="utf-8")) == clock
+    assert re.findall("(?m)^starts: [-0-9]+ [0-9:]+", out.read_text(encoding="utf-8")) == clock
 
 
 def test_what_is_left_out_is_reported(table: Path, tmp_path: Path) -> None:

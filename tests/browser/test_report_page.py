@@ -101,6 +101,40 @@ def test_a_chart_says_its_values_and_zooms(browser: Chromium, pages: dict[str, P
     assert browser.evaluate(TICKS) == whole
 
 
+TOUCHED = """(() => {
+    const svg = document.querySelector('figure svg');
+    scrollTo(0, svg.getBoundingClientRect().top + scrollY - 99);
+    const box = svg.getBoundingClientRect();
+    return [box.left, box.width, box.top + box.height / 2];
+})()"""
+
+
+def test_fingers_zoom_and_move_a_chart(browser: Chromium, pages: dict[str, Path]) -> None:
+    """Two zoom, one moves what is zoomed, a button shows all of it again."""
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    browser.open(pages["run"], 390, "light")
+    left, width, y = browser.evaluate(TOUCHED)
+
+    def touch(kind: str, *shares: float) -> None:
+        points = [{"x": left + width * one, "y": y, "id": n} for n, one in enumerate(shares)]
+        browser.call("Input.dispatchTouchEvent", type=f"touch{kind}", touchPoints=points)
+
+    seen = [browser.evaluate(TICKS)]
+    for begin, end in (((0.45, 0.55), (0.2, 0.8)), ((0.6,), (0.3,))):
+        touch("Start", *begin)
+        touch("Move", *end)
+        touch("End")
+        seen.append(browser.evaluate(TICKS))
+    whole, zoomed, moved = seen
+    assert len({*zoomed} - {*whole}) > 1
+    assert set(zoomed) != set(moved) != set(whole)
+    assert {*zoomed} & {*moved}
+    browser.evaluate("document.querySelector('figure button').click()")
+    assert browser.evaluate(TICKS) == whole
+    assert browser.evaluate("document.querySelector('figure button').hidden")
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
 def test_a_page_is_whole_without_its_script(browser: Chromium, pages: dict[str, Path]) -> None:
     """Charts, legends and ticks are in the page itself."""
     browser.call("Emulation.setScriptExecutionDisabled", value=True)

@@ -64,7 +64,7 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
         ("invocations web --queued", "jobs --by team web --state=waiting"),
         ("chaos farm.yaml --seed 3", "admin chaos farm.yaml --seed 3"),
         ("simulate quickstart", "simulate quickstart"),
-        ("help trace show", "trace show --help"),
+        ("help trace show", "admin trace show --help"),
         ("help explain", "job --why --help"),
     ],
 )

@@ -19,11 +19,11 @@ def records(tmp_path: Path) -> None:
 
 def test_show_lists_what_is_there(farm):
     """Counts, rates and times as they were recorded; the same as JSON."""
-    told = farm("trace", "show", "mine")
+    told = farm("admin", "trace", "show", "mine")
     assert told.code == 0, told.err
     assert "ann (16), bob (16), eve (16)" in told.out
     assert "kept 48 of 50: 2 skipped" in told.out
-    found = json.loads(farm("trace", "show", "mine", "--json").out)
+    found = json.loads(farm("admin", "trace", "show", "mine", "--json").out)
     assert found["manifest"]["zone"] == "UTC"
     [one] = found["contents"]["platforms"]
     assert (one["platform"], one["attempts"], one["runners"], one["slots"]) == (
@@ -47,7 +47,9 @@ def test_waits_that_were_broken_off_are_told(farm, tmp_path: Path):
         for one in HOURLY.attempts[:24]:
             one.started_at = one.arrived_at + 60
             one.finished_at, one.result = one.started_at + 600, "succeeded"
-    [one] = json.loads(farm("trace", "show", "less", "--json").out)["contents"]["platforms"]
+    [one] = json.loads(farm("admin", "trace", "show", "less", "--json").out)["contents"][
+        "platforms"
+    ]
     assert (one["censored"], one["waits"]["count"], one["waits"]["p95"]) == (24, 24, 60)
     assert (one["wait_p50"], one["wait_p95"]) == (60, None)
     assert one["results"] == {"cancelled": 24, "succeeded": 24}
@@ -61,7 +63,7 @@ def test_a_part_more_of_it_and_both_together(farm, tmp_path: Path):
         ("scale", "half", "--arrivals", "2", "--seed", "7", "-o", "more"),
         ("merge", "half", "hers", "-o", "both"),
     ):
-        done = farm("trace", *words)
+        done = farm("admin", "trace", *words)
         assert done.code == 0, done.err
         assert done.out == ""
     counts = {name: len(read_bundle(tmp_path / name).attempts) for name in ("half", "hers", "more")}
@@ -75,7 +77,7 @@ def test_a_part_more_of_it_and_both_together(farm, tmp_path: Path):
     ("words", "message"),
     [
         (("show", "."), ".: is a folder, and not a bundle; allowed: one that farm import"),
-        (("shw", "mine"), "No such command 'shw'. Did you mean 'show'? (farm trace --help)"),
+        (("shw", "mine"), "No such command 'shw'. Did you mean 'show'? (farm admin trace --help)"),
         (("slice", "mine", "-o", "x"), "slice: found no part; allowed: --from, --to, --where, or"),
         (("slice", "mine", "-o", "mine", "--to", "1h"), "mine: exists already; allowed: a new"),
         (("slice", "mine", "-o", "x", "--where", "ann"), "--where: found 'ann'; allowed: NAME="),
@@ -85,7 +87,7 @@ def test_a_part_more_of_it_and_both_together(farm, tmp_path: Path):
 )
 def test_a_mistake_is_one_sentence(farm, tmp_path: Path, words, message):
     """Exit code 2, and nothing is written."""
-    told = farm("trace", *words)
+    told = farm("admin", "trace", *words)
     assert told.code == 2
     assert told.err.startswith(f"error: {message}")
     assert told.err.count("\n") == 1
@@ -94,7 +96,7 @@ def test_a_mistake_is_one_sentence(farm, tmp_path: Path, words, message):
 
 def test_fit_writes_a_workload_for_any_farm(farm, tmp_path: Path):
     """A scenario has it by ``extends``, and is played."""
-    done = farm("trace", "fit", "mine", "-o", "load.yaml")
+    done = farm("admin", "trace", "fit", "mine", "-o", "load.yaml")
     assert done.code == 0, done.err
     pools = "pools: [{name: p, platform: {processor: 'linux,x64'}, builders: 2}]\n"
     (tmp_path / "own.yaml").write_text(f"extends: load.yaml\n{pools}")

@@ -127,6 +127,15 @@ def test_waits_of_each_day_are_told_by_the_hour():
     assert "between 12:00 and 13:00 of the day" in later
 
 
+def test_waits_are_told_by_the_clock_of_the_farm():
+    """As the axes of a page are: with a date, or with a weekday."""
+    early = {**BURST, "start": "2h"}
+    assert " between 2h and " in answer([pool(builders=2)], early)
+    assert " between Tue 02:00 and 0" in answer([pool(builders=2)], early, starts="tue")
+    dated = answer([pool(builders=2)], early, starts="2026-03-02 09:00")
+    assert " between Mon 2 Mar 11:00 and 1" in dated
+
+
 BASE = Choice("a", 2400.0, None, None, "", 100.0, costs_other=False)
 BEST = Choice("b", 240.0, 216.0, 276.0, "better", 100.0, costs_other=False)
 

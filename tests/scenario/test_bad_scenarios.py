@@ -204,6 +204,8 @@ def test_aliases_cannot_grow_without_bound(write: Write) -> None:
         ("pools.linux.slots=0", "--set pools.linux.slots=0: pools.linux.slots: found 0: a pool wi"),
         ("pools.linux.slots=-9", "--set pools.linux.slots=-9: pools.linux.slots: found -7; allo"),
         ("schedulin.policy=x", "--set schedulin.policy=x: schedulin: unknown key; did you mean sc"),
+        ("polcy=x", "--set polcy=x: found polcy; did you mean policy?"),
+        ("balancr=x", "--set balancr=x: balancr: unknown key; did you mean scheduling.balancer?"),
         ("scheduling.polcy=x", "--set scheduling.polcy=x: scheduling.polcy: unknown key; did you"),
     ],
 )

@@ -97,7 +97,10 @@ def test_the_time_at_farm_time_0() -> None:
     assert parse_time_of_week("mon") == 0.0
     for text in ("mon 00:00", "wed 14:23", "sun 23:59:59"):
         assert format_time_of_week(parse_time_of_week(text)) == text
-    for wrong in ("8h", 3, "wed 24:00", "wednesday", "wed 12:60"):
+    dated = parse_time_of_week("2026-03-03T14:30")
+    assert dated % WEEK == DAY + 14.5 * HOUR
+    assert format_time_of_week(dated) == "2026-03-03 14:30"
+    for wrong in ("8h", 3, "wed 24:00", "wednesday", "wed 12:60", "2026-02-30 10:00", "1970-01-05"):
         with pytest.raises(ValueError, match="a weekday and a time of day"):
             parse_time_of_week(wrong)
 

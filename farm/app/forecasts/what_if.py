@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ def what_if(
     seed: int = 1,
     arrivals: bool | None = None,
     limit: int = 0,
+    on_share: Callable[[float], object] = float,
 ) -> WhatIf:
     """Simulate a farm ``count`` times from its present state, as it is and with the changes.
 
@@ -90,6 +91,7 @@ def what_if(
         arrivals: True continues the scenario's workload, False lets nothing arrive; None: jobs
             arrive as they did lately, where that can change when those that wait are dispatched.
         limit: the number of slowest jobs that are listed; 0: all.
+        on_share: told how much (0 to 1) is simulated.
 
     Raises InputError for changes that cannot be, or a farm in which no job waits.
     """
@@ -103,7 +105,14 @@ def what_if(
     platform_of = {one.job.id: str(one.job.platform) for one in image.snapshot.waiting}
     if not platform_of:
         raise InputError("no job waits: there is nothing to roll out")
-    futures = [roll_out(image, before, one, count, seed, arrivals=arrivals) for one in scenarios]
+    futures: list[Rollouts] = []
+    for one in scenarios:
+        futures.append(
+            roll_out(
+                image, before, one, count, seed, arrivals=arrivals,
+                on_rollout=lambda done: on_share((len(futures) + done / count) / len(scenarios)),
+            )
+        )  # fmt: skip
     waits = [_Waits(one) for one in futures]
     jobs = futures[0].jobs
     twin = before.twin
@@ -189,6 +198,7 @@ def roll_out(
     *,
     arrivals: bool | None = None,
     jobs: Sequence[str] | None = None,
+    on_rollout: Callable[[int], object] = int,
 ) -> Rollouts:
     """Simulate the farm on ``count`` times, under the scenario ``after``; ``before`` is its own.
 
@@ -196,7 +206,7 @@ def roll_out(
     be taken up again, LookupError for a job that does not wait.
     """
     make = partial(_fork_of, image, before, after, arrivals=arrivals)
-    return rollouts(make, count=count, seed=seed, jobs=jobs)
+    return rollouts(make, count=count, seed=seed, jobs=jobs, on_rollout=on_rollout)
 
 
 def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: bool | None) -> Fork:

@@ -138,7 +138,7 @@ class Result:
             scenario = self.kept.scenario
         except InputError:
             return None
-        return WallClock.of_week(scenario.starts) if scenario.goes_by_the_week else None
+        return WallClock.of(scenario.starts) if scenario.goes_by_the_week else None
 
     @property
     def interrupted(self) -> bool:

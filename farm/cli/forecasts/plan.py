@@ -13,7 +13,11 @@ from rich.text import Text
 from farm.app.forecasts.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
+from farm.results.figures.chart import time_unit
 from farm.results.figures.lines import Figure, check_figures, write_figures
+from farm.results.recorded_run import now
+from farm.results.report.comparison_figures import COST_UNIT
+from farm.results.run_directory import this_version
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
@@ -100,7 +104,7 @@ def plan(
         )
         found = plan_pools(wanted, terms, options, show_point, axes)
     if plot is not None:
-        _plot(found, terms, plot)
+        _plot(found, terms, plot, wanted, options)
     if as_json:
         document = _as_json(found, terms, options)
         print_json(document, pretty=True)
@@ -134,21 +138,24 @@ def _named(names: Sequence[str], sizes: Tried) -> str:
 
 
 def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, every: bool) -> None:
-    objective = " and ".join(map(str, terms))
-    if found.best is None:
-        note(f"{objective}: {found.why}")
-    else:
-        needs = _named(found.pools, found.best.sizes)
-        counted = "" if _settings(found) else " builders"
-        answer = (
-            f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
-            f"{_replications(found)}): {found.best.builder_hours:.1f} builder-hours, "
-            f"cost {found.best.cost:.2f}"
-        )
-        note(Text(answer, "bold"))
+    answer = _answer(found, terms, options)
+    note(answer if found.best is None else Text(answer, "bold"))
     note(_table(found, terms, options, every=every))
     if found.twin is not None:
         note(str(found.twin))
+
+
+def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str:
+    objective = " and ".join(map(str, terms))
+    if found.best is None:
+        return f"{objective}: {found.why}"
+    needs = _named(found.pools, found.best.sizes)
+    counted = "" if _settings(found) else " builders"
+    return (
+        f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
+        f"{_replications(found)}): {found.best.builder_hours:.1f} builder-hours, "
+        f"cost {found.best.cost:.2f}"
+    )
 
 
 def _replications(found: SizePlan) -> str:
@@ -239,7 +246,9 @@ def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[st
     }
 
 
-def _plot(found: SizePlan, terms: Sequence[Term], path: Path) -> None:
+def _plot(
+    found: SizePlan, terms: Sequence[Term], path: Path, scenario: Scenario, options: PlanOptions
+) -> None:
     """Draw for each term its value over the cost, for the Pareto-optimal points."""
     # values far beyond the limit would squeeze the rest of the curve
     near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
@@ -250,15 +259,20 @@ def _plot(found: SizePlan, terms: Sequence[Term], path: Path) -> None:
         for point in shown:
             if not frontier or point.bounds[place] < frontier[-1].bounds[place]:
                 frontier.append(point)
+        most = max(term.limit, *(p.bounds[place] for p in frontier if p.bounds[place] < math.inf))
+        unit, size = ("", 1.0) if term.metric == "stretch" else time_unit(most)
         lines = {
-            "upper bound": [(p.cost, p.bounds[place]) for p in frontier],
-            "mean of replications": [(p.cost, p.means[place]) for p in frontier],
-            "limit": [(shown[0].cost, term.limit), (shown[-1].cost, term.limit)],
+            f"{options.confidence:.0%} below": [(p.cost, p.bounds[place] / size) for p in frontier],
+            "mean of replications": [(p.cost, p.means[place] / size) for p in frontier],
+            "limit": [(one.cost, term.limit / size) for one in (shown[0], shown[-1])],
         }
         if found.best is not None:
-            lines["best"] = [(found.best.cost, found.best.bounds[place])]
-        figures.append(Figure(str(term), lines, ("cost", term.name)))
-    write_figures(path, figures, "--plot")
+            lines["best"] = [(found.best.cost, found.best.bounds[place] / size)]
+        axes = f"cost ({COST_UNIT})", f"{term.name} ({unit})" if unit else term.name
+        figures.append(Figure(str(term), lines, axes))
+    origin = f"build-farm-emulator {this_version()}, {now()[:10]}, seeds from {scenario.seed} on"
+    words = [f"{_answer(found, terms, options)}.", origin]
+    write_figures(path, figures, "--plot", f"Plan of {scenario.name}", words)
 
 
 def _pairs(point: Point, terms: Sequence[Term]) -> Iterator[tuple[float, Term]]:

@@ -12,7 +12,7 @@ from farm.app.long_running.snapshots import image_from
 from farm.scenario import TwinErrors
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, shared_progress
 from farm.terminal.tables import Listing, numbers, texts
 from farm.units import format_roughly
 
@@ -56,8 +56,10 @@ def whatif(
     """
     image = image_from(source, redis, folder)
     again = "nothing is kept; the same command begins again, and fewer --rollouts take less time"
-    with said_if_interrupted(lambda: again), progress("simulating", silent=as_json):
-        found = what_if(image, sets or (), count=count, seed=seed, arrivals=arrivals, limit=limit)
+    with said_if_interrupted(lambda: again), shared_progress("simulating", silent=as_json) as tell:
+        found = what_if(
+            image, sets or (), count=count, seed=seed, arrivals=arrivals, limit=limit, on_share=tell
+        )
     if as_json:
         print_json(found)
         return

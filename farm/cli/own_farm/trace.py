@@ -1,4 +1,4 @@
-"""``farm trace``: shows, cuts, scales, merges and imitates the records of a farm."""
+"""``farm admin trace``: shows, cuts, scales, merges and imitates the records of a farm."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def show(path: BundlePath, as_json: AsJson = False) -> None:
     The p50 and p95 wait count waits that were broken off as longer (Kaplan and Meier).
 
     Examples:
-        farm trace show mine  what it holds
-        farm trace show mine --json
-        farm trace show other
+        farm admin trace show mine  what it holds
+        farm admin trace show mine --json
+        farm admin trace show other
     """
     bundle = read_bundle(path)
     found = contents_of(bundle)
@@ -135,9 +135,9 @@ def cut(
             user=ann,kind=build; several values of one name are alternatives; repeatable.
 
     Examples:
-        farm trace slice mine -o week --from 2026-11-02 --to 2026-11-09
-        farm trace slice mine -o anns --where user=ann
-        farm trace slice mine -o day --from 24h --to 48h  spans from the first arrival
+        farm admin trace slice mine -o week --from 2026-11-02 --to 2026-11-09
+        farm admin trace slice mine -o anns --where user=ann
+        farm admin trace slice mine -o day --from 24h --to 48h  spans from the first arrival
     """
     _check_new(out)
     bundle = read_bundle(path)
@@ -178,9 +178,9 @@ def scale(
         seed: Seed of what is random.
 
     Examples:
-        farm trace scale mine -o double --arrivals 2
-        farm trace scale mine -o faster --service-times 0.8
-        farm trace scale mine -o half --arrivals 0.5 --seed 3
+        farm admin trace scale mine -o double --arrivals 2
+        farm admin trace scale mine -o faster --service-times 0.8
+        farm admin trace scale mine -o half --arrivals 0.5 --seed 3
     """
     _check_new(out)
     made = scaled(read_bundle(path), arrivals=arrivals, service_times=service_times, seed=seed)
@@ -206,9 +206,9 @@ def merge(
         align: Move them so that all begin when the first one did, as different farms.
 
     Examples:
-        farm trace merge may june -o both            what is in both counts once
-        farm trace merge here there -o both --apart  two farms
-        farm trace merge here there -o both --align
+        farm admin trace merge may june -o both            what is in both counts once
+        farm admin trace merge here there -o both --apart  two farms
+        farm admin trace merge here there -o both --align
     """
     _check_new(out)
     bundles = [read_bundle(path) for path in paths]
@@ -230,9 +230,9 @@ def fit(
         out: A new YAML file.
 
     Examples:
-        farm trace fit mine -o load.yaml
-        farm trace fit week -o week.yaml --quiet
-        farm trace fit double -o double.yaml
+        farm admin trace fit mine -o load.yaml
+        farm admin trace fit week -o week.yaml --quiet
+        farm admin trace fit double -o double.yaml
     """
     _check_new(out)
     bundle = read_bundle(path)
@@ -254,4 +254,6 @@ def _write(out: Path, bundle: Bundle, *, quiet: bool) -> None:
     for remark in () if quiet else bundle.manifest.remarks:
         note(remark, err=True)
     if not quiet:
-        note(f"{out}: {many(len(bundle.attempts), 'attempt')}; farm trace show {out}", err=True)
+        note(
+            f"{out}: {many(len(bundle.attempts), 'attempt')}; farm admin trace show {out}", err=True
+        )

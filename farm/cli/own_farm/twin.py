@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
-from farm.terminal.output import note, print_json, progress, reading_progress
+from farm.terminal.output import note, print_json, progress, reading_progress, told
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
 from farm.twin.candidates import NO_LIMIT
@@ -65,7 +66,7 @@ def twin(
     place = files[0] if is_bundle(files[0]) else None
     again = f"{out} was not written; the same command begins again"
     with said_if_interrupted(lambda: again), progress("trying pools", silent=quiet) as update:
-        made = write_twin(bundle, place, out, lambda text: update(description=text))
+        made = write_twin(bundle, place, out, partial(told, update))
     for remark in () if quiet else made.remarks:
         note(remark, err=True)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from farm.app.report import report as write_report
 from farm.app.report import write_figure
 from farm.core.errors import InputError
 from farm.terminal.options import Quiet
-from farm.terminal.output import note, progress
+from farm.terminal.output import note, progress, told
 
 
 def report(
@@ -40,11 +41,11 @@ def report(
         if len(what) > 1 or figure is not None:
             raise InputError("--follow: found with several runs, or --figure; allowed: one run")
         with progress("following", silent=quiet) as update:
-            page = follow_run(what[0], out, on_step=lambda step: update(description=step))
+            page = follow_run(what[0], out, on_step=lambda step, _: update(description=step))
         written = [page]
     elif figure is None:
         with progress("writing", silent=quiet) as update:
-            page = write_report(*what, out=out, on_step=lambda step: update(description=step))
+            page = write_report(*what, out=out, on_step=partial(told, update))
         written = [page]
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")

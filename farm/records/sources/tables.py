@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from farm.records.attempt import Attempt
 from farm.records.columns import (
+    OTHER_NAMES,
     missing_column,
     result_of,
     span_of,
@@ -27,8 +28,6 @@ MOST = 1e12
 INSTANTS = ("submitted", "eligible", "started", "finished")
 KNOWN = ("id", *INSTANTS, "duration", "wait", "result", "slots", "attempt", "job", "runner",
          "platform", "kind", "matrix", "user")  # fmt: skip
-#: what a file of this project, or of others, has for them
-_OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
 #: columns of jobs.csv that follow from others, or are of a simulated farm
 _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
             "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip
@@ -102,7 +101,7 @@ def _places(
     found = {theirs: ours for ours, theirs in columns.items()}
     if not fields:
         lower = ((theirs, ours.lower()) for theirs, ours in found.items())
-        found = {theirs: _OTHER_NAMES.get(name, name) for theirs, name in lower}
+        found = {theirs: OTHER_NAMES.get(name, name) for theirs, name in lower}
     needed = [name for name in ("submitted", "started") if name not in found.values()]
     if "submitted" in needed and "eligible" in found.values():
         needed.remove("submitted")

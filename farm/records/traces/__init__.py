@@ -14,7 +14,6 @@ from farm.core.errors import TraceError, not_among
 from farm.records.traces import (
     batsim,
     bundle,
-    csv_table,
     firefox_ci,
     foreign_table,
     swf,
@@ -36,7 +35,7 @@ class Format(NamedTuple):
 FORMATS: dict[str, Format] = {
     "firefox-ci": Format(firefox_ci.read, (".dat",)),
     "swf": Format(swf.read, (".swf", ".swf.gz"), swf.read),
-    "csv": Format(csv_table.read, (".csv", ".csv.gz"), foreign_table.read),
+    "csv": Format(foreign_table.read_own, (".csv", ".csv.gz"), foreign_table.read),
     "taskcluster": Format(taskcluster.read, ("datastore.json",)),
     "batsim": Format(batsim.read, (".json", ".json.gz")),
     "bundle": Format(bundle.read, ()),

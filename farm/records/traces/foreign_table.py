@@ -38,15 +38,18 @@ from farm.records.attempt import Attempt
 from farm.records.coded import columns_of
 from farm.records.columns import (
     CALENDAR,
+    OTHER_NAMES,
     in_seconds,
     missing_column,
     result_of,
     span_of,
     table_of,
+    time_named,
     time_of,
     with_units,
 )
 from farm.records.content import read_text
+from farm.records.traces import csv_table
 from farm.records.traces.csv_table import COLUMNS, value_of
 from farm.records.traces.records import Happened, Records
 
@@ -88,6 +91,35 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
         raise TraceError(f"{path}: found no job that can be used" + (f": {why}" if why else ""))
     unused = tuple(name for name in header if name not in fields.values())
     return _records(found)._replace(left_out=left_out, unused=unused)
+
+
+def read_own(path: Path) -> Records:
+    """Return the jobs of the project's own table, or of another's whose names say all times."""
+    try:
+        return csv_table.read(path)
+    except TraceError:
+        if not (fields := _named(path)):
+            raise
+    found = read(path, fields)
+    said = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
+    return found._replace(notes=(*found.notes, f"by its names: {said}"))
+
+
+def _named(path: Path) -> dict[str, str]:
+    """Return the columns of a foreign table by our names, if each time can only be one of them."""
+    try:
+        names, _ = table_of(io.StringIO(read_text(path), newline=""))
+    except csv.Error:
+        return {}
+    plain = {name: OTHER_NAMES.get(name.lower(), name.lower()) for name in names}
+    known = [(time_named(name)[0] or plain[name], name) for name in names]
+    fields = dict(known)
+    ours = [one for one, _ in known]
+    has_times = "duration" in fields or {"started", "finished"} <= fields.keys()
+    is_own = {*csv_table.REQUIRED} & {*names}
+    if is_own or not has_times or any(ours.count(one) > 1 for one in (*INSTANTS, "duration")):
+        return {}
+    return fields if "submitted" in fields else {}
 
 
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:

@@ -217,23 +217,32 @@ def render_comparison(comparison: Comparison) -> RenderableType:
 
 def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
     """Return metrics by runs: each value, its difference from the base, and the verdict."""
-    rows = []
-    for found in zip(*(pair.metrics for pair in pairs), strict=True):
-        if not any(one.base or one.other for one in found):
-            continue
-        line: list[str | Text] = [found[0].metric.replace("_", " ")]
-        line.append(readable(found[0].base, found[0].unit))
-        for one in found:
-            cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
-            verdict = one.verdict or ""
-            line.append(readable(one.other, one.unit))
-            said = "same" if verdict == "same" else f"{cells[0]} {verdict}"
-            line.append(Text(said, STYLES.get(verdict, "")))
-        rows.append(line)
+    rows = [
+        [name, base, *(cell for run in runs for cell in run)]
+        for name, base, runs in matrix_of_comparison(pairs)
+    ]
     columns = [*texts(""), *numbers(pairs[0].base)]
     for pair in pairs:
         columns += [*numbers(pair.other), *texts("against")]
     return Listing(columns, rows)
+
+
+def matrix_of_comparison(
+    pairs: Sequence[PairComparison], metrics: Sequence[Metric] = METRICS
+) -> Iterator[tuple[str, str, list[tuple[str, Text]]]]:
+    """Yield each metric, its value in the base, and in each other run with what it is against."""
+    names = {metric.name for metric in metrics}
+    for found in zip(*(pair.metrics for pair in pairs), strict=True):
+        if found[0].metric not in names or not any(one.base or one.other for one in found):
+            continue
+        runs = []
+        for one in found:
+            cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
+            verdict = one.verdict or ""
+            said = "same" if verdict == "same" else f"{cells[0]} {verdict}"
+            runs.append((readable(one.other, one.unit), Text(said, STYLES.get(verdict, ""))))
+        name = found[0].metric.replace("_", " ")
+        yield name, readable(found[0].base, found[0].unit), runs
 
 
 def _pair(pair: PairComparison) -> RenderableType:

@@ -7,8 +7,10 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
   DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 364 * DAY];
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
-const HINT = "Charts: point at one for its values; drag over it to zoom (or click it and turn the "
-  + "wheel), double-click for all of it. By keyboard: arrows, + and −, Escape.";
+const HINT = matchMedia("(pointer: coarse)").matches
+  ? "Charts: touch one for its values; two fingers zoom, one then moves it."
+  : "Charts: point at one for its values; drag over it to zoom (or click it and turn the wheel), "
+    + "double-click for all of it. By keyboard: arrows, + and −, Escape.";
 const together = {};  // charts with one x-axis zoom together
 
 const card = document.createElement("div");
@@ -46,14 +48,13 @@ function span(seconds) {
   return (seconds < 0 ? "-" : "") + text;
 }
 
-function instant(at, chart, wholeDays) {
+function instant(at, chart, wholeDays, whole) {
   if (chart.clock === null) return span(at);
   const then = new Date((chart.clock + at) * 1000), day = DAYS[then.getUTCDay()];
   const date = chart.dated ? ` ${then.getUTCDate()} ${MONTHS[then.getUTCMonth()]}` : "";
-  if (wholeDays) return day + date;
-  const [hour, minute, second] = [then.getUTCHours(), then.getUTCMinutes(), then.getUTCSeconds()]
-    .map(part => String(part).padStart(2, "0"));
-  return `${day} ${hour}:${minute}${second === "00" ? "" : ":" + second}`;
+  const [hour, minute, second] = then.toISOString().slice(11, 19).split(":");
+  if (wholeDays || (date && !whole && hour + minute + second === "000000")) return day + date;
+  return `${day}${whole ? date : ""} ${hour}:${minute}${second === "00" ? "" : ":" + second}`;
 }
 
 function* ticks(chart, from, to) {
@@ -85,16 +86,18 @@ class View {
     }
     this.ticks = [...this.svg.querySelectorAll(".x > .tick")];
     this.marks = this.svg.appendChild(made("g", {class: "marks"}));
+    this.fingers = new Map();  // by pointer: where it is, and of what x
+    this.button = Object.assign(document.createElement("button"), {textContent: "all of it", hidden: true});
+    this.button.addEventListener("click", () => this.reset());
+    figure.append(this.button);
     (together[JSON.stringify([chart.x, chart.log, chart.clock])] ??= []).push(this);
     this.listen();
   }
 
   x(at) { return this.left + (this.flat(at) - this.view[0]) / (this.view[1] - this.view[0]) * this.width; }
   y(value) { const [low, high] = this.chart.y; return this.top + (high - value) / (high - low) * this.height; }
-  back(place) {
-    const flat = this.view[0] + (place - this.left) / this.width * (this.view[1] - this.view[0]);
-    return this.chart.log ? 10 ** flat : flat;
-  }
+  flatAt(place) { return this.view[0] + (place - this.left) / this.width * (this.view[1] - this.view[0]); }
+  back(place) { return this.chart.log ? 10 ** this.flatAt(place) : this.flatAt(place); }
   place(event) {  // of a pointer, in the picture's own units
     const box = this.svg.getBoundingClientRect(), scale = this.svg.viewBox.baseVal.width / box.width;
     return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
@@ -103,15 +106,28 @@ class View {
   listen() {
     const {figure, svg, chart} = this;
     figure.tabIndex = 0;
+    if (!chart.names) svg.style.touchAction = "pan-y";  // the page scrolls, the rest is ours
+    for (const name of ["pointerup", "pointercancel"]) svg.addEventListener(name, event => {
+      this.fingers.delete(event.pointerId);
+      this.hold();
+    });
     let from = null;
     svg.addEventListener("pointermove", event => {
-      const [x, y] = this.place(event);
+      const [x, y] = this.place(event), finger = this.fingers.get(event.pointerId);
+      if (finger) finger.x = x;
+      if (finger && (this.fingers.size > 1 || this.isZoomed)) return this.follow();
       this.show(x, y, event);
       if (from !== null) this.select(from, x);
     });
     svg.addEventListener("pointerleave", () => { if (from === null) this.hide(); });
     svg.addEventListener("pointerdown", event => {
-      if (event.pointerType === "touch" || chart.names || event.button) return;
+      if (event.pointerType === "touch") {
+        const [x, y] = this.place(event);
+        if (!chart.names) this.fingers.set(event.pointerId, {x});
+        this.hold();
+        return this.show(x, y, event);
+      }
+      if (chart.names || event.button) return;
       event.preventDefault();
       figure.focus({preventScroll: true});
       svg.setPointerCapture(event.pointerId);
@@ -143,12 +159,27 @@ class View {
     });
   }
 
+  hold() { for (const one of this.fingers.values()) one.at = this.flatAt(one.x); }
+  follow() {  // what was under the fingers stays there
+    const [low, high] = this.whole, [one, other] = this.fingers.values(), [from, to] = this.view;
+    let span = to - from;
+    if (other) span = (other.at - one.at) / (other.x - one.x) * this.width;
+    if (!(span > 0)) return;
+    const start = one.at - (one.x - this.left) / this.width * span;
+    const first = Math.max(low, Math.min(start, high - span));
+    this.limit(first, first + span);
+  }
+  get isZoomed() { return this.view.some((edge, n) => edge !== this.whole[n]); }
+
   around(place, factor) {
     const {left, width} = this;
     this.zoom(place - (place - left) * factor, place + (left + width - place) * factor);
   }
   zoom(first, last) {  // to what stands between two places
-    const [low, high] = this.whole, [from, to] = [first, last].map(place => this.flat(this.back(place)));
+    this.limit(this.flatAt(first), this.flatAt(last));
+  }
+  limit(from, to) {
+    const [low, high] = this.whole;
     const least = this.chart.time && !this.chart.log ? 10 : (high - low) / 1000;
     if (to - from < Math.min(least, high - low)) return;
     this.all([Math.max(low, from), Math.min(high, to)]);
@@ -162,6 +193,7 @@ class View {
 
   draw(view) {
     this.view = view;
+    this.button.hidden = !this.isZoomed;
     const [low, high] = this.whole, [from, to] = view, scale = (high - low) / (to - from);
     const shift = this.left * (1 - scale) + (low - from) / (to - from) * this.width;
     const there = x => x * scale + shift;
@@ -212,7 +244,7 @@ class View {
       rows.push([line.colour, line.name, number(line.y[best]) + chart.unit, line.x[best], line.y[best]]);
     }
     const at = rows.length ? rows[0][3] : this.back(place);
-    const when = chart.names ? chart.names[at] : chart.time ? instant(at, chart) || "0" : number(at) + chart.x_unit;
+    const when = chart.names ? chart.names[at] : chart.time ? instant(at, chart, false, true) || "0" : number(at) + chart.x_unit;
     const since = chart.clock === null ? "" : `, ${span(at) || "0"} after the start`;
     card.replaceChildren(Object.assign(document.createElement("b"), {textContent: when + since}));
     if (said) rows.unshift(["", said, ""]);

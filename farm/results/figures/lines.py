@@ -43,15 +43,20 @@ def check_figures(path: Path | None, option: str) -> None:
     check_output(path, (".html", *SUFFIXES), option)
 
 
-def write_figures(path: Path, figures: Sequence[Figure], option: str) -> None:
+def write_figures(
+    path: Path, figures: Sequence[Figure], option: str, title: str = "", words: Sequence[str] = ()
+) -> None:
     """Write figures as a page (.html), or as one picture each (.svg, .png, .pdf).
 
-    Pictures after the first are numbered: ``wait.svg``, ``wait-2.svg``. Raises InputError.
+    ``title`` and ``words`` are the page's: the answer, then where it is from. Pictures after the
+    first are numbered: ``wait.svg``, ``wait-2.svg``. Raises InputError.
     """
     check_figures(path, option)
     if path.suffix == ".html":
         charts = [figure.draw() for figure in figures]
-        write_page(path, page(figures[0].title, [Section("", charts=charts)], {}))
+        under = words[-1] if words else ""
+        section = Section("", words[:-1], charts)
+        write_page(path, page(title or figures[0].title, [section], {}, under=under))
         return
     for place, figure in enumerate(figures, 1):
         name = path if place == 1 else path.with_stem(f"{path.stem}-{place}")

@@ -14,12 +14,15 @@ import msgspec
 
 from farm.core.errors import file_access
 from farm.results.figures.chart import Chart, page_colours
+from farm.results.recorded_run import now
+from farm.results.run_directory import this_version
 from farm.whole_files import write_whole
 
 _CSS = """
 :root{color-scheme:light dark;--page:#fff}
 @media screen and (prefers-color-scheme:dark){:root{--page:#16181b}}
-@media print{:root{color-scheme:light} .hint,.card{display:none} figure{break-inside:avoid}}
+@media print{:root{color-scheme:light} .hint,.card,figure button{display:none}
+figure{break-inside:avoid}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
@@ -32,16 +35,18 @@ figure svg{font-family:system-ui,sans-serif} figure:focus{outline:1px dotted var
 background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.8rem}
 .card div{display:flex;gap:.5rem;align-items:baseline} .card span{flex:1}
 .card i{width:.6rem;height:.6rem;border-radius:50%}
+figure{position:relative} figure button{position:absolute;top:0;right:0;font-size:.8rem}
 .marks{pointer-events:none} .marks line{stroke:var(--dim);stroke-width:.6}
 .marks .chosen{fill:var(--c0);opacity:.15}
 .told section:first-of-type p:first-of-type{font-weight:600}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
-text-align:right;border-bottom:1px solid var(--grid);white-space:pre}
+text-align:right;border-bottom:1px solid var(--grid);white-space:pre-line;overflow-wrap:normal}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
-th{white-space:normal;vertical-align:bottom;overflow-wrap:normal} h3{font-size:1rem}
-.words td{white-space:normal;vertical-align:top;overflow-wrap:normal}
+th{white-space:normal;vertical-align:bottom} h3{font-size:1rem}
+.words td{white-space:normal;vertical-align:top} @media print{table{font-size:.75rem}}
 @media (max-width:34rem){table,tbody,tr{display:block} tr+tr{margin-top:.8rem}
-tr:first-child{display:none} td{display:flex;justify-content:space-between;gap:1rem;padding:.1rem 0}
+tr:first-child{display:none} td{display:flex;justify-content:space-between;gap:1rem;padding:.1rem 0;
+overflow-wrap:anywhere}
 td::before{content:attr(data-name);color:var(--dim);white-space:normal;text-align:left}
 td:first-child{font-weight:600} td:first-child::before{content:none}}
 """
@@ -93,16 +98,16 @@ def page(
     """Return the page; ``numbers`` are JSON, by the id of the element that holds them.
 
     ``refresh``: a browser loads the page again after this many real seconds. ``under`` stands below
-    the title, where the page is from; its first words are the answer.
+    the title, where the page is from, and the first words are the answer; else it is the version
+    and the day.
     """
     again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh:g}">'
     islands = [
         f'<script type="application/json" id="{name}">{_island(value)}</script>'
         for name, value in numbers.items()
     ]
-    begin, origin = "<body>", ""
-    if under:
-        begin, origin = '<body class="told">', f'<p class="under">{escape(under)}</p>'
+    begin = '<body class="told">' if under else "<body>"
+    under = under or f"build-farm-emulator {this_version()}, {now()[:10]}"
     body = "\n".join(_section(section) for section in sections)
     script = files("farm.results.figures").joinpath("charts.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -111,8 +116,8 @@ def page(
         f'<meta name="viewport" content="width=device-width,initial-scale=1">{again}'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(digest=digest)}">'
         f"<title>{escape(title)}</title><style>{page_colours()}{_CSS}</style></head>\n{begin}"
-        f"<h1>{escape(title)}</h1>\n{origin}{body}\n{''.join(islands)}\n"
-        f"<script>{script}</script></body></html>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="under">{escape(under)}</p>{body}\n'
+        f"{''.join(islands)}\n<script>{script}</script></body></html>\n"
     )
 
 

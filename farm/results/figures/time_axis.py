@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import NamedTuple
 
+from farm.scenario.provisioning.times_of_week import WEEK
 from farm.units import format_time
 
 _DAY = 86400.0
@@ -17,6 +18,7 @@ STEPS = (
 )  # fmt: skip
 #: a Monday, in seconds since 1970: clocks that know no date go by it
 MONDAY = 4 * _DAY
+MIDNIGHT = time()
 #: instants have two words by a clock, and one without
 MOST_TICKS, MOST_SPANS = 6, 9
 
@@ -30,9 +32,9 @@ class WallClock(NamedTuple):
     zone: str = ""
 
     @classmethod
-    def of_week(cls, starts: float) -> WallClock:
-        """Return a clock without dates; ``starts``: seconds since Monday 00:00."""
-        return cls(MONDAY + starts)
+    def of(cls, starts: float) -> WallClock:
+        """Return the clock of a scenario; ``starts``: seconds since its Monday 00:00, or 1970's."""
+        return cls(MONDAY + starts, dated=starts >= WEEK)
 
 
 def time_ticks(begin: float, end: float, clock: WallClock | None) -> Iterator[tuple[float, str]]:
@@ -40,7 +42,7 @@ def time_ticks(begin: float, end: float, clock: WallClock | None) -> Iterator[tu
 
     >>> [text for _, text in time_ticks(0.0, 4 * 3600.0, None)]
     ['0', '30m', '1h', '1h30m', '2h', '2h30m', '3h', '3h30m', '4h']
-    >>> [text for _, text in time_ticks(0.0, 4 * 3600.0, WallClock.of_week(8.5 * 3600))]
+    >>> [text for _, text in time_ticks(0.0, 4 * 3600.0, WallClock.of(8.5 * 3600))]
     ['Mon 09:00', 'Mon 10:00', 'Mon 11:00', 'Mon 12:00']
     """
     shows = 0.0 if clock is None else clock.shows - MONDAY
@@ -52,14 +54,18 @@ def time_ticks(begin: float, end: float, clock: WallClock | None) -> Iterator[tu
         number += 1
 
 
-def instant(at: float, clock: WallClock | None, *, whole_days: bool = False) -> str:
-    """Return what an instant of an axis (seconds) is called."""
+def instant(
+    at: float, clock: WallClock | None, *, whole_days: bool = False, dated: bool = False
+) -> str:
+    """Return what an instant of an axis (seconds) is called; ``dated``: in any case with a date."""
     if clock is None:
         return f"{'-' * (at < 0)}{format_time(abs(at))}" if at else "0"
     then = datetime.fromtimestamp(clock.shows + at, UTC)
-    if whole_days:
-        return f"{then:%a} {then.day} {then:%b}" if clock.dated else f"{then:%a}"
-    return f"{then:%a %H:%M}" if then.second == 0 else f"{then:%a %H:%M:%S}"
+    day = f"{then:%a} {then.day} {then:%b}" if clock.dated else f"{then:%a}"
+    if whole_days or (clock.dated and not dated and then.time() == MIDNIGHT):
+        return day
+    clock_time = f"{then:%H:%M}" if then.second == 0 else f"{then:%H:%M:%S}"
+    return f"{day if dated else f'{then:%a}'} {clock_time}"
 
 
 def axis_name(clock: WallClock | None) -> str:
@@ -73,4 +79,5 @@ def axis_name(clock: WallClock | None) -> str:
     if not clock.dated:
         return f"clock time, from {instant(0.0, clock)} on"
     then = datetime.fromtimestamp(clock.shows, UTC)
-    return f"clock time ({clock.zone}), from {then:%a} {then.day} {then:%b %Y %H:%M} on"
+    zone = f" ({clock.zone})" if clock.zone else ""
+    return f"clock time{zone}, from {then:%a} {then.day} {then:%b %Y %H:%M} on"

@@ -69,18 +69,25 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
     top = max(one.wait for one in choices) / scale * 1.15 or 1.0
     named = [choices[0], *(one for one in choices[1:] if one.name in best)]
     named[1:] = sorted(named[1:], key=lambda one: one.wait)
-    _name_points(chart, [(one.name, one.cost, one.wait / scale) for one in named], top)
+    dots = [(one.cost, one.wait / scale) for one in choices]
+    _name_points(chart, [(one.name, one.cost, one.wait / scale) for one in named], dots, top)
     chart.axes.set_ylim(0.0, top)
     chart.axes.margins(x=0.08)
     return [chart.finished()]
 
 
-def _name_points(chart: Chart, points: Sequence[tuple[str, float, float]], top: float) -> None:
+def _name_points(
+    chart: Chart,
+    points: Sequence[tuple[str, float, float]],
+    dots: Sequence[tuple[float, float]],
+    top: float,
+) -> None:
     """Write names beside points where these fit; a name without room is said by the page alone."""
-    costs = [cost for _, cost, _ in points]
+    costs = [cost for cost, _ in dots]
     wide, high = POINTS_OF_AXES
     across = wide / ((max(costs) - min(costs)) * 1.16 or 1.0)
-    taken = [(at * across, up / top * high, at * across, up / top * high) for _, at, up in points]
+    places = [(at * across, up / top * high) for at, up in dots]
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
     for name, at, up in points:
         text = label(name, 34)
         x, y, length = at * across, up / top * high, 5.5 * len(text)

@@ -19,7 +19,6 @@ from farm.scenario import TwinErrors
 from farm.units import many
 
 COST = "cost: builder-hours at each pool's price (1 if it has none)"
-TOLD = ("waiting_time mean", "response_time mean", "cost")
 
 
 def of_origin(run: FinishedRun) -> str:
@@ -59,14 +58,6 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
     """Describe what differs; the answer first."""
     yield sentence(comparison.answer)
     for pair in comparison.pairs:
-        told = {found.metric: found for found in pair.metrics}
-        words = [
-            f"{name.replace('_', ' ')} {readable_percent(found.relative, signed=True)} "
-            f"({found.verdict})"
-            for name in TOLD
-            if (found := told[name]).relative is not None
-        ]
-        yield f"{pair.other} against {pair.base}: {', '.join(words)}."
         if pair.note:
             yield pair.note.capitalize() + "."
         if pair.twin is not None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farm.core.model import Platform
+from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_number, spoken_span
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Flags, Floats
@@ -95,6 +96,8 @@ class Shortage(NamedTuple):
     span: tuple[float, float] | None
     #: the span is of each day, on the farm's clock
     daily: bool = False
+    #: of the farm, if its scenario goes by one
+    clock: WallClock | None = None
 
 
 def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortage | None:
@@ -116,10 +119,11 @@ def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortag
     pools = [pool for pool in scenario.pools if _runs(pool, platform)]
     chosen = (of == place) & (waited > 0.0)
     starts, ends = arrived_at[chosen], began[chosen]
-    span, daily = _span(starts, ends, scenario.starts)
+    span, daily = _span(starts, ends, scenario.time_of_week)
+    clock = WallClock.of(scenario.starts) if scenario.goes_by_the_week else None
     return Shortage(
         platform, pools, len(scenario.pools) > len(pools),
-        _full(jobs, pools, starts, ends), span, daily,
+        _full(jobs, pools, starts, ends), span, daily, clock,
     )  # fmt: skip
 
 
@@ -224,8 +228,11 @@ def _when(one: Shortage) -> str:
     if one.daily:
         clock = [f"{round(at / 3600):02d}:00" for at in one.span]
         return f" between {clock[0]} and {clock[1]} of the day"
-    start, end = map(format_time, one.span)
-    return f" between {start} and {end}" if one.span[0] else f" in the first {end}"
+    if one.clock is None and not one.span[0]:
+        return f" in the first {format_time(one.span[1])}"
+    start, end = (instant(at, one.clock, dated=True) for at in one.span)
+    day, _, _ = start.rpartition(" ")
+    return f" between {start} and {end.removeprefix(f'{day} ' if day else '')}"
 
 
 def _with_more(more: MoreBuilders, wait: float) -> str:

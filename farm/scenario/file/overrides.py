@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from farm.core.errors import ScenarioError, did_you_mean
+from farm.core.errors import ScenarioError, did_you_mean, nearest
 from farm.scenario.file.document import MarkedDict, MarkedList, marked, parse_value
 from farm.units import format_time, parse_time
 
+_SHORT = {"pool": ["pools"], "policy": ["scheduling", "policy"]}
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
 
@@ -39,7 +40,9 @@ def _put(
     keys = [key.strip() for key in path.split(".")]
     if not all(keys):
         raise ScenarioError(f"{source}: allowed: key.path=value, as scheduling.policy=sjf")
-    keys[:1] = {"pool": ["pools"], "policy": ["scheduling", "policy"]}.get(keys[0], keys[:1])
+    if path not in document and nearest(path, [*document, *_SHORT]) == "policy" != path:
+        raise ScenarioError(f"{source}: found {path}; did you mean policy?")
+    keys[:1] = _SHORT.get(keys[0], keys[:1])
     pools = document.get("pools")
     names = map(_name_of, pools) if isinstance(pools, MarkedList) else ()
     if keys[0] not in document and keys[0] in names:

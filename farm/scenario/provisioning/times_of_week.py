@@ -9,6 +9,8 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 import msgspec
@@ -23,6 +25,7 @@ ALLOWED = (
     "such as '* 8-17 * * mon-fri'"
 )
 
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)  # of the farm's own clock
 _DAY = "|".join(DAYS)
 _CLOCK = r"\d{1,2}:\d{2}"
 _DAYS_AND_TIMES = re.compile(
@@ -158,11 +161,20 @@ def _clock(text: str) -> int:
 
 
 def parse_time_of_week(value: object) -> float:
-    """Return the seconds since Monday 00:00 of ``wed``, ``wed 14:30`` or ``wed 14:30:15``."""
-    match = _AT.fullmatch(" ".join(value.lower().split())) if isinstance(value, str) else None
+    """Return the seconds since Monday 00:00 of ``wed``, ``wed 14:30`` or ``wed 14:30:15``.
+
+    Of ``2026-03-02 14:30`` it is 1970's first Monday.
+    """
+    text = " ".join(value.lower().split()) if isinstance(value, str) else ""
+    with suppress(ValueError):
+        since = datetime.fromisoformat(text).replace(tzinfo=UTC) - _MONDAY
+        if since.total_seconds() >= WEEK:
+            return since.total_seconds()
+    match = _AT.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"found {value!r:.80}; allowed: a weekday and a time of day, such as 'wed 14:30'"
+            f"found {value!r:.80}; allowed: a weekday and a time of day, such as 'wed 14:30', or "
+            "a date such as '2026-03-02 14:30'"
         )
     hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
     return float(((DAYS.index(match[1]) * 24 + hours) * 60 + minutes) * 60 + seconds)
@@ -170,6 +182,9 @@ def parse_time_of_week(value: object) -> float:
 
 def format_time_of_week(seconds: float) -> str:
     """Return the text that ``parse_time_of_week`` converts to these seconds."""
+    if seconds >= WEEK:
+        at = _MONDAY + timedelta(seconds=int(seconds))
+        return f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
     minutes, left = divmod(int(seconds), 60)
     day, minute = divmod(minutes, DAY_MINUTES)
     return f"{DAYS[day]} {minute // 60:02}:{minute % 60:02}" + (f":{left:02}" if left else "")

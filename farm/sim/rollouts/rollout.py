@@ -92,6 +92,7 @@ def rollouts(
     processes: int | None = None,
     fast: bool = True,
     events: int | None = None,
+    on_rollout: Callable[[int], object] = int,
 ) -> Rollouts:
     """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
@@ -99,6 +100,7 @@ def rollouts(
     numbers whatever the number of processes, each of which makes the fork: rules are functions, and
     do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
     once one process has simulated that many, there are no more than ``LEAST`` rollouts.
+    ``on_rollout`` is told how many whole simulations are done.
     Raises LookupError for a job that does not wait.
     """
     common = _Common(make(), count, seed, jobs)
@@ -108,13 +110,14 @@ def rollouts(
     work = count * (len(common.waiting) + len(common.attempts))
     processes = processes or min(os.cpu_count() or 1, max(1, work // ENOUGH_FOR_ONE))
     if processes > 1:
-        rows = _together(make, common, processes)
+        rows = _together(make, common, processes, on_rollout)
     else:
         rows = []
         for number in range(count):
             if events is not None and number >= LEAST and common.events >= events:
                 break
             rows.append(common.play(number))
+            on_rollout(number + 1)
             # a rollout is full of cycles, and a simulation around it collects none
             gc.collect(0)
     return Rollouts(at, common.wanted, np.array(rows).reshape(len(rows), -1))
@@ -365,12 +368,21 @@ def _renamed(job: Job) -> Job:
 _common: _Common | None = None
 
 
-def _together(make: Callable[[], Fork], common: _Common, processes: int) -> list[list[float]]:
+def _together(
+    make: Callable[[], Fork],
+    common: _Common,
+    processes: int,
+    on_rollout: Callable[[int], object],
+) -> list[list[float]]:
     """Run the rollouts on several processes; the order is that of their numbers."""
     parts = (make, common.count, common.seed, common.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
         chunk = max(1, common.count // (processes * 4))
-        return list(pool.map(_play, range(common.count), chunksize=chunk))
+        rows = []
+        for row in pool.map(_play, range(common.count), chunksize=chunk):
+            rows.append(row)
+            on_rollout(len(rows))
+        return rows
 
 
 def _begin(make: Callable[[], Fork], count: int, seed: int, wanted: Sequence[str]) -> None:
