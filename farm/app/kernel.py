@@ -38,7 +38,9 @@ def build_in_background(spent: float) -> Path | None:
     try:
         log.parent.mkdir(exist_ok=True)
         with log.open("x") as written:
-            print("make kernel: installs Numba into build/numba, compiles", file=written, flush=True)
+            print(
+                "make kernel: installs Numba into build/numba, compiles", file=written, flush=True
+            )
             bound = f"timeout {MAX_TIME} " if shutil.which("timeout") else ""
             # by a shell that ends at once: the build is no child of this command
             subprocess.run(

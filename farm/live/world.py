@@ -26,10 +26,10 @@ from farm.live.protocol.protocol import Protocol
 from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, RegularWork
+from farm.live.settings import from_environment, start_limit
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.saved import SavedFarm
-from farm.live.settings import from_environment, start_limit
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
