@@ -96,8 +96,8 @@ def _imported(name: str, where: str) -> object:
     module_name = module_name.removesuffix(".py")
     if "/" in module_name:
         raise ScenarioError(
-            f"{where}: found the path {name!r}; allowed: module:name, of a module in this folder, on "
-            "PYTHONPATH, or installed"
+            f"{where}: found the path {name!r}; allowed: module:name, of a module in this folder, "
+            "on PYTHONPATH, or installed"
         )
     try:
         found = getattr(_loaded(module_name), attribute)
