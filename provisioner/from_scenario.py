@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from farm.core.errors import InputError
@@ -14,6 +16,7 @@ from farm.core.pools.algorithm import (
     within,
 )
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.plugins.guards import UnusableError
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
@@ -58,8 +61,11 @@ class _ByFunction(Memoryless, frozen=True, kw_only=True):
     function: Callable[[PoolSnapshot], float]
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
-        """Return the plan for the function's result."""
-        return self.towards(snapshot, self.function(snapshot), "by a function of the caller's")
+        """Return the plan for the function's result; raises UnusableError for no such number."""
+        wanted = self.function(snapshot)
+        if not isinstance(wanted, Real) or not 0 <= wanted < math.inf:
+            raise UnusableError(f"returned {wanted!r:.60}; allowed: a number of builders")
+        return self.towards(snapshot, float(wanted), "by a function of the caller's")
 
 
 def _algorithm(pool: Pool, own: object, seed: int) -> AnyAlgorithm:

@@ -42,6 +42,7 @@ def test_an_installed_entry_point_is_found(installed: None) -> None:
         ("lfj", r"unknown 'lfj'; did you mean ljf\? allowed: fifo, ljf, mine, torn, or module"),
         ("os.path:nothing", "cannot load 'os.path:nothing': AttributeError"),
         ("no.such.module:key", "cannot load 'no.such.module:key': ModuleNotFoundError"),
+        ("../own/lifo.py:key", "found the path '../own/lifo.py:key'; allowed: module:name"),
         ("os:sep", "'os:sep' is a str, not a function"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,16 +14,21 @@ from farm.sim.fast.kernel import native
 CLONE = Path(__file__).parents[2]
 WORTH_BUILDING = 2.0
 """Seconds of processor time that a command has taken without the loop, at least."""
+MAX_TIME = 1800
+"""Seconds after which the build is ended, where there is a command for that."""
+SWITCH = "FARM_BUILD_KERNEL"
+"""The variable that switches this off, if it is 0."""
 
 
 def build_in_background(spent: float) -> Path | None:
     """Start ``make kernel`` if this command would have gained from it; return its log.
 
     ``spent``: the processor time of the command (s). Only in a clone's own environment, where a C
-    compiler is found, and once for the present sources, also if it fails.
+    compiler is found, and once for the present sources, also if it fails; FARM_BUILD_KERNEL=0
+    forbids it.
     """
     make, cc = shutil.which("make"), shutil.which("cc")
-    if spent < WORTH_BUILDING or make is None or cc is None:
+    if spent < WORTH_BUILDING or make is None or cc is None or os.environ.get(SWITCH) == "0":
         return None
     if Path(sys.prefix) != CLONE / ".venv" or not (CLONE / "Makefile").exists():
         return None
@@ -32,9 +38,13 @@ def build_in_background(spent: float) -> Path | None:
     try:
         log.parent.mkdir(exist_ok=True)
         with log.open("x") as written:
+            print(
+                "make kernel: installs Numba into build/numba, compiles", file=written, flush=True
+            )
+            bound = f"timeout {MAX_TIME} " if shutil.which("timeout") else ""
             # by a shell that ends at once: the build is no child of this command
             subprocess.run(
-                ["/bin/sh", "-c", f"{quote(make)} --silent kernel &"],
+                ["/bin/sh", "-c", f"{bound}{quote(make)} --silent kernel &"],
                 cwd=CLONE,
                 stdin=subprocess.DEVNULL,
                 stdout=written,

@@ -231,7 +231,9 @@ def _build_kernel(spent: float) -> None:
 
     if log := build_in_background(spent):
         typer.echo(
-            f"building the compiled loop of simulations in the background, once; log: {log}",
+            "building the compiled loop of simulations in the background, once: make kernel, which "
+            "installs Numba into build/ and takes some minutes (FARM_BUILD_KERNEL=0: never); "
+            f"log: {log}",
             err=True,
         )
 

@@ -40,8 +40,6 @@ from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
 from farm.processes.signals import StopSignals
 
-#: real seconds for hosts to come up, and for the first builders to join
-START_TIMEOUT = 60.0
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
 RARELY = 2000
 
@@ -97,7 +95,7 @@ class _Opening:
 
     def next_event(self) -> Event | None:
         """Return the next event; None when the farm stands."""
-        return self._world.next_event_of_opening(START_TIMEOUT)
+        return self._world.next_event_of_opening()
 
 
 class _Farm:
@@ -194,7 +192,7 @@ class _Farm:
 
         Farm time stays at 0 until then, so a fixed pool is present when the first job comes.
         """
-        self._world.await_hosts(self._host_count, START_TIMEOUT)
+        self._world.await_hosts(self._host_count)
         self._world.open()
         drive(self._scheduler, _Opening(self._world), self._watchers.observe)
 

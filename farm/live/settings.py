@@ -16,6 +16,8 @@ FARM_JOURNAL          a folder in which this host keeps a record of its attempts
                       (default: none is kept)
 FARM_DRAIN_TIME       seconds that a host that is asked to stop waits for its running jobs
 FARM_BEAT_INTERVAL    seconds between a host's heartbeats
+FARM_START_TIMEOUT    seconds that a farm's processes may take to come up (default 300: a machine
+                      may be busy with others)
 FARM_PLAY             the builder that this host plays on its own, as a Play command in JSON
                       (a container that is one builder), in which ``{host}`` stands for the
                       name of this host; absent: it runs the builders assigned to it
@@ -42,12 +44,13 @@ import msgspec
 from farm.core.errors import InputError
 from farm.core.fields import Field, FieldError, fields_of, limit
 from farm.terminal.settings import with_password
+from farm.units import many
 
 DEFAULT_PREFIX = "farm:"
 
 ROOM = limit("a number of builders, 0 for any number", lambda found: found >= 0)
 DRAIN = limit("a number of seconds", lambda found: 0 <= found < 1e9)
-BEAT = limit("a number of seconds above 0", lambda found: 0 < found < 1e9)
+ABOVE_0 = limit("a number of seconds above 0", lambda found: 0 < found < 1e9)
 
 
 class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name.upper()}"):
@@ -63,7 +66,8 @@ class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name
     ready_file: str = ""
     journal: str = ""
     drain_time: Annotated[float, DRAIN] = 0.0
-    beat_interval: Annotated[float, BEAT] = 1.0
+    beat_interval: Annotated[float, ABOVE_0] = 1.0
+    start_timeout: Annotated[float, ABOVE_0] = 300.0
     play: str = ""
     burner: str = ""
     work_rates: str = ""
@@ -96,6 +100,14 @@ def _value(field: Field, text: str) -> Any:
         return field.of_text(text)
     except FieldError as error:
         raise InputError(f"{field.key}: {error}") from None
+
+
+def start_limit(timeout: float) -> str:
+    """Return what is to be said of a start that took longer than FARM_START_TIMEOUT allows."""
+    return (
+        f"{timeout:g}s (load {os.getloadavg()[0]:.0f} on {many(os.cpu_count() or 1, 'processor')}; "
+        "FARM_START_TIMEOUT=SECONDS waits longer)"
+    )
 
 
 def environment_of_another(**more: str) -> dict[str, str]:

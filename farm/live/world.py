@@ -25,6 +25,7 @@ from farm.live.protocol.protocol import Protocol
 from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
 from farm.live.redis.trouble import Trouble
 from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, RegularWork
+from farm.live.settings import from_environment, start_limit
 from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.saved import SavedFarm
@@ -182,28 +183,31 @@ class LiveWorld:
         provisioned = self._options.stays is None
         self.add_event(lambda at: events.FarmOpened(at, provisioned=provisioned))
 
-    def await_hosts(self, count: int, timeout: float) -> None:
-        """Wait until this many hosts are up; raises RunError on a time-out."""
+    def await_hosts(self, count: int) -> None:
+        """Wait until this many hosts are up; raises RunError after FARM_START_TIMEOUT."""
         hosts = self.protocol.roster.hosts
-        self._await(lambda: len(hosts) >= count, timeout, "builder hosts")
+        self._await(lambda: len(hosts) >= count, lambda: f"{len(hosts)} of {count} builder hosts")
 
-    def next_event_of_opening(self, timeout: float) -> Event | None:
+    def next_event_of_opening(self) -> Event | None:
         """Return the next event until the builders that need no time to boot are there.
 
-        Raises RunError if nothing happens for so long.
+        Raises RunError if nothing happens for so long as FARM_START_TIMEOUT.
         """
-        pending, builders = self.protocol.out.events, self.protocol.builders
-        self._await(lambda: pending or not builders.booting_at_once, timeout, "builders")
+        pending, booting = self.protocol.out.events, self.protocol.builders
+        self._await(
+            lambda: pending or not booting.booting_at_once, lambda: "not all of the first builders"
+        )
         return self._next() if pending else None
 
-    def _await(self, there: Callable[[], object], timeout: float, whom: str) -> None:
+    def _await(self, there: Callable[[], object], who: Callable[[], str]) -> None:
+        timeout = from_environment().start_timeout
         deadline = time.monotonic() + timeout
         while not there() and not self.stopping:
             self.regular.tick()
             self.commits.commit()
             self.take_in(0.05)
             if time.monotonic() > deadline:
-                raise RunError(f"the {whom} did not come up within {timeout:g}s")
+                raise RunError(f"{who()} came up within {start_limit(timeout)}")
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""

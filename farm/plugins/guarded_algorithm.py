@@ -88,8 +88,7 @@ class GuardedAlgorithm(Guard):
         """Raise RunError if the last plans failed, ``MOST_FAILURES`` in a row."""
         if self.failures_in_a_row >= MOST_FAILURES:
             raise RunError(
-                f"{self.where}: {self.name} failed {MOST_FAILURES} times in a row, "
-                f"{self.first}; it must return plans"
+                f"{self.where}: {self.name} failed {MOST_FAILURES} times in a row, {self.first}"
             )
 
     @property

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from numbers import Real
 from typing import ClassVar
 
+import msgspec
+
 from farm.core.dispatching.balancers import Ranking
+from farm.core.errors import did_you_mean
 from farm.core.model import Job
 from farm.core.policies import KeyFunction
 from farm.core.state.working_state import BuilderState
@@ -44,9 +47,17 @@ class Guard:
         self.failures += 1
         kind = "" if isinstance(error, UnusableError) else f"{type(error).__name__}: "
         # it goes into files and messages, which hold no half of a surrogate pair
-        what = f"{kind}{error}".encode(errors="backslashreplace").decode()
+        what = f"{kind}{error}{_instead(error)}".encode(errors="backslashreplace").decode()
         self.first = self.first or f"{of}: {what}"
         return what
+
+
+def _instead(error: Exception) -> str:
+    """Return which attributes there are, for a name that one of our values has not."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, msgspec.Struct):
+        return ""
+    names = [name for name in dir(error.obj) if not name.startswith("_")]
+    return f"; {did_you_mean(error.name, names)}there are: {', '.join(names)}"
 
 
 class GuardedPolicy(Guard):

@@ -94,6 +94,11 @@ def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
 def _imported(name: str, where: str) -> object:
     module_name, _, attribute = name.partition(":")
     module_name = module_name.removesuffix(".py")
+    if "/" in module_name:
+        raise ScenarioError(
+            f"{where}: found the path {name!r}; allowed: module:name, of a module in this folder, "
+            "on PYTHONPATH, or installed"
+        )
     try:
         found = getattr(_loaded(module_name), attribute)
     except Exception as error:

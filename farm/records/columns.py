@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Protocol, TextIO
@@ -17,6 +18,8 @@ from farm.units import ALLOWED_TIME, SECONDS, parse_time
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the records' own time."""
 SEPARATORS = ",;\t"
+MOST_SECONDS = 1e12
+"""Beyond is no time of a job."""
 MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 
@@ -91,6 +94,17 @@ def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | No
     return None
 
 
+def with_needed(
+    fields: Mapping[str, str], header: Iterable[str], needed: Collection[str]
+) -> dict[str, str]:
+    """Return the mapping with those needed times that a single other column is called after."""
+    others = [(time_named(name)[0], name) for name in header if name not in fields.values()]
+    known = {time_named(ours)[0] for ours in fields}
+    called = Counter(ours for ours, _ in others)
+    more = {o: name for o, name in others if o in needed and o not in known and called[o] == 1}
+    return {**fields, **more}
+
+
 def time_named(column: str) -> tuple[str | None, str]:
     """Return which time of a job a column's name says, and in which unit; None, "": none.
 
@@ -129,7 +143,9 @@ def in_unit(number: float, unit: str) -> float:
             f"a number in ns us ms s min h d w (the column's name says {unit!r:.40}; a name such "
             "as duration_s before the = of --column says seconds), or with its unit as 5m30s"
         )
-    return number * _UNITS[unit.lower() or "s"]
+    if abs(seconds := number * _UNITS[unit.lower() or "s"]) >= MOST_SECONDS:
+        raise ValueError(f"a number below {MOST_SECONDS:g} seconds")
+    return seconds
 
 
 def span_of(text: str, unit: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
+from typing import Any
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
@@ -40,16 +41,24 @@ def import_files(
         found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
     else:
         how = SOURCES[source]
+        reading.check_first = lambda value: _refuse_another(value, source, reading)
         found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
     with reading.checked():
         attempts = sifted(found, reading, longest_open)
     return bundle_of(source, attempts, reading, resolution, zone or ZONE)
 
 
+def _refuse_another(value: dict[str, Any], source: str, reading: Reading) -> None:
+    """Raise TraceError for an object that is plainly of another source than this one."""
+    others = (name for name, one in SOURCES.items() if one.knows(value))
+    if not SOURCES[source].knows(value) and (other := next(others, None)):
+        reading.refuse(f"found records of {other}; allowed: those of {source}, in each file")
+
+
 def source_of(files: Sequence[Path]) -> str:
     """Return the source whose records these are, by the first one. Raises TraceError."""
     if files[:1] == [STDIN]:
-        raise InputError(f"source: found none; allowed with standard input: {', '.join(NAMES)}")
+        raise InputError(f"--source: found none; allowed with standard input: {', '.join(NAMES)}")
     reading = Reading(files[:1])
     with reading.checked():
         for text in reading.texts():

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import tzinfo
+from itertools import islice
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
 
 import msgspec
@@ -56,6 +58,8 @@ class Reading:
     ) -> None:
         self._paths = list(files)
         self._on_read = on_read
+        #: raises TraceError for the first object of a file that is of another source
+        self.check_first: Callable[[dict[str, Any]], None] = lambda _: None
         self._read = 0
         self._zone = zone
         self._path = STDIN
@@ -71,7 +75,11 @@ class Reading:
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of all files. Raises TraceError."""
         for text in self.texts():
-            yield from self.objects_of(text)
+            found = self.objects_of(text)
+            for first in islice(found, 1):
+                self.check_first(first)
+                yield first
+            yield from found
 
     def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of one text; ``before``: what was read of it already."""
@@ -132,7 +140,8 @@ class Reading:
     def refuse_other(self, found: dict[str, Any], allowed: str) -> NoReturn:
         """Raise TraceError for an object that is none of this source."""
         self.count()
-        self.refuse(f"found {', '.join(found) or 'nothing':.100}; allowed: {allowed}")
+        names = shorten(", ".join(found), 100, placeholder=" …")
+        self.refuse(f"found {names or 'nothing'}; allowed: {allowed}")
 
     def instant(self, found: str | None, name: str) -> float | None:
         """Return an ISO 8601 time as seconds since 1970; None: there is none.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import pairwise
 from textwrap import dedent
 from typing import Any, ClassVar, Self, get_args, get_origin
@@ -55,7 +55,7 @@ class Mapped(BaseModel):
         if len(known) == len(data):
             return handler(data)
         problems = [
-            InitErrorDetails(type=unknown_key(key, [*cls.model_fields], cls), input=key)
+            InitErrorDetails(type=unknown_key(key, [*cls.model_fields], cls, known), input=key)
             for key in data
             if key not in known
         ]
@@ -98,13 +98,19 @@ def _again(problem: ErrorDetails) -> InitErrorDetails:
 
 
 def unknown_key(
-    key: object, known: list[str], section: type[Mapped] | None = None
+    key: object,
+    known: list[str],
+    section: type[Mapped] | None = None,
+    given: Container[str] = (),
 ) -> PydanticCustomError:
     """Return the error for an unknown key; ``ctx`` has the key for the message.
 
-    ``section``: where it was found; one of the sections in it may have the key.
+    ``section``: where it was found; one of the sections in it may have the key, first of all one
+    that is ``given`` there.
     """
-    paths = dict(_deeper(section)) if section else {}
+    deeper = list(_deeper(section)) if section else []
+    deeper.sort(key=lambda one: one[1].partition(".")[0] in given)  # the last of a name stays
+    paths = dict(deeper)
     near = nearest(str(key), [*known, *paths])
     hint = f"did you mean {near if near in known else paths[near]}? " if near else ""
     text = f"unknown key; {hint}allowed: {', '.join(known)}"

@@ -70,6 +70,7 @@ def print_interrupted(stop: KeyboardInterrupt) -> None:
 def _in_our_words(error: Any) -> str:
     """Return a message of Typer's, which has sentences of pydantic in it."""
     text: str = error.format_message().replace("Value error, ", "").rstrip(".")
+    text = " ".join(text.replace(". Choose from:", "; allowed:").split())
     before, theirs, allowed = text.partition("Input should be ")
     if not theirs:
         return text

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from farm.app.long_running import farm_daemon
-from farm.app.long_running.farm_daemon import FarmKeeper, is_at_work
+from farm.app.long_running.farm_daemon import FarmKeeper, missing
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, read_place
 from farm.core import events
 from farm.core.errors import RunError, ServerError
@@ -24,12 +24,11 @@ def test_what_an_earlier_farm_left_is_not_taken_for_this_one():
     """Also where the clock was set back since: its status is of the future then."""
     future, present = 4e9, 1e9
     client: Any = SimpleNamespace(status=lambda: SimpleNamespace(written_at=future, hosts=1))
-    assert not is_at_work(client, before=future)
+    assert missing(client, before=future) == "scheduler"
     client.status = lambda: SimpleNamespace(written_at=present, hosts=0)
-    assert not is_at_work(client, before=future)
+    assert missing(client, before=future) == "provisioner"
     client.status = lambda: SimpleNamespace(written_at=present, hosts=1)
-    assert is_at_work(client, before=future)
-    assert is_at_work(client, before=None)
+    assert missing(client, before=future) == missing(client, before=None) == ""
 
 
 def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: Path, caplog):
@@ -189,8 +188,8 @@ def test_a_drain_ends_when_it_is_asked_for_again_or_has_become_hopeless(keeper):
 
 
 def test_a_farm_that_is_restored_from_its_log_may_take_longer(keeper, tmp_path: Path, monkeypatch):
-    """Its start was given up after 90 s, each time, and the log grows to 512 MB."""
-    monkeypatch.setattr(farm_daemon, "UP_TIMEOUT", 0.0)
+    """Its start was given up after a time, each time, and the log grows to 512 MB."""
+    monkeypatch.setenv("FARM_START_TIMEOUT", "1e-9")
     monkeypatch.setattr(keeper, "_look_after", lambda *_: 0.0)
     keeper._asked = 0
     (tmp_path / "log").mkdir()
@@ -205,3 +204,17 @@ def test_a_farm_that_is_restored_from_its_log_may_take_longer(keeper, tmp_path: 
     with pytest.raises(RunError, match="did not come up"):
         keeper._await(farm, farm, farm, None)
     assert not commits
+
+
+@pytest.mark.parametrize(("hosts", "log"), [(None, "scheduler.log"), (0, "provisioner.log")])
+def test_a_farm_that_does_not_come_up_says_what_is_missing(keeper, monkeypatch, hosts, log):
+    """A busy machine gets the time that it is allowed; then the part, the load and the log."""
+    monkeypatch.setenv("FARM_START_TIMEOUT", "0.01")
+    keeper._asked = 0
+    farm: Any = EndingFarm()
+    farm.is_led = lambda: False
+    written = None if hosts is None else 2.0
+    farm.status = lambda: SimpleNamespace(written_at=written, hosts=hosts)
+    keeper._revival = farm_daemon._Revival(farm)
+    with pytest.raises(RunError, match=rf"within 0\.01s \(load \d+ on .*SECONDS.*{log}"):
+        keeper._await(farm, farm, farm, None)

@@ -34,7 +34,7 @@ def test_it_is_started_once(started: list[list[str]]):
     native.is_there()
     assert build_in_background(5.0) is not None
     assert build_in_background(5.0) is None
-    assert [command[-1] for command in started] == ["make --silent kernel &"]
+    assert [command[-1] for command in started] == ["timeout 1800 make --silent kernel &"]
 
 
 def test_only_a_command_that_missed_it_starts_it(started: list[list[str]]):
@@ -48,8 +48,11 @@ def test_only_a_command_that_missed_it_starts_it(started: list[list[str]]):
 def test_an_installed_farm_starts_nothing(
     started: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """Nor one that runs in an environment of the user's."""
+    """Nor one that runs in an environment of the user's, or whose user does not want it."""
     native.is_there()
+    monkeypatch.setenv("FARM_BUILD_KERNEL", "0")
+    assert build_in_background(5.0) is None
+    monkeypatch.delenv("FARM_BUILD_KERNEL")
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "other"))
     assert build_in_background(5.0) is None
     assert started == []

@@ -31,6 +31,12 @@ def nan(snapshot):
 def text(snapshot):
     return "three"
 
+def negative(snapshot):
+    return -3
+
+def misspelt(snapshot):
+    return snapshot.waiting_job
+
 def two(snapshot):
     return 2
 
@@ -91,8 +97,10 @@ def sized(name: str, signals: Any = None, **options: Any) -> farm.Result:
     ("name", "said"),
     [
         ("raises", "KeyError: 'no rule for this hour'"),
-        ("nan", "cannot convert float NaN"),
-        ("text", "TypeError"),
+        ("nan", "returned nan; allowed: a number of builders"),
+        ("text", "returned 'three'; allowed: a number of builders"),
+        ("negative", "returned -3; allowed: a number of builders"),
+        ("misspelt", "did you mean waiting_jobs? there are: at, "),
         ("Exits", "desired -1; allowed: whole numbers from 0 to 4"),
         ("NoPlan", "a plan is a ScalingPlan"),
         ("Forgets", "allowed: a Memory"),

@@ -19,7 +19,8 @@ from farm.records.importing import source_of
 from farm.records.json_stream import objects
 from farm.records.sources import SOURCES
 from farm.records.sources.slurm import nodes_of
-from farm.records.traces import foreign_table
+from farm.records.traces import foreign_table, read_records
+from farm.scenario import TraceOptions
 
 DATA = Path(__file__).parent / "data"
 FILES = {path.stem: path for path in DATA.iterdir()}
@@ -320,6 +321,31 @@ def test_a_wrong_column_is_one_message(fields: dict[str, str], told: str, tmp_pa
     path.write_text(CSV)
     with pytest.raises(TraceError, match=told):
         import_files([path], fields=fields)
+
+
+@pytest.mark.parametrize("header", ["came,duration", "came,Run Time (s)", "came,elapsed"])
+def test_a_column_that_is_called_after_what_is_missing_need_not_be_mapped(
+    header: str, tmp_path: Path
+):
+    """Naming one column did forbid the others."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n0,60\n10,30\n")
+    found = read_records(path, "csv", TraceOptions(fields={"submitted": "came"}))
+    assert list(found.service) == [60.0, 30.0]
+    path.write_text("came,duration\n0,60\n10,1e300\n")
+    with pytest.raises(TraceError, match="found '1e300'; allowed: a number below"):
+        read_records(path, "csv", TraceOptions(fields={"submitted": "came"}))
+
+
+def test_records_of_another_source_are_refused(tmp_path: Path):
+    """They were kept, without their waits; and each file of several is looked at."""
+    github = {"jobs": [{"id": 1, "run_id": 7, "status": "queued"}]}
+    gitlab = {"id": 1, "status": "pending", "tag_list": [], "queued_duration": 1.0}
+    for name, value in (("gh", github), ("gl", gitlab)):
+        (tmp_path / name).write_text(json.dumps(value))
+    for source, files in (("gitlab", ["gh"]), (None, ["gl", "gh"])):
+        with pytest.raises(TraceError, match="gh: first record: found records of github; allowed"):
+            import_files([tmp_path / name for name in files], source)
 
 
 # --- JSON objects come out alike, however they were put together and wherever a piece ends --------

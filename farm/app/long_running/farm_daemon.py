@@ -21,7 +21,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.redis.server import Server, choose_server
 from farm.live.redis.trouble import RedisError
-from farm.live.settings import from_environment
+from farm.live.settings import from_environment, start_limit
 from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
@@ -37,8 +37,6 @@ from provisioner.from_scenario import algorithms_of
 
 log = logging.getLogger("farm.up")
 
-#: real seconds for a farm to come up, once its server answers
-UP_TIMEOUT = 90.0
 #: real seconds between two looks at what only the server knows
 LOOK_INTERVAL = 0.1
 #: real seconds between two looks at the logs
@@ -96,16 +94,17 @@ def _written_at(client: FarmClient) -> float | None:
         return None
 
 
-def is_at_work(client: FarmClient, before: float | None) -> bool:
-    """Whether scheduler and hosts are at work.
+def missing(client: FarmClient, before: float | None) -> str:
+    """Return which part of the farm is not at work yet, by its log's name; empty: all are.
 
     ``before``: when the status was written that an earlier farm left. It differs from this farm's
     by that, as the time of day may be set back.
     """
     with contextlib.suppress(ServerError, RedisError):
         status = client.status()
-        return status.written_at != before and status.hosts > 0
-    return False
+        if status.written_at != before:
+            return "" if status.hosts else "provisioner"
+    return "scheduler"
 
 
 class FarmKeeper:
@@ -229,19 +228,20 @@ class FarmKeeper:
         self, supervisor: Supervisor, server: Server, client: FarmClient, before: float | None
     ) -> bool:
         """Wait until scheduler and hosts are running; False: stopped before that."""
-        deadline = time.monotonic() + UP_TIMEOUT
+        timeout = from_environment().start_timeout
+        deadline = time.monotonic() + timeout
         while not self._asked:
             self._look_after(supervisor, server)
-            if is_at_work(client, before):
+            if not (name := missing(client, before)):
                 return True
             if time.monotonic() > deadline:
                 if not takes_writes(self._folder) or self._is_restored(client):
-                    deadline = time.monotonic() + UP_TIMEOUT  # our end would end the server
+                    deadline = time.monotonic() + timeout  # our end would end the server
                     continue
+                whose = "no scheduler" if name == "scheduler" else "no builder host"
                 raise RunError(
-                    "the farm did not come up; its scheduler said: "
-                    f"{supervisor.last_log_line('scheduler')}; its provisioner said: "
-                    f"{supervisor.last_log_line('provisioner')}"
+                    f"the farm did not come up: {whose} was at work within {start_limit(timeout)}; "
+                    f"its log: {self._folder / name}.log"
                 )
             self._wakeups.wait(LOOK_INTERVAL)
         return False

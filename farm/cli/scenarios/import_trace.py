@@ -14,6 +14,7 @@ from farm.core.model import Job
 from farm.records import Bundle, import_files
 from farm.records.bundle import anonymized, with_capacity, write_bundle
 from farm.records.importing import NAMES
+from farm.records.reading import STDIN
 from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
@@ -64,7 +65,7 @@ def import_trace(
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
     fields = columns_of(column)
     # csv and taskcluster are both: then a table was meant if the result is to be one
-    if source in FORMATS and (source not in NAMES or _is_table(out)):
+    if source in FORMATS and (source not in NAMES or (_is_table(out) and STDIN not in files)):
         _trace(source, files, out, TraceOptions(jobs=jobs, fields=fields, parallel=parallel),
                show=show, quiet=quiet)  # fmt: skip
         return

@@ -24,7 +24,7 @@ STOP_TIMEOUT = 5.0
 #: a host that ends this soon after its start is broken; restarting it would not help
 TOO_SOON = 3.0
 #: a host that the scheduler has not known for so long will not come (back) by itself (real seconds)
-MISSING_TIME = 60.0
+MISSING_TIME = 120.0
 #: after a longer pause between two looks nothing is known of the time between them (real seconds)
 LONGEST_PAUSE = 10.0
 #: builders per host process, before another process is worth its start-up

@@ -93,8 +93,8 @@ def knows(value: dict[str, Any]) -> bool:
 
 
 def knows_line(line: str) -> bool:
-    """Return whether this is the header of sacct's text."""
-    return set(NEEDED) <= set(line.strip().split("|"))
+    """Return whether this is the header of sacct's text, also of one that cannot be read."""
+    return set(NEEDED) <= set(line.strip().split("|")) or line.split()[:2] == ["JobID", "JobName"]
 
 
 def read(reading: Reading) -> Iterator[Attempt]:

@@ -19,6 +19,7 @@ from farm.records.columns import (
     result_of,
     span_of,
     table_of,
+    with_needed,
     with_units,
 )
 from farm.records.reading import Reading
@@ -97,6 +98,10 @@ def _places(
     """Return our name of each column that is used, by its own; and the units of the times."""
     if missing := missing_column(fields, row):
         reading.refuse(missing)
+    if fields:
+        fields = with_needed(fields, row, ("submitted", "started"))
+        if not {"started", "wait"} & with_units(fields)[0].keys():
+            fields = with_needed(fields, row, ("wait",))
     columns, units = with_units(fields or {name: name for name in row if name not in _DERIVED})
     found = {theirs: ours for ours, theirs in columns.items()}
     if not fields:
@@ -109,8 +114,8 @@ def _places(
         needed.remove("started")
     if needed:
         reading.refuse(
-            f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME, "
-            f"one of {', '.join(row):.300}"
+            f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME"
+            f"{', or wait=NAME' if needed[0] == 'started' else ''}, one of {', '.join(row):.300}"
         )
     return found, units
 

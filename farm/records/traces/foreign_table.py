@@ -46,6 +46,7 @@ from farm.records.columns import (
     table_of,
     time_named,
     time_of,
+    with_needed,
     with_units,
 )
 from farm.records.content import read_text
@@ -67,6 +68,9 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
         header, rows = table_of(io.StringIO(text, newline=""))
         if missing := missing_column(fields, header):
             raise TraceError(f"{path}: {missing}")
+        fields = with_needed(fields, header, ("submitted", "duration"))
+        if "duration" not in with_units(fields)[0]:
+            fields = with_needed(fields, header, ("started", "finished"))
         used, units = with_units(fields)
         _check(used, header, path)
         places = {name: place for place, name in enumerate(header)}
@@ -125,10 +129,14 @@ def _named(path: Path) -> dict[str, str]:
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
     if "submitted" not in fields:
         raise TraceError(
-            f"{path}: found no column for submitted; allowed: one of {', '.join(header)}"
+            f"{path}: found no column for submitted; allowed: --column submitted=NAME, one of "
+            f"{', '.join(header):.300}"
         )
     if "duration" not in fields and not {"started", "finished"} <= fields.keys():
-        raise TraceError(f"{path}: found no column for duration, nor for both started and finished")
+        raise TraceError(
+            f"{path}: found no column for duration, nor for both started and finished; allowed: "
+            f"--column duration=NAME, one of {', '.join(header):.300}"
+        )
 
 
 def _job(

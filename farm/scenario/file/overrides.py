@@ -106,10 +106,12 @@ def _index(items: MarkedList, key: str, source: str) -> int:
     if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(items):
         return int(key)
     known = [name for name in names if name]
-    places = f"0 to {len(items) - 1}" if items else "none, the list is empty"
+    places = "nothing, as the list is empty" if not items else "the index 0"
+    if len(items) > 1:
+        places = f"an index (0 to {len(items) - 1})"
     raise ScenarioError(
         f"{source}: found {key}; {did_you_mean(key, known)}"
-        f"allowed: {', '.join([*known, f'or an index ({places})'])}"
+        f"allowed: {', '.join([*known, f'or {places}'])}"
     )
 
 

@@ -33,9 +33,12 @@ def build() -> Path:
     made = native.path()
     if made.exists():
         return made
+    if not os.access(made.parent, os.W_OK):
+        raise PermissionError(f"{made.parent} cannot be written")
+    emitted = _emitted()  # for a minute, in which an end would leave the folder
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         compiled_code, linked = Path(folder, "kernel.o"), Path(folder, "kernel.so")
-        compiled_code.write_bytes(_emitted())
+        compiled_code.write_bytes(emitted)
         # nothing of a C library is needed but fmod, which is in the process
         undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-nostdlib"]
         command = ["cc", "-shared", *undefined, "-o", str(linked), str(compiled_code)]
