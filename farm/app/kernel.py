@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,14 +9,13 @@ from pathlib import Path
 from shlex import quote
 
 from farm.sim.fast.kernel import native
+from farm.terminal.settings import may_build_kernel
 
 CLONE = Path(__file__).parents[2]
 WORTH_BUILDING = 2.0
 """Seconds of processor time that a command has taken without the loop, at least."""
 MAX_TIME = 1800
 """Seconds after which the build is ended, where there is a command for that."""
-SWITCH = "FARM_BUILD_KERNEL"
-"""The variable that switches this off, if it is 0."""
 
 
 def build_in_background(spent: float) -> Path | None:
@@ -28,7 +26,7 @@ def build_in_background(spent: float) -> Path | None:
     forbids it.
     """
     make, cc = shutil.which("make"), shutil.which("cc")
-    if spent < WORTH_BUILDING or make is None or cc is None or os.environ.get(SWITCH) == "0":
+    if spent < WORTH_BUILDING or make is None or cc is None or not may_build_kernel():
         return None
     if Path(sys.prefix) != CLONE / ".venv" or not (CLONE / "Makefile").exists():
         return None

@@ -57,7 +57,7 @@ def _instead(error: Exception) -> str:
     if not isinstance(error, AttributeError) or not isinstance(error.obj, msgspec.Struct):
         return ""
     names = [name for name in dir(error.obj) if not name.startswith("_")]
-    return f"; {did_you_mean(error.name, names)}there are: {', '.join(names)}"
+    return f"; {did_you_mean(error.name or '', names)}there are: {', '.join(names)}"
 
 
 class GuardedPolicy(Guard):

@@ -101,7 +101,11 @@ def with_needed(
     others = [(time_named(name)[0], name) for name in header if name not in fields.values()]
     known = {time_named(ours)[0] for ours in fields}
     called = Counter(ours for ours, _ in others)
-    more = {o: name for o, name in others if o in needed and o not in known and called[o] == 1}
+    more = {
+        ours: name
+        for ours, name in others
+        if ours is not None and ours in needed and ours not in known and called[ours] == 1
+    }
     return {**fields, **more}
 
 

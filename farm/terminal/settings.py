@@ -1,4 +1,4 @@
-"""The password of the farm's server, from the environment or a file instead of the URL."""
+"""What commands read in the environment: the password of the farm's server, and whether to build."""
 
 from __future__ import annotations
 
@@ -37,3 +37,8 @@ def with_password(
             raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
     user, _, place = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
+
+
+def may_build_kernel() -> bool:
+    """Return whether a command may compile the loop of simulations: unless FARM_BUILD_KERNEL=0."""
+    return os.environ.get("FARM_BUILD_KERNEL") != "0"
