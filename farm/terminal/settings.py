@@ -1,4 +1,4 @@
-"""What commands read in the environment: the password of the farm's server, and whether to build."""
+"""What commands read in the environment: the server's password, and whether to build."""
 
 from __future__ import annotations
 
