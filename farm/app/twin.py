@@ -24,8 +24,9 @@ from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
 from farm.twin.calibration import Fit, Search, explains_no_more
-from farm.twin.candidates import PERIODS, Candidate, Document, candidates_of, delayed
+from farm.twin.candidates import Candidate, Document, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
+from farm.twin.orders import order_seen
 from farm.twin.pools import Load, Shape, pools_of
 from farm.twin.scenario_text import (
     ONE_POOL,
@@ -229,7 +230,7 @@ def _fitted(name: str, shape: Shape, load: Load, most: int) -> _Fitted:
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
     played = slice(0, min(half, MOST_CALIBRATED, few))
     most //= played.stop
-    if any(one.algorithm in PERIODS for one in candidates_of(shape)):
+    if any(one.first_plan is not None for one in candidates_of(shape)):
         played = _telling(load, half, few)
         span = load.arrived[played.stop - 1] - load.arrived[played.start]
         most = min(most, round(MOST_SIMULATED / max(span, 1.0)))
@@ -338,9 +339,11 @@ def _calibrated(
             fits = [search.fit(delayed(shape))]
         return fits, search, None
     # the order comes first: in a wrong one no number fits
-    first = search.first(candidates)[:ROUGH]
-    roughs = [search.ordered(one, load.attempts) for one in first]
-    order = min(roughs, key=lambda one: one.error).candidate.scheduling
+    order = order_seen(load, shape.pickup_time)
+    if order is None:
+        first = search.first(candidates)[:ROUGH]
+        roughs = [search.ordered(one, load.attempts) for one in first]
+        order = min(roughs, key=lambda one: one.error).candidate.scheduling
     ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
     best, *others = search.best(ordered)
     fit = search.ordered(best, load.attempts)
@@ -377,7 +380,8 @@ def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
     if (draws := found.drawn_mean) is not None:
         low, high = readable_span(draws.low), readable_span(draws.high)
         says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
-    blocking = [one for one in flags if one.kind not in ("lost attempts", "never saturated")]
+    no_matter = ("lost attempts", "never saturated")
+    blocking = [one for one in flags if one.kind not in no_matter and not one.small]
     if found.believable and not blocking:
         return True, says + (f"; {because}" if because else "")
     return False, f"not believable: {because or says}" + (f" ({says})" if because else "")

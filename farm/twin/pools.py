@@ -20,6 +20,7 @@ from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, most_at_once
 from farm.results.table.columns import Floats
 from farm.twin.hosted import meets_limit, start_delays
+from farm.twin.runner_lives import CLOCKS, IdleTimes, Rhythm, idle_times_of, rhythm_of
 from farm.twin.timetable import changes_of_number
 
 OUTLIER = 5.0
@@ -47,8 +48,6 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     #: from an end to the next start on that slot, of a job that waited already
     turnaround: float
     turnarounds: int
-    #: the longest that a runner had nothing to do and was there for another job
-    longest_idle: float
     #: how old runners were, from their request, at their first start; where the source says
     ages: tuple[float, ...]
     #: how long the first jobs of runners waited, ordered
@@ -70,6 +69,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     changes: Mapping[str, Any] | None = None
     #: of the hours by which it changes
     clock: Clock = Clock()
+    #: how long runners were there without work
+    idle_times: IdleTimes = IdleTimes()
+    #: of the instants at which runners came; None: none shows
+    rhythm: Rhythm | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -152,15 +155,14 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = [(_start(one), _end(one)) for one in attempts]
     runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
-    between, idle = [], 0.0
-    for name in names:
-        more, longest = _between(by_runner[name], slots, clock.resolution)
-        between += more
-        idle = max(idle, longest)
+    between = [one for n in names for one in _between(by_runner[n], slots, clock.resolution)]
     if ephemeral:  # a slot's next start is on another runner
         between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
+    load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
+    half = load.begins + float(load.arrived[-1]) / 2
+    late = load.arrived[load.waited > pickup + CLOCKS]
     return Shape(
         platforms=tuple(
             name for name, _ in Counter(one.platform for one in attempts).most_common()
@@ -173,7 +175,8 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         pickup_time=pickup,
         turnaround=pickup if turnaround is None else max(turnaround, pickup),
         turnarounds=len(between),
-        longest_idle=idle,
+        idle_times=IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins),
+        rhythm=rhythm_of(own, load.begins, pickup, half),
         ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
         first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
         saturated=_saturated(attempts, runners * slots),
@@ -233,25 +236,21 @@ def _usual(times: Sequence[float]) -> float:
     return float(found[found <= OUTLIER * np.median(found)].mean())
 
 
-def _between(
-    attempts: Sequence[Attempt], slots: int, resolution: float
-) -> tuple[list[float], float]:
-    """Return a runner's times between two jobs on a slot, and the longest without any.
+def _between(attempts: Sequence[Attempt], slots: int, resolution: float) -> list[float]:
+    """Return a runner's times between two jobs on a slot, where the second one waited already.
 
-    Of the former only those before a job that waited already; attempts are by start.
+    Attempts are by start.
     """
     ends: list[float] = []
-    found, idle, last_end = [], 0.0, _end(attempts[0])
+    found = []
     for one in attempts:
         start = _start(one)
-        idle = max(idle, start - last_end)
-        last_end = max(last_end, _end(one))
         if len(ends) >= slots and ends[0] <= start + resolution:
             empty_at = heapq.heappop(ends)
             if (one.eligible_at or 0.0) < empty_at:
                 found.append(max(0.0, start - empty_at))
         heapq.heappush(ends, _end(one))
-    return found, idle
+    return found
 
 
 def _successions(
