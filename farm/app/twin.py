@@ -419,6 +419,7 @@ class Player:
                 platform=Platform(processor=PLATFORM),
                 arrived_at=arrived,
                 attributes=one.traits,
+                level=one.level,
             )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
@@ -436,6 +437,7 @@ class Player:
                 platform=Platform(processor=PLATFORM),
                 arrived_at=one.arrived_at,
                 attributes=one.attributes,
+                level=one.level,
             )
             for one in jobs
         ]

@@ -117,11 +117,16 @@ def overtaking(load: Load, shape: Shape) -> float:
     order = np.argsort(started, kind="stable")
     # what is tried again may go back to its old place
     again = np.array([one.attempt > 1 for one in load.attempts])
-    latest = np.maximum.accumulate(np.where(again, -np.inf, load.arrived)[order])
-    waited = load.waited[order] > max(CLOCKS, 2 * shape.pickup_time)
-    # a job that starts after a younger one was overtaken
-    late = waited & (load.arrived[order] < latest - CLOCKS)
-    return float(late.sum() / max(1, waited.sum()))
+    levels = np.array([one.level for one in load.attempts])
+    waited = load.waited > max(CLOCKS, 2 * shape.pickup_time)
+    late = 0
+    for level in np.unique(levels):
+        # a job that starts after a younger one was overtaken, if that has no higher level
+        others = np.where(again | (levels > level), -np.inf, load.arrived)
+        latest = np.maximum.accumulate(others[order])
+        own = (waited & (levels == level))[order]
+        late += int((own & (load.arrived[order] < latest - CLOCKS)).sum())
+    return late / max(1, int(waited.sum()))
 
 
 def hidden_order(overtaken: float) -> Flag:
