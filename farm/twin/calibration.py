@@ -10,7 +10,7 @@ Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hoo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
-NEAR = 0.0005
+NEAR = 0.0001
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
@@ -54,6 +54,8 @@ UNUSUAL = 0.3
 ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
 """Round times that are tried for one that was found, by which share they may err more, and the
 share of the mean wait up to which no error matters."""
+BOOT, STEPS = "boot_time", (0.0025, 0.005, 0.01, 0.02, 0.04)
+"""By which shares a boot time is changed to find up to where it explains as much."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -133,15 +135,31 @@ class Search:
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(first), *others]
+        return [self._rounded(self._centred(first)), *others]
+
+    def _centred(self, fit: Fit) -> Fit:
+        """Return the fit with its boot time in the middle of those that explain as much."""
+        if self.is_over or BOOT not in fit.candidate.free:
+            return fit
+        most, reach = self._as_good(fit), 0.0
+        for way in (1, -1):
+            factors = [(1 + step) ** way for step in STEPS]
+            longer = (self.fit(fit.candidate.moved({BOOT: factor})) for factor in factors)
+            alike = list(takewhile(lambda one: one.error <= most, longer))
+            reach += np.log(factors[len(alike) - 1]) if alike else 0.0
+        middle = self.fit(fit.candidate.moved({BOOT: float(np.exp(reach / 2))}))
+        return middle if middle.error <= most else fit
+
+    def _as_good(self, fit: Fit) -> float:
+        """Return up to which error another candidate explains as much."""
+        return max(FLAT * float(self._recorded.mean()), fit.error * (1 + LEEWAY))
 
     def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with round times where they explain as much: the records may not tell."""
-        flat = FLAT * float(self._recorded.mean())
         for name in CHOSEN:
             if self.is_over or name not in fit.candidate.free:
                 continue
-            most = max(flat, fit.error * (1 + LEEWAY))
+            most = self._as_good(fit)
             tried = (self.fit(one) for one in rounded(fit.candidate, name))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit

@@ -16,12 +16,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from farm.twin.pools import Shape
-from farm.twin.runner_lives import Rhythm
+from farm.twin.runner_lives import CLOCKS, Rhythm
 
 Document = Mapping[str, Any]
 """A part of a scenario file."""
 ENOUGH = 10
 """Runners whose age at their first start is known, from which that is the boot time."""
+ALIKE = 4
+"""Runners that came as long after a first job had to wait, from which that is the boot time."""
+MOSTLY, RARELY = 0.25, 0.3
+"""Share of the provisioning delays that are alike, from which these are the usual ones, and what
+share of their number there is just before them, at most."""
 INTERVALS = {
     "taskcluster": 1.0, "target-wait": 15.0, "keda": 15.0, "gitlab": 60.0, "buildkite": 10.0,
     "jenkins": 10.0, "buildbarn": 60.0, "predictive": 15.0, "arc": 1.0,
@@ -157,6 +162,8 @@ def _provisioned(
 ) -> Candidate:
     """Return an algorithm with what the records show of its parameters."""
     bounds = {"boot_time": (SHORTEST, math.inf)}
+    if (seen := boot_seen(shape)) is not None:
+        bounds["boot_time"] = max(SHORTEST, seen[0] - _plans_apart(shape)), seen[1]
     if "idle_timeout" in free:
         leaves = algorithm != "target-wait"  # which stops idle runners, too
         least, most = shape.idle_times.bounds(options["min"], leaves=leaves)
@@ -288,14 +295,40 @@ def delayed(shape: Shape) -> Candidate:
 
 
 def _boots(shape: Shape) -> list[float]:
-    """Return boot times to begin with: the shorter waits of runners' first jobs.
+    """Return boot times to begin with: what it took until a runner came, after a job had to wait.
 
     Where the source says when a runner was requested, it is the usual time until its first start.
+    Of runners of one job it may also be the time from an end to the next start.
     """
     if len(shape.ages) >= ENOUGH:
-        return [max(SHORTEST, round(float(np.median(shape.ages)) - shape.pickup_time, 1))]
-    waits = np.array(shape.first_waits or (60.0,))
-    found = np.quantile(waits, (0.05, 0.3, 0.9)).tolist()
+        found = [float(np.median(shape.ages)) - shape.pickup_time]
+    elif (seen := boot_seen(shape)) is not None:
+        found = [seen[0]]
+    else:
+        found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
     if shape.ephemeral and shape.turnarounds:
         found = [shape.turnaround, found[0]]
     return sorted({max(SHORTEST, round(one, 1)) for one in found})
+
+
+def boot_seen(shape: Shape) -> tuple[float, float] | None:
+    """Return between what the provisioning delays lie that are a boot time after the next plan.
+
+    Many are then within a period, and few in the one before: others were planned earlier, for a
+    queue that had ended, or later, as the algorithm waits. None: these do not stand out.
+    """
+    some, width = np.array(shape.provisioning_delays), _plans_apart(shape)
+    ends = np.searchsorted(some, some + width)
+    within = ends - np.arange(len(some))
+    if not len(some) or within.max() < max(ALIKE, MOSTLY * len(some)):
+        return None
+    first = int(np.argmax(within))
+    before = first - np.searchsorted(some, some[first] - width)
+    if some[first] < width or before > RARELY * within[first]:
+        return None
+    return float(some[first]), float(some[ends[first] - 1])
+
+
+def _plans_apart(shape: Shape) -> float:
+    """Return by how much provisioning delays differ for the time until the next plan (s)."""
+    return max(CLOCKS, LONG if shape.rhythm is None else shape.rhythm.period)

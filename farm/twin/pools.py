@@ -20,13 +20,23 @@ from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, most_at_once
 from farm.results.table.columns import Floats
 from farm.twin.hosted import meets_limit, start_delays
-from farm.twin.runner_lives import CLOCKS, IdleTimes, Rhythm, idle_times_of, rhythm_of
+from farm.twin.runner_lives import (
+    CLOCKS,
+    IdleTimes,
+    Rhythm,
+    comings,
+    idle_times_of,
+    provisioning_delays_of,
+    rhythm_of,
+)
 from farm.twin.timetable import changes_of_number
 
 OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
+REUSED = 0.05
+"""Share of runners that ran another job, up to which a runner runs one: names may come again."""
 REPLACED = 1.5
 """New runners for each attempt that was lost, at most: some had none when they were lost."""
 
@@ -50,8 +60,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     turnarounds: int
     #: how old runners were, from their request, at their first start; where the source says
     ages: tuple[float, ...]
-    #: how long the first jobs of runners waited, ordered
-    first_waits: tuple[float, ...]
+    #: how long after a first job had to wait the next runner came, ordered
+    provisioning_delays: tuple[float, ...]
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
     #: of runners of one job: the records show that there are no more
@@ -150,7 +160,8 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     names = [name for name in by_runner if name]
     slots = _slots([known[name] for name in names])
     hosted = any(one.hosted for one in attempts)
-    ephemeral = hosted or (bool(names) and len(attempts) < 1.5 * len(names))
+    again = sum(len(by_runner[name]) > 1 for name in names)
+    ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
     limited = not ephemeral or meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = [(_start(one), _end(one)) for one in attempts]
@@ -161,8 +172,9 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
-    half = load.begins + float(load.arrived[-1]) / 2
-    late = load.arrived[load.waited > pickup + CLOCKS]
+    came = comings(own, load.begins, pickup, load.begins + float(load.arrived[-1]) / 2)
+    most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
+    late = load.arrived[load.waited > most + CLOCKS]
     return Shape(
         platforms=tuple(
             name for name, _ in Counter(one.platform for one in attempts).most_common()
@@ -175,10 +187,14 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         pickup_time=pickup,
         turnaround=pickup if turnaround is None else max(turnaround, pickup),
         turnarounds=len(between),
-        idle_times=IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins),
-        rhythm=rhythm_of(own, load.begins, pickup, half),
+        idle_times=(
+            IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
+        ),
+        rhythm=rhythm_of(came),
+        provisioning_delays=tuple(
+            provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
+        ),
         ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
-        first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
         saturated=_saturated(attempts, runners * slots),
         limited=limited,
         delays=start_delays(attempts, limited=limited) if hosted or not limited else (),

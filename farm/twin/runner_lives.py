@@ -1,7 +1,8 @@
 """When runners came and went, as jobs that waited show: at which instants, and after how long idle.
 
 A runner whose first job waited had just come. So where all came at one instant of a period, that is
-the period of the plans, and only the boot time lies between the two. A runner that ran another job
+the period of the plans, and only the boot time lies between the two. After
+a first job had to wait, one comes a boot time after the next plan. A runner that ran another job
 after a time without work outlived it; one that never came back was gone when a later job waited.
 """
 
@@ -47,10 +48,9 @@ class Rhythm(msgspec.Struct, frozen=True):
 class IdleTimes(msgspec.Struct, frozen=True):
     """What the records show of how long runners stay without work, seconds."""
 
-    #: the longest that were outlived, longest first, with how many others there, at
-    #: least
+    #: the longest that were outlived, longest first, with how many others there, at least
     outlived: tuple[tuple[float, int], ...] = ()
-    #: the shortest after which one was gone
+    #: the shortest after which one was gone; infinite: none was, when a job came
     gone: float = math.inf
 
     def bounds(self, kept: int, *, leaves: bool = True) -> tuple[float, float]:
@@ -58,33 +58,39 @@ class IdleTimes(msgspec.Struct, frozen=True):
 
         Above the longest that was outlived there is no more room than some times what lies between
         those before it. ``leaves``: nothing else stops runners. The upper one is infinite where
-        nothing shows it, or runners go for other reasons, too.
+        no runner went, or they go for other reasons, too.
         """
         times = [time for time, others in self.outlived if others >= kept][:TAIL]
         longest = max(times, default=0.0)
-        most = self.gone if leaves and self.gone > longest else math.inf
+        if not leaves or self.gone == math.inf:
+            return longest, math.inf
+        most = self.gone if self.gone > longest else math.inf
         if len(times) == TAIL:
             most = min(most, longest + BEYOND * (longest - times[-1]) / (TAIL - 1))
         return longest, most
 
 
-def rhythm_of(
+def comings(
     by_runner: Mapping[str, Sequence[Attempt]], begins: float, pickup: float, until: float
-) -> Rhythm | None:
-    """Return the rhythm in which runners came before ``until``; None: it is not seen.
+) -> Floats:
+    """Return when runners came before ``until`` for jobs that waited, ascending; from ``begins``.
 
     Attempts are by start, ``begins`` is the first arrival.
     """
     firsts = (some[0] for some in by_runner.values())
-    came = [
+    found = [
         (one.started_at or 0.0) - pickup - begins
         for one in firsts
         if (one.waited or 0.0) > pickup + CLOCKS / 2 and (one.started_at or 0.0) < until
     ]
+    return np.sort(found)
+
+
+def rhythm_of(came: Floats) -> Rhythm | None:
+    """Return the rhythm in which runners came; None: it is not seen."""
     if len(came) < ENOUGH:
         return None
-    turns = 2j * np.pi * np.array(came)
-    means = {period: complex(np.exp(turns / period).mean()) for period in PERIODS}
+    means = {period: complex(np.exp(2j * np.pi * came / period).mean()) for period in PERIODS}
     clearest = max(map(abs, means.values()))
     if clearest < TOGETHER:
         never = len(came) >= MANY and len(came) * clearest**2 <= ANY
@@ -94,13 +100,26 @@ def rhythm_of(
     return Rhythm(period, at, len(came))
 
 
+def provisioning_delays_of(arrived: Floats, waited: Floats, came: Floats, least: float) -> Floats:
+    """Return how long after a first job had to wait the next runner came, ascending (s).
+
+    ``least``: up to which jobs wait in any case. By arrival; only of queues that lasted until then.
+    """
+    long = waited > least + CLOCKS
+    begins, ends = arrived[long], np.maximum.accumulate((arrived + waited)[long])
+    first = begins > np.append(-np.inf, ends[:-1])
+    begins, ends = begins[first], ends[np.append(first[1:], True)[: len(ends)]]
+    next_one = np.append(came, np.inf)[np.searchsorted(came, begins)]
+    return np.sort((next_one - begins)[next_one <= ends])
+
+
 def idle_times_of(
-    by_runner: Mapping[str, Sequence[Attempt]], late: Floats, begins: float
+    by_runner: Mapping[str, Sequence[Attempt]], late: Floats, begins: float, between: float
 ) -> IdleTimes:
     """Return what a pool's records show of it.
 
     Attempts are by start; ``late``: when jobs arrived that found no runner idle, ascending, from
-    ``begins`` on.
+    ``begins`` on; ``between``: what a runner takes from a job to the next in any case.
     """
     lives = np.array([(some[0].started_at, max(map(_end, some))) for some in by_runner.values()])
     gaps = [gap for some in by_runner.values() for gap in _gaps(some)]
@@ -111,7 +130,7 @@ def idle_times_of(
         # each that went in that time was one fewer, at some instant
         went = np.searchsorted(goings, taken_at)
         there = int(np.searchsorted(comings, free_at, side="right") - went) - 1
-        outlived.append((taken_at - free_at, max(0, there)))
+        outlived.append((max(0.0, taken_at - free_at - between), max(0, there)))
     gone = []
     for some in by_runner.values():
         last = max(map(_end, some)) - begins

@@ -12,7 +12,7 @@ from unicodedata import normalize
 import numpy as np
 
 from farm.results.formatting import readable_span
-from farm.twin.candidates import Candidate, at_defaults
+from farm.twin.candidates import Candidate, at_defaults, boot_seen
 from farm.twin.pools import Shape
 from farm.units import format_roughly
 
@@ -183,6 +183,12 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
             found.append(
                 f"a runner's first start came {usual} after its request "
                 f"(median of {len(shape.ages):,})"
+            )
+        elif (boots := boot_seen(shape)) is not None:
+            first, last = map(format_roughly, boots)
+            found.append(
+                f"after a first job had to wait, runners mostly came {first} to {last} later: a "
+                "boot time after the next plan"
             )
         if "idle_timeout" in {**candidate.free, **candidate.pool}:
             longest, most = shape.idle_times.bounds(candidate.options["min"])

@@ -44,7 +44,9 @@ def test_runners_come_a_boot_time_after_a_plan(tmp_path, algorithm, options, per
     shape, _ = dated(recorded(tmp_path, {**SIZED, "provisioner": sizing}))
     assert shape.rhythm is not None
     assert shape.rhythm.period == period
-    one = next(c for c in candidates_of(shape) if c.algorithm == algorithm)
+    ours = [c for c in candidates_of(shape) if c.algorithm == algorithm]
+    one = ours[0]
+    assert [c.free["boot_time"] for c in ours] == pytest.approx([80.0] * len(ours), rel=0.05)
     assert one.usual == ("interval" not in options)
     if period:
         late = one.moved({"boot_time": 1.1})
