@@ -51,8 +51,6 @@ PLATFORM = "x"
 ALL = slice(0, None)
 SHORTEST = 1e-3
 """Seconds that a job takes at least."""
-ROUGH = 5
-"""Algorithms with which orders of jobs are tried before anything is searched."""
 LOSSES, MOST_RETRIES = 16, 100
 """Draws of random losses with which a twin is checked, and retries of a job in it."""
 MOST_CALIBRATED = 10_000
@@ -339,11 +337,7 @@ def _calibrated(
             fits = [search.fit(delayed(shape))]
         return fits, search, None
     # the order comes first: in a wrong one no number fits
-    order = order_seen(load, shape.pickup_time)
-    if order is None:
-        first = search.first(candidates)[:ROUGH]
-        roughs = [search.ordered(one, load.attempts) for one in first]
-        order = min(roughs, key=lambda one: one.error).candidate.scheduling
+    order = order_seen(load, shape.pickup_time) or {}
     ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
     best, *others = search.best(ordered)
     fit = search.ordered(best, load.attempts)

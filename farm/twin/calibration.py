@@ -10,7 +10,7 @@ Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hoo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -54,8 +54,6 @@ UNUSUAL = 0.3
 ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
 """Round times that are tried for one that was found, by which share they may err more, and the
 share of the mean wait up to which no error matters."""
-BOOT, STEPS = "boot_time", (0.0025, 0.005, 0.01, 0.02, 0.04)
-"""By which shares a boot time is changed to find up to where it explains as much."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -135,31 +133,15 @@ class Search:
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(self._centred(first)), *others]
-
-    def _centred(self, fit: Fit) -> Fit:
-        """Return the fit with its boot time in the middle of those that explain as much."""
-        if self.is_over or BOOT not in fit.candidate.free:
-            return fit
-        most, reach = self._as_good(fit), 0.0
-        for way in (1, -1):
-            factors = [(1 + step) ** way for step in STEPS]
-            longer = (self.fit(fit.candidate.moved({BOOT: factor})) for factor in factors)
-            alike = list(takewhile(lambda one: one.error <= most, longer))
-            reach += np.log(factors[len(alike) - 1]) if alike else 0.0
-        middle = self.fit(fit.candidate.moved({BOOT: float(np.exp(reach / 2))}))
-        return middle if middle.error <= most else fit
-
-    def _as_good(self, fit: Fit) -> float:
-        """Return up to which error another candidate explains as much."""
-        return max(FLAT * float(self._recorded.mean()), fit.error * (1 + LEEWAY))
+        return [self._rounded(first), *others]
 
     def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with round times where they explain as much: the records may not tell."""
+        flat = FLAT * float(self._recorded.mean())
         for name in CHOSEN:
             if self.is_over or name not in fit.candidate.free:
                 continue
-            most = self._as_good(fit)
+            most = max(flat, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in rounded(fit.candidate, name))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit
@@ -175,10 +157,6 @@ class Search:
                 break
             fit = self._drawn(self._drawn([best], SPREADS[2]), SPREADS[4])[0]
         return fit
-
-    def first(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the best of each algorithm as they are, best first."""
-        return [some[0] for some in _by_algorithm(map(self.fit, candidates)).values()]
 
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
         """Play candidates, and no further ones where a number that is given explains all."""

@@ -24,6 +24,8 @@ ENOUGH = 10
 """Runners whose age at their first start is known, from which that is the boot time."""
 ALIKE = 4
 """Runners that came as long after a first job had to wait, from which that is the boot time."""
+COLD = 3
+"""Jobs that found no runner when no other ran, from which none is always kept."""
 MOSTLY, RARELY = 0.25, 0.3
 """Share of the provisioning delays that are alike, from which these are the usual ones, and what
 share of their number there is just before them, at most."""
@@ -198,6 +200,8 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
     Those that stop no runner need its idle time-out, which a runner of one job rarely meets.
     """
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
+    if shape.cold_starts >= COLD and not shape.ephemeral:
+        kept = {0}
     for fewest in sorted(kept):
         limits = {"min": fewest}
         outlived, _ = shape.idle_times.bounds(fewest)
@@ -303,7 +307,9 @@ def _boots(shape: Shape) -> list[float]:
     if len(shape.ages) >= ENOUGH:
         found = [float(np.median(shape.ages)) - shape.pickup_time]
     elif (seen := boot_seen(shape)) is not None:
-        found = [seen[0]]
+        # the shortest of n delays has a share of 1 / (n + 1) of the time between plans, on average
+        count = sum(seen[0] <= one <= seen[1] for one in shape.provisioning_delays)
+        found = [seen[0] - _plans_apart(shape) / (2 * count + 2)]
     else:
         found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
     if shape.ephemeral and shape.turnarounds:

@@ -24,6 +24,7 @@ from farm.twin.runner_lives import (
     CLOCKS,
     IdleTimes,
     Rhythm,
+    cold_starts,
     comings,
     idle_times_of,
     provisioning_delays_of,
@@ -62,6 +63,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ages: tuple[float, ...]
     #: how long after a first job had to wait the next runner came, ordered
     provisioning_delays: tuple[float, ...]
+    #: jobs that came when no other ran, and found no runner
+    cold_starts: int
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
     #: of runners of one job: the records show that there are no more
@@ -191,6 +194,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
             IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
         ),
         rhythm=rhythm_of(came),
+        cold_starts=cold_starts(load.arrived, load.waited, load.ran, most),
         provisioning_delays=tuple(
             provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
         ),

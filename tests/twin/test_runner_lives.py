@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from farm import simulate
+from farm.app.twin import twin_of, write_twin
 from farm.records import load_records
 from farm.records.sources import export_attempts
 from farm.twin.candidates import candidates_of
 from farm.twin.orders import order_seen
 from farm.twin.pools import pools_of
-from tests.twin.test_twin import COLUMNS, recorded
+from tests.twin.test_twin import COLUMNS, INSTANTS, only, recorded, waits_as_recorded
 
 SIZED = {"boot_time": "80s", "idle_timeout": "10m"}
 
@@ -79,3 +82,30 @@ def test_an_order_shows_by_what_was_chosen(tmp_path, scheduling, order):
     sizing = {"algorithm": "gitlab", "max": 9}
     shape, load = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}, **scheduling))
     assert order_seen(load, shape.pickup_time) == order
+
+
+def test_levels_that_a_column_has(tmp_path):
+    """Jobs of a higher level go first if a column says so; without it the order is hidden."""
+    levels = {"unit": "0", "release": "5"}
+    times = {
+        "poisson": {"rate": "32/h"},
+        "count": 600,
+        "service_time": {"exponential": {"mean": "5m"}},
+    }
+    jobs = [{"arrivals": {**times, "kind": kind, "level": int(n)}} for kind, n in levels.items()]
+    truth = {"pools": [{"name": "hidden", "builders": 6}], "workload": jobs}
+    simulate(truth, out=tmp_path / "truth")
+    columns = {**{name: f"{name}_at_s" for name in INSTANTS}, "runner": "builder", "kind": "kind"}
+    hidden = load_records([tmp_path / "truth" / "jobs.csv"], "csv", columns)
+    assert [one.kind for one in only(twin_of(hidden, "records")).flags] == ["hidden order"]
+    attempts = [
+        msgspec.structs.replace(one, attributes={"level": levels[one.kind]})
+        for one in hidden.attempts
+    ]
+    told = msgspec.structs.replace(hidden, attempts=attempts)
+    one = only(write_twin(told, None, tmp_path / "mine.yaml"))
+    assert one.flags == []
+    waits_as_recorded(one, 0.001, 0.001)
+    assert one.check is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.recorded_mean, rel=0.01)

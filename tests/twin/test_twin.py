@@ -275,33 +275,6 @@ def test_an_order_that_a_column_explains(tmp_path):
     assert not hidden.believable
 
 
-def test_levels_that_a_column_has(tmp_path):
-    """Jobs of a higher level go first if a column says so; without it the order is hidden."""
-    levels = {"unit": "0", "release": "5"}
-    times = {
-        "poisson": {"rate": "32/h"},
-        "count": 600,
-        "service_time": {"exponential": {"mean": "5m"}},
-    }
-    jobs = [{"arrivals": {**times, "kind": kind, "level": int(n)}} for kind, n in levels.items()]
-    truth = {"pools": [{"name": "hidden", "builders": 6}], "workload": jobs}
-    simulate(truth, out=tmp_path / "truth")
-    columns = {**{name: f"{name}_at_s" for name in INSTANTS}, "runner": "builder", "kind": "kind"}
-    hidden = load_records([tmp_path / "truth" / "jobs.csv"], "csv", columns)
-    assert [one.kind for one in only(twin_of(hidden, "records")).flags] == ["hidden order"]
-    attempts = [
-        msgspec.structs.replace(one, attributes={"level": levels[one.kind]})
-        for one in hidden.attempts
-    ]
-    told = msgspec.structs.replace(hidden, attempts=attempts)
-    one = only(write_twin(told, None, tmp_path / "mine.yaml"))
-    assert one.flags == []
-    waits_as_recorded(one, 0.001, 0.001)
-    assert one.check is not None
-    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
-    assert sum(waits) / one.check.jobs == pytest.approx(one.check.recorded_mean, rel=0.01)
-
-
 # --- what no pool explains -----------------------------------------------------------------------
 
 
