@@ -52,6 +52,14 @@ ELASTIC = (
     "predictive",
 )  # fmt: skip
 LEAVING = ("taskcluster", "target-wait", "jenkins")
+RARE: dict[str, list[dict[str, Any]]] = {
+    "taskcluster": [{"scaling_ratio": 0.5}, {"scaling_ratio": 0.8}, {"interval": 30}],
+    "target-wait": [{"hold": 120}, {"interval": 30}],
+    "keda": [{"stabilization_window": 60}, {"cooldown": 900}, {"scale_up_builders": 1}],
+    "jenkins": [{"margin": 0.3}, {"initial_delay": 10}, {"interval": 30}],
+    "predictive": [{"headroom": 1.25}],
+}
+"""Options that users rarely change; some of the farms have one."""
 
 
 class Drawn(NamedTuple):
@@ -141,11 +149,12 @@ def _pool(draw: random.Random, platform: str) -> tuple[dict[str, Any], dict[str,
 
 def _options(draw: random.Random, kind: str, slots: int) -> dict[str, Any]:
     """Draw what an algorithm has of its own."""
+    rare = draw.choice(RARE[kind]) if kind in RARE and draw.random() < 0.4 else {}
     if kind == "target-wait":
-        return {"objective": draw.randint(60, 900)}
+        return {"objective": draw.randint(60, 900), **rare}
     if kind == "keda":
         counted = draw.choice(({"length": "waiting+running"}, {"trigger": "github-runner"}))
-        return {**counted, "list_length": slots}
+        return {**counted, "list_length": slots, **rare}
     if kind == "gitlab":
         idle = draw.choice((0, 0, 2, 4))
         return {
@@ -158,7 +167,7 @@ def _options(draw: random.Random, kind: str, slots: int) -> dict[str, Any]:
         return draw.choice(({}, {"disable_scale_in": True}, {"instance_buffer": 2}))
     if kind == "buildbarn":
         return {"window": draw.choice((1800, 3600, 7200, 14400))}
-    return {}
+    return rare
 
 
 class Miss(NamedTuple):

@@ -25,9 +25,10 @@ from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
 from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
-from farm.twin.candidates import PERIODS, Candidate, Document, candidates_of, delayed
+from farm.twin.candidates import Candidate, Document, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
-from farm.twin.pools import Load, Shape, pools_of
+from farm.twin.orders import order_seen
+from farm.twin.pools import Load, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
     evidence_of,
@@ -52,16 +53,10 @@ PLATFORM = "x"
 ALL = slice(0, None)
 SHORTEST = 1e-3
 """Seconds that a job takes at least."""
-ROUGH = 5
-"""Algorithms with which orders of jobs are tried before anything is searched."""
 LOSSES, MOST_RETRIES = 16, 100
 """Draws of random losses with which a twin is checked, and retries of a job in it."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
-TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24, 48))
-"""Where candidates plan rarely enough to remember, each plan of theirs takes up to a tenth of a
-millisecond: then only jobs of the shortest of these times are played (s) in which this number
-waited for longer than that (s)."""
 MOST_SIMULATED = 14_000 * 3600.0
 """Farm time that is simulated to find such a pool's candidate, seconds: some two minutes."""
 MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
@@ -240,8 +235,8 @@ def _fitted(
     few = max(2 * ENOUGH, most // LEAST_PLAYS)
     played = slice(0, min(half, MOST_CALIBRATED, few))
     most //= played.stop
-    if any(one.algorithm in PERIODS for one in candidates_of(shape)):
-        played = _telling(load, half, few)
+    if any(one.first_plan is not None for one in candidates_of(shape)):
+        played = telling(load, half, min(few, MOST_CALIBRATED))
         span = load.arrived[played.stop - 1] - load.arrived[played.start]
         most = min(most, round(MOST_SIMULATED / max(span, 1.0)))
     is_hopeless = any(one.kind == "several slots" for one in flags)
@@ -309,25 +304,6 @@ def _middle(arrived: Floats) -> int:
     return place if min(place, len(arrived) - place) >= ENOUGH else len(arrived) // 2
 
 
-def _telling(load: Load, half: int, most: int) -> slice:
-    """Return jobs of the first half, this number at most, that say enough of how it is sized.
-
-    They begin where no job waits or runs, as early as may be.
-    """
-    arrived = load.arrived[:half]
-    free_at = np.maximum.accumulate(arrived + load.waited[:half] + load.ran[:half])
-    starts = np.flatnonzero(arrived >= np.concatenate([arrived[:1], free_at[:-1]]))
-    long = np.concatenate([[0], np.cumsum(load.waited[:half] > TELLING_WAIT)])
-    for span in SPANS:
-        ends = np.searchsorted(arrived, arrived[starts] + span, side="right")
-        ends = np.minimum(ends, starts + min(most, MOST_CALIBRATED))
-        found = long[ends] - long[starts]
-        if found.max() >= TELLING:
-            break
-    best = int(np.argmax(found >= min(TELLING, found.max())))
-    return slice(int(starts[best]), int(ends[best]))
-
-
 def _calibrated(
     shape: Shape, load: Load, part: slice, most: int, told: Callable[[float], None]
 ) -> tuple[list[Fit], Search, Flag | None]:
@@ -354,9 +330,7 @@ def _calibrated(
             fits = [search.fit(delayed(shape))]
         return fits, search, None
     # the order comes first: in a wrong one no number fits
-    first = search.first(candidates)[:ROUGH]
-    roughs = [search.ordered(one, load.attempts) for one in first]
-    order = min(roughs, key=lambda one: one.error).candidate.scheduling
+    order = order_seen(load, shape.pickup_time) or {}
     ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
     best, *others = search.best(ordered)
     fit = search.ordered(best, load.attempts)
@@ -393,7 +367,8 @@ def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
     if (draws := found.drawn_mean) is not None:
         low, high = readable_span(draws.low), readable_span(draws.high)
         says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
-    blocking = [one for one in flags if one.kind not in ("lost attempts", "never saturated")]
+    no_matter = ("lost attempts", "never saturated")
+    blocking = [one for one in flags if one.kind not in no_matter and not one.small]
     if found.believable and not blocking:
         return True, says + (f"; {because}" if because else "")
     return False, f"not believable: {because or says}" + (f" ({says})" if because else "")
@@ -431,6 +406,7 @@ class Player:
                 platform=Platform(processor=PLATFORM),
                 arrived_at=arrived,
                 attributes=one.traits,
+                level=one.level,
             )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
@@ -448,6 +424,7 @@ class Player:
                 platform=Platform(processor=PLATFORM),
                 arrived_at=one.arrived_at,
                 attributes=one.attributes,
+                level=one.level,
             )
             for one in jobs
         ]

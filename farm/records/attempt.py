@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
 
 from farm.core.fields import json_name
 
+_LEVEL = re.compile(r"-?[0-9]{1,9}")
 Result = Literal["succeeded", "failed", "cancelled", "lost", "open"]
 """How an attempt ended: by itself, well or not; cancelled; with its runner, or for another reason
 of the farm's own; or not by the time the records were made."""
@@ -57,6 +59,12 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     def traits(self) -> dict[str, str]:
         """What a farm may order jobs by: the attributes, and the user if there is one."""
         return {**({"user": self.user} if self.user else {}), **self.attributes}
+
+    @property
+    def level(self) -> int:
+        """The static priority level, by a column of that name: a higher one goes first."""
+        text = self.attributes.get("level", "0")
+        return int(text) if _LEVEL.fullmatch(text) else 0
 
     @property
     def waited(self) -> float | None:

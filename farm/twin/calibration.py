@@ -9,8 +9,8 @@ Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hoo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.candidates import Candidate, Document
+from farm.twin.candidates import CHOSEN, Candidate, rarely_changed, rounded
+from farm.twin.orders import Order, orders_of, weighted
 from farm.units import format_roughly
 
 Play = Callable[["Candidate"], Floats]
@@ -28,25 +29,33 @@ FIRST_STEP, LAST_STEP = 0.05, 0.01
 """By which share a parameter is changed in the pattern search, at first and at last."""
 REFINED, EVALUATIONS = 2, 40
 """Algorithms that are refined, and plays of a pattern search at most."""
-NEAR = 0.002
+NEAR = 0.0001
 """Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
-SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05), 24, 6
+SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-SURVIVORS = (9, 4, 3, 2, 2, 1)
-"""Algorithms of which others are drawn, that many at each spread."""
+SURVIVORS, WORSE = (9, 4, 3, 2, 2, 1, 1), 4.0
+"""Algorithms of which others are drawn, that many at each spread, and times the best one's error up
+to which they are, from the second on."""
 MOST_SEARCHED = DRAWN * sum(SURVIVORS) + REFINED * EVALUATIONS
 """Plays of a search after those of the candidates as they are, about."""
 PHASES = 12
 """First plans in a period that are drawn."""
-MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
-"""Values of a column that may be whom a job is charged to, and teams whose weight is tried."""
 EXACT = 0.005
 """Error per job, as a share of the mean wait, with which a given number of runners is enough."""
 NO_BETTER = 0.5
 """Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
 ALIKE = 1.25
 """Times the error of the best algorithm's, up to which another fits as well."""
+UNEXPLAINED = 0.03
+"""Error per job, as a share of the mean wait, above which an algorithm does not explain waits."""
+CHANGED, CHANGES = 2, 2
+"""Algorithms of which options that are rarely changed are tried, and how many at most."""
+UNUSUAL = 0.3
+"""By which share such an option must be better than its default."""
+ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
+"""Round times that are tried for one that was found, by which share they may err more, and the
+share of the mean wait up to which no error matters."""
 CLEARLY = 0.1
 """By which share another order must be better than that of arrival."""
 
@@ -80,8 +89,26 @@ class Search:
         # a job that never started has no wait: nothing is worse
         return Fit(candidate, np.inf if np.isnan(error) else error, waits)
 
-    def best(self, candidates: Iterable[Candidate]) -> list[Fit]:
+    def best(self, candidates: Sequence[Candidate]) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.
+
+        Those that plan at another pace than by themselves are searched only where the others leave
+        waits unexplained, and must explain clearly more.
+        """
+        usual = [one for one in candidates if one.usual]
+        found = self._best(usual) if usual else []
+        most = UNEXPLAINED * float(self._recorded.mean())
+        if not usual:
+            return self._best(candidates)
+        if len(usual) < len(candidates) and found[0].error > most and not self.is_over:
+            others = self._best([one for one in candidates if not one.usual])
+            least = found[0].error / ALIKE
+            clear = [one for one in others if one.error < least]
+            found = [*clear, *found, *others[len(clear) :]]
+        return found
+
+    def _best(self, candidates: Iterable[Candidate]) -> list[Fit]:
+        """Return the same of some.
 
         Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones; the
         best are refined, until one is ``NEAR`` enough.
@@ -91,19 +118,47 @@ class Search:
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
-            known[:count] = [self._drawn(some, spread) for some in known[:count]]
+            most = np.inf if spread == SPREADS[0] else WORSE * known[0][0].error
+            known[:count] = [
+                self._drawn(some, spread) if some[0].error <= most else some
+                for some in known[:count]
+            ]
             known.sort(key=lambda some: some[0].error)
         best = [some[0] for some in known]
+        for place in range(min(CHANGED, len(best))):
+            if best[0].error > near:
+                best[place] = self._changed(best[place])
+        best.sort(key=lambda one: one.error)
         for place in range(min(REFINED, len(best))):
             if best[0].error <= near:
                 break
             best[place] = self._refined(best[place])
             best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
-        return sorted(best, key=lambda one: one.error)
+        first, *others = sorted(best, key=lambda one: one.error)
+        return [self._rounded(first), *others]
 
-    def first(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the best of each algorithm as they are, best first."""
-        return [some[0] for some in _by_algorithm(map(self.fit, candidates)).values()]
+    def _rounded(self, fit: Fit) -> Fit:
+        """Return the fit with round times where they explain as much: the records may not tell."""
+        flat = FLAT * float(self._recorded.mean())
+        for name in CHOSEN:
+            if self.is_over or name not in fit.candidate.free:
+                continue
+            most = max(flat, fit.error * (1 + LEEWAY))
+            tried = (self.fit(one) for one in rounded(fit.candidate, name))
+            fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
+        return fit
+
+    def _changed(self, fit: Fit) -> Fit:
+        """Return the fit with options at other values than their defaults, where these show."""
+        for _ in range(CHANGES):
+            if self.is_over:
+                break
+            fits = [self.fit(one) for one in rarely_changed(fit.candidate)]
+            best = min(fits, key=lambda one: one.error, default=fit)
+            if best.error > (1 - UNUSUAL) * fit.error:
+                break
+            fit = self._drawn(self._drawn([best], SPREADS[2]), SPREADS[4])[0]
+        return fit
 
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
         """Play candidates, and no further ones where a number that is given explains all."""
@@ -117,17 +172,19 @@ class Search:
         """Return the best of some fits of an algorithm and of candidates drawn around them."""
         # equal errors: what differs does not matter
         elite = list({one.error: one for one in reversed(fits)}.values())[::-1][:ELITE]
-        if not elite[0].candidate.free:
+        if not any(one.candidate.free for one in elite):
             return elite
         rng = np.random.default_rng(self.played)
         for parent in rng.integers(len(elite), size=DRAWN).tolist():
             names = list(elite[parent].candidate.free)
             others = [one.candidate.free for one in elite[:ELITE]]
             rows = [[one[name] for name in names] for one in others if list(one) == names]
-            step = _alike(np.log(rows), rng) + rng.normal(0.0, spread, len(names))
+            step = rng.normal(0.0, spread, len(names))
+            if names:
+                step += _alike(np.log(rows), rng)
             factors = dict(zip(names, np.exp(step).tolist(), strict=True))
             later = round(rng.normal(0.0, spread) * PHASES) / PHASES
-            elite.append(self.fit(_moved(elite[parent], factors).later(later)))
+            elite.append(self.fit(elite[parent].candidate.moved(factors).later(later)))
         return sorted(elite, key=lambda one: one.error)[:ELITE]
 
     def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
@@ -139,12 +196,12 @@ class Search:
             fit = self._better(fit, [scheduling])
         while fit.candidate.scheduling.get("fair_share"):
             before = fit
-            fit = self._better(fit, weighted(fit, attempts))
+            fit = self._better(fit, weighted(fit.candidate.scheduling, attempts))
             if fit is before or self.is_over:
                 break
         return fit
 
-    def _better(self, fit: Fit, schedulings: Iterable[Document]) -> Fit:
+    def _better(self, fit: Fit, schedulings: Iterable[Order]) -> Fit:
         most = fit.error * (1 - CLEARLY)
         for scheduling in schedulings:
             changed = replace(fit.candidate, scheduling=scheduling)
@@ -161,11 +218,15 @@ class Search:
             if name != fit.candidate.algorithm and error <= max(ALIKE * fit.error, NEAR * mean):
                 against = f"{error / mean:.1%} against {fit.error / mean:.1%} of the mean wait"
                 yield f"{name} fits as well: {against}, per job"
-        if fit.candidate.first_plan is not None:
-            other = self.fit(fit.candidate.later(0.5))
-            at, best, worse = map(
-                format_roughly, (fit.candidate.first_plan, fit.error, other.error)
+        found = fit.candidate
+        if (rhythm := found.rhythm) is not None and found.first_plan is not None:
+            yield (
+                f"{rhythm.runners:,} runners that came while jobs waited did so at intervals of "
+                f"{format_roughly(rhythm.period)} or a multiple: a boot time after a plan"
             )
+        elif found.first_plan is not None:
+            other = self.fit(found.later(0.5))
+            at, best, worse = map(format_roughly, (found.first_plan, fit.error, other.error))
             yield (
                 f"it plans {at} after the first arrival, which no record has: so waits differ by "
                 f"{best} from the recorded ones, and by {worse} half a period later"
@@ -179,7 +240,8 @@ class Search:
                 step /= 2
                 continue
             # on in the direction that helped: parameters make up for each other
-            ahead = self._explored(self.fit(_moved(fit, _further(before, fit))), step)
+            further = self.fit(fit.candidate.moved(_further(before, fit)))
+            ahead = self._explored(further, step)
             if ahead.error < fit.error:
                 fit = ahead
         return fit
@@ -187,21 +249,15 @@ class Search:
     def _explored(self, fit: Fit, step: float) -> Fit:
         """Return the fit with each parameter a step longer or shorter, where that is better."""
         for name in fit.candidate.free:
-            longer, shorter = (_moved(fit, {name: (1 + step) ** way}) for way in (1, -1))
+            longer, shorter = (fit.candidate.moved({name: (1 + step) ** way}) for way in (1, -1))
             fit = self._first_better(fit, (longer, shorter))
-        if fit.candidate.first_plan is not None:
+        if not fit.candidate.is_timed:
             fit = self._first_better(fit, (fit.candidate.later(step), fit.candidate.later(-step)))
         return fit
 
     def _first_better(self, fit: Fit, candidates: Iterable[Candidate]) -> Fit:
         """Return the first candidate's fit that is better, or the one that is known."""
         return next((one for one in map(self.fit, candidates) if one.error < fit.error), fit)
-
-
-def _moved(fit: Fit, factors: Mapping[str, float]) -> Candidate:
-    """Return the candidate with parameters that are longer by these factors."""
-    free = {name: one * factors.get(name, 1.0) for name, one in fit.candidate.free.items()}
-    return replace(fit.candidate, free=free)
 
 
 def _alike(known: Floats, rng: np.random.Generator) -> Floats:
@@ -223,31 +279,6 @@ def _further(before: Fit, now: Fit) -> dict[str, float]:
     """Return by which factor each parameter has changed."""
     start = before.candidate.free
     return {name: one / start[name] for name, one in now.candidate.free.items()}
-
-
-def orders_of(attempts: Sequence[Attempt]) -> Iterator[Document]:
-    """Yield the orders in which jobs may have been started, that of arrival first."""
-    yield {}
-    yield {"policy": "sjf"}
-    yield {"policy": "ljf"}
-    columns = {key for one in attempts for key in one.attributes}
-    for name in ("user", *sorted(columns - {"user"})):
-        values = {one.traits.get(name, "") for one in attempts}
-        if 1 < len(values) <= MOST_INVOCATIONS:
-            yield {"fair_share": [name]}
-
-
-def weighted(fit: Fit, attempts: Sequence[Attempt]) -> Iterator[Document]:
-    """Yield a fair share's order with one team's share doubled or halved, or more."""
-    keys = fit.candidate.scheduling.get("fair_share", ())
-    known = fit.candidate.scheduling.get("weights", {})
-    if len(keys) != 1:
-        return
-    counts = Counter(one.traits.get(keys[0], "") for one in attempts)
-    for name, _ in counts.most_common(MOST_WEIGHTED):
-        for weight in (0.25, 0.5, 2.0, 3.0, 4.0):
-            if name and known.get(name, 1.0) != weight:
-                yield {**fit.candidate.scheduling, "weights": {**known, name: weight}}
 
 
 def explains_no_more(fit: Fit, recorded: Floats) -> bool:

@@ -1,11 +1,13 @@
 """What may have sized a pool: a fixed number, or a provisioning algorithm with few parameters.
 
 Parameters start at what the records show: boot times at the waits of runners' first jobs, idle
-time-outs at the longest time without work, limits at the numbers of runners.
+time-outs at the longest time without work, limits at the numbers of runners, plans a boot time
+before the instants at which runners came.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,16 +16,35 @@ import numpy as np
 from msgspec.structs import replace
 
 from farm.twin.pools import Shape
+from farm.twin.runner_lives import CLOCKS, Rhythm
 
 Document = Mapping[str, Any]
 """A part of a scenario file."""
 ENOUGH = 10
 """Runners whose age at their first start is known, from which that is the boot time."""
-PERIODS = {
-    "target-wait": 15.0, "keda": 30.0, "gitlab": 60.0, "buildkite": 10.0, "jenkins": 10.0,
-    "buildbarn": 60.0, "predictive": 15.0,
+ALIKE = 4
+"""Runners that came as long after a first job had to wait, from which that is the boot time."""
+COLD = 3
+"""Jobs that found no runner when no other ran, from which none is always kept."""
+MOSTLY, RARELY = 0.25, 0.3
+"""Share of the provisioning delays that are alike, from which these are the usual ones, and what
+share of their number there is just before them, at most."""
+INTERVALS = {
+    "taskcluster": 1.0, "target-wait": 15.0, "keda": 15.0, "gitlab": 60.0, "buildkite": 10.0,
+    "jenkins": 10.0, "buildbarn": 60.0, "predictive": 15.0, "arc": 1.0,
 }  # fmt: skip
-"""Seconds between two plans (keda: polls) where they are so long that the first one matters."""
+"""Seconds between two plans, if nothing else is said."""
+POLLING, LONG = 30.0, 5.0
+"""Seconds between two polls of keda's, and between two plans from which the first one matters."""
+SLOWEST = 0.25
+"""Share of its usual time between two plans below which an algorithm is not tried."""
+SHORTEST = 0.5
+"""Seconds that a boot takes at least."""
+CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
+ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.25
+"""Times that people choose, the units of these (s), and by which factor they are near a value."""
+ONE = 1.05
+"""Times the shortest that a parameter can be, up to which its longest is the same."""
 WARM = (0, 1, 2, 3, 5)
 """Ephemeral runners that may be kept ready."""
 OBJECTIVES = (60.0, 200.0, 600.0)
@@ -49,35 +70,64 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
     #: parameters that are searched, by key of the pool or (with a dot) of the provisioner
     free: Mapping[str, float] = {}
-    #: below what they cannot be, as the records show
-    least: Mapping[str, float] = {}
+    #: between what these must be, as the records show
+    bounds: Mapping[str, tuple[float, float]] = {}
     scheduling: Document = {}
-    #: from the first arrival to the next plan, seconds; None: it does not matter
+    #: from the first arrival to the next plan, and between two, s; None: it does not matter
     first_plan: float | None = None
+    period: float = 0.0
+    #: in which runners came
+    rhythm: Rhythm | None = None
+    #: whether it plans as often as its algorithm does by itself, and runners come like that
+    usual: bool = True
 
     def document(self, begins: float = 0.0) -> dict[str, Any]:
         """Return the pool as a scenario has it; nothing is planned long before ``begins`` (s)."""
         pool, options = dict(self.pool), dict(self.options)
-        for key, found in self.free.items():
-            value = max(found, self.least.get(key, 0.0))
+        for key, value in self.free.items():
             if key.startswith("."):
                 options[key[1:]] = value
             else:
                 pool[key] = value
-        if self.first_plan is not None:
-            period = PERIODS[self.algorithm]
-            options["first_plan"] = self.first_plan + begins // period * period
+        if self.planned_at is not None:
+            options["first_plan"] = self.planned_at + begins // self.period * self.period
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
         return pool
 
+    @property
+    def planned_at(self) -> float | None:
+        """The first plan: a boot time before the instants at which runners came, if these show."""
+        if self.first_plan is None or self.rhythm is None:
+            return self.first_plan
+        boot = self.free.get("boot_time", 0.0)
+        later = (self.rhythm.at - boot - self.first_plan) % self.rhythm.period
+        # a period is one of the rhythm's, or some
+        return (self.first_plan + later) % self.period or self.period
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the first plan is known, or does not matter."""
+        known = self.rhythm is not None and self.rhythm.period == self.period
+        return self.first_plan is None or known
+
+    def moved(self, factors: Mapping[str, float]) -> Candidate:
+        """Return the candidate with parameters that are longer by these factors, within bounds."""
+        free = dict(self.free)
+        for name, factor in factors.items():
+            least, most = self.bounds.get(name, (0.0, math.inf))
+            free[name] = min(most, max(least, free[name] * factor))
+        return replace(self, free=free)
+
     def later(self, share: float) -> Candidate:
         """Return the candidate with its first plan later by a share of its period, within that."""
-        if self.first_plan is None:
+        if self.first_plan is None or self.is_timed or not share:
             return self
-        period = PERIODS[self.algorithm]
+        span = share * self.period
+        if self.rhythm is not None:  # only at these instants
+            span = math.copysign(max(self.rhythm.period, abs(span)), share)
         # the first arrival may be at farm time 0, and no plan is
-        return replace(self, first_plan=(self.first_plan + share * period) % period or period)
+        return replace(self, first_plan=(self.first_plan + span) % self.period or self.period)
 
 
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
@@ -100,16 +150,48 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
         yield Candidate(algorithm="fixed", pool={**common, "builders": shape.runners})
         if shape.is_fixed or shape.is_replaced:
             return
+    own = shape.rhythm.period if shape.rhythm is not None else 0.0
     for boot in _boots(shape):
         for algorithm, options, free in _sized(shape):
-            yield Candidate(
-                algorithm=algorithm,
-                pool=common,
-                options={"min": 0, "max": shape.runners, **options},
-                free={"boot_time": boot, **free},
-                least={"idle_timeout": free["idle_timeout"]} if "idle_timeout" in free else {},
-                first_plan=PERIODS.get(algorithm),
-            )
+            if 0.0 < own < SLOWEST * INTERVALS[algorithm]:
+                continue
+            some = {"min": 0, "max": shape.runners, **options}
+            yield _provisioned(shape, algorithm, common, some, {"boot_time": boot, **free})
+
+
+def _provisioned(
+    shape: Shape, algorithm: str, pool: Document, options: dict[str, Any], free: dict[str, float]
+) -> Candidate:
+    """Return an algorithm with what the records show of its parameters."""
+    bounds = {"boot_time": (SHORTEST, math.inf)}
+    if (seen := boot_seen(shape)) is not None:
+        bounds["boot_time"] = max(SHORTEST, seen[0] - _plans_apart(shape)), seen[1]
+    if "idle_timeout" in free:
+        leaves = algorithm != "target-wait"  # which stops idle runners, too
+        least, most = shape.idle_times.bounds(options["min"], leaves=leaves)
+        bounds["idle_timeout"] = (max(1.0, least), max(1.0, most))
+        if most <= ONE * least:
+            del free["idle_timeout"]
+            pool = {**pool, "idle_timeout": next(round_times(least, most), (least + most) / 2)}
+    interval, rhythm, usual = INTERVALS[algorithm], shape.rhythm, True
+    if rhythm is not None:
+        usual = rhythm.period == (interval if interval >= LONG else 0.0)
+        if not rhythm.period:  # it does not boot in a constant time, or plans at once
+            rhythm = None
+        elif not usual:
+            interval = options["interval"] = rhythm.period
+    period = interval * math.ceil(POLLING / interval) if algorithm == "keda" else interval
+    return Candidate(
+        algorithm=algorithm,
+        pool=pool,
+        options=options,
+        free=free,
+        bounds=bounds,
+        first_plan=period if period >= LONG else None,
+        period=period,
+        rhythm=rhythm,
+        usual=usual,
+    )
 
 
 def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
@@ -117,10 +199,13 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
 
     Those that stop no runner need its idle time-out, which a runner of one job rarely meets.
     """
-    leaving = {} if shape.ephemeral else {"idle_timeout": max(shape.longest_idle, 1.0)}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
+    if shape.cold_starts >= COLD and not shape.ephemeral:
+        kept = {0}
     for fewest in sorted(kept):
         limits = {"min": fewest}
+        outlived, _ = shape.idle_times.bounds(fewest)
+        leaving = {} if shape.ephemeral else {"idle_timeout": max(outlived, 1.0)}
         yield "taskcluster", limits, leaving
         for objective in OBJECTIVES:
             yield "target-wait", limits, {**leaving, ".objective": objective}
@@ -147,6 +232,58 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
             yield "arc", {"min": fewest}, {}
 
 
+RARE: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "taskcluster": {"scaling_ratio": (0.8, 0.5, 0.25)},
+    "target-wait": {"hold": (60.0, 900.0), "release": (0.25, 0.9)},
+    "keda": {
+        "stabilization_window": (1.0, 60.0, 900.0), "cooldown": (60.0, 900.0),
+        "polling_interval": (10.0, 60.0), "scale_up_builders": (1, 2), "scale_up_percent": (25.0,),
+    },
+    "gitlab": {"max_booting": (1, 2, 3, 5), "scale_factor": (0.25, 0.5)},
+    "jenkins": {"margin": (0.03, 0.3), "decay": (0.8, 0.95), "initial_delay": (1.0, 300.0)},
+    "buildkite": {"out_factor": (0.5,), "out_cooldown": (60.0,), "in_cooldown": (300.0, 900.0)},
+    "buildbarn": {"quantile": (0.5, 0.8, 0.99)},
+    "predictive": {"headroom": (0.8, 1.3), "ahead": (300.0, 1800.0)},
+}  # fmt: skip
+"""Options that users rarely change, and other values: shares, spans in seconds, whole numbers."""
+SHARES = ("scaling_ratio", "release", "margin", "decay", "quantile")
+
+
+def round_times(least: float, most: float) -> Iterator[float]:
+    """Yield times in a range that people would write, the roundest first (seconds)."""
+    known: set[float] = set()
+    for unit in ROUND:
+        first, last = max(1, math.ceil(least / unit)), math.floor(most / unit)
+        found = {unit * n for n in range(first, min(last, first + 1) + 1)} - known
+        known |= found
+        yield from sorted(found)
+
+
+def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
+    """Yield the candidate with rounder values of a time that someone chose, the roundest first."""
+    found = one.free[name]
+    least, most = one.bounds.get(name, (0.0, math.inf))
+    for value in round_times(max(least, found / NEARLY), min(most, found * NEARLY)):
+        yield one.moved({name: value / found})
+
+
+def at_defaults(one: Candidate) -> list[str]:
+    """Return the options that users rarely change, of those that it does not give."""
+    given = {*one.options, *(name.removeprefix(".") for name in one.free)}
+    return [name for name in RARE.get(one.algorithm, ()) if name not in given]
+
+
+def rarely_changed(one: Candidate) -> Iterator[Candidate]:
+    """Yield the candidate with one more option at another value than its default."""
+    for name in at_defaults(one):
+        for value in RARE[one.algorithm][name]:
+            if isinstance(value, int):
+                yield replace(one, options={**one.options, name: value})
+                continue
+            bounds = {**one.bounds, f".{name}": (0.0, 1.0)} if name in SHARES else one.bounds
+            yield replace(one, free={**one.free, f".{name}": value}, bounds=bounds)
+
+
 def delayed(shape: Shape) -> Candidate:
     """Return runners that start for each job, after delays as recorded, up to a visible limit."""
     constant = shape.delays[-1] - shape.delays[0] <= CONSTANT
@@ -162,14 +299,42 @@ def delayed(shape: Shape) -> Candidate:
 
 
 def _boots(shape: Shape) -> list[float]:
-    """Return boot times to begin with: the shorter waits of runners' first jobs.
+    """Return boot times to begin with: what it took until a runner came, after a job had to wait.
 
     Where the source says when a runner was requested, it is the usual time until its first start.
+    Of runners of one job it may also be the time from an end to the next start.
     """
     if len(shape.ages) >= ENOUGH:
-        return [max(0.5, round(float(np.median(shape.ages)) - shape.pickup_time, 1))]
-    waits = np.array(shape.first_waits or (60.0,))
-    found = np.quantile(waits, (0.05, 0.3, 0.9)).tolist()
+        found = [float(np.median(shape.ages)) - shape.pickup_time]
+    elif (seen := boot_seen(shape)) is not None:
+        # the shortest of n delays has a share of 1 / (n + 1) of the time between plans, on average
+        count = sum(seen[0] <= one <= seen[1] for one in shape.provisioning_delays)
+        found = [seen[0] - _plans_apart(shape) / (2 * count + 2)]
+    else:
+        found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
     if shape.ephemeral and shape.turnarounds:
         found = [shape.turnaround, found[0]]
-    return sorted({max(0.5, round(one, 1)) for one in found})
+    return sorted({max(SHORTEST, round(one, 1)) for one in found})
+
+
+def boot_seen(shape: Shape) -> tuple[float, float] | None:
+    """Return between what the provisioning delays lie that are a boot time after the next plan.
+
+    Many are then within a period, and few in the one before: others were planned earlier, for a
+    queue that had ended, or later, as the algorithm waits. None: these do not stand out.
+    """
+    some, width = np.array(shape.provisioning_delays), _plans_apart(shape)
+    ends = np.searchsorted(some, some + width)
+    within = ends - np.arange(len(some))
+    if not len(some) or within.max() < max(ALIKE, MOSTLY * len(some)):
+        return None
+    first = int(np.argmax(within))
+    before = first - np.searchsorted(some, some[first] - width)
+    if some[first] < width or before > RARELY * within[first]:
+        return None
+    return float(some[first]), float(some[ends[first] - 1])
+
+
+def _plans_apart(shape: Shape) -> float:
+    """Return by how much provisioning delays differ for the time until the next plan (s)."""
+    return max(CLOCKS, LONG if shape.rhythm is None else shape.rhythm.period)

@@ -36,6 +36,9 @@ IDLE = 0.15
 """Share of the waiting with idle runners, from which something else than slots is waited for."""
 NAMED = 0.05
 """The same where a cap or a gate explains it."""
+HELD, LONG = 10, 60.0
+"""Jobs that each waited for this long (s) beside idle runners, from which a cap or a gate that
+holds nearly all of them is named, however small its share of the waiting."""
 OWN = ("cap", "gate")
 MOSTLY = 0.9
 """Share of its own idle waiting in which a group runs a constant number, for a cap."""
@@ -55,6 +58,8 @@ class Flag(msgspec.Struct, frozen=True, rename=json_name):
 
     kind: Kind
     text: str
+    #: little of the waiting is explained by it: it says nothing against the twin
+    small: bool = False
 
 
 def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
@@ -63,22 +68,25 @@ def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
         yield Flag("lost attempts", _lost(shape, len(load.attempts)))
     if unlike := unlike_slots(load.attempts):
         yield Flag("several slots", unlike)
-    idle = _IdleWaiting(shape, load) if load.waited.mean() >= LEAST_WAIT else None
-    found = idle.explained() if idle is not None and idle.share >= NAMED else None
-    if idle is not None and idle.share < IDLE and found is not None and found.kind not in OWN:
+    idle = _IdleWaiting(shape, load)
+    waits = bool(load.waited.mean() >= LEAST_WAIT)
+    found = idle.explained() if (waits and idle.share >= NAMED) or idle.held_jobs >= HELD else None
+    if found is not None and not (waits and idle.share >= IDLE) and found.kind not in OWN:
         found = None
+    if found is not None and not (waits and idle.share >= NAMED):
+        found = msgspec.structs.replace(found, small=True)
     if found is not None and found.kind == "idle runners" and shape.ephemeral:
         # a new runner starts for each job: there is none that could be idle
         found = None
     if found is not None:
         yield found
-    elif shape.is_fixed and shape.saturated < RARELY:
+    if (found is None or found.small) and shape.is_fixed and shape.saturated < RARELY:
         yield Flag(
             "never saturated",
             f"its {shape.runners * shape.slots} slots were never all busy while jobs waited: "
             "there are at least that many",
         )
-    if idle is not None and idle.stall and (found is None or found.kind == "idle runners"):
+    if waits and idle.stall and (found is None or found.kind == "idle runners"):
         yield Flag(
             "stall",
             f"for {format_roughly(idle.stall)} jobs waited and none started on idle runners: leave "
@@ -109,11 +117,16 @@ def overtaking(load: Load, shape: Shape) -> float:
     order = np.argsort(started, kind="stable")
     # what is tried again may go back to its old place
     again = np.array([one.attempt > 1 for one in load.attempts])
-    latest = np.maximum.accumulate(np.where(again, -np.inf, load.arrived)[order])
-    waited = load.waited[order] > max(CLOCKS, 2 * shape.pickup_time)
-    # a job that starts after a younger one was overtaken
-    late = waited & (load.arrived[order] < latest - CLOCKS)
-    return float(late.sum() / max(1, waited.sum()))
+    levels = np.array([one.level for one in load.attempts])
+    waited = load.waited > max(CLOCKS, 2 * shape.pickup_time)
+    late = 0
+    for level in np.unique(levels):
+        # a job that starts after a younger one was overtaken, if that has no higher level
+        others = np.where(again | (levels > level), -np.inf, load.arrived)
+        latest = np.maximum.accumulate(others[order])
+        own = (waited & (levels == level))[order]
+        late += int((own & (load.arrived[order] < latest - CLOCKS)).sum())
+    return late / max(1, int(waited.sum()))
 
 
 def hidden_order(overtaken: float) -> Flag:
@@ -144,6 +157,11 @@ class _IdleWaiting:
         self.lasts, self.whole = lasts, whole
         self.share = float((waiting * lasts)[self.idle].sum()) / whole if whole else 0.0
         self.stall = self._stall(waiting, started)
+        passed = np.append(0.0, np.cumsum(self.idle * lasts))
+        #: how long each job waited beside idle runners
+        self.own = passed[np.searchsorted(self.at, started)]
+        self.own -= passed[np.searchsorted(self.at, begins)]
+        self.held_jobs = int((self.own >= LONG).sum())
         self.started = started
 
     def _there(self, attempts: Sequence[Attempt], zero: float) -> Floats:
@@ -185,6 +203,8 @@ class _IdleWaiting:
                 continue
             explains = float(weight.sum()) / self.whole
             if explains < APART * self.share:
+                continue
+            if self.share < NAMED and (self.own[members] >= LONG).sum() < MOSTLY * self.held_jobs:
                 continue
             counts = running[held]
             # instants that are rounded, or late, overlap for a moment

@@ -20,14 +20,30 @@ from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, most_at_once
 from farm.results.table.columns import Floats
 from farm.twin.hosted import meets_limit, start_delays
+from farm.twin.runner_lives import (
+    CLOCKS,
+    IdleTimes,
+    Rhythm,
+    cold_starts,
+    comings,
+    idle_times_of,
+    provisioning_delays_of,
+    rhythm_of,
+)
 from farm.twin.timetable import changes_of_number
 
 OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
+REUSED = 0.05
+"""Share of runners that ran another job, up to which a runner runs one: names may come again."""
 REPLACED = 1.5
 """New runners for each attempt that was lost, at most: some had none when they were lost."""
+TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24, 48))
+"""Where candidates plan rarely enough to remember, each plan of theirs takes up to a tenth of a
+millisecond: then only jobs of the shortest of these times are played (s) in which this number
+waited for longer than that (s)."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +63,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     #: from an end to the next start on that slot, of a job that waited already
     turnaround: float
     turnarounds: int
-    #: the longest that a runner had nothing to do and was there for another job
-    longest_idle: float
     #: how old runners were, from their request, at their first start; where the source says
     ages: tuple[float, ...]
-    #: how long the first jobs of runners waited, ordered
-    first_waits: tuple[float, ...]
+    #: how long after a first job had to wait the next runner came, ordered
+    provisioning_delays: tuple[float, ...]
+    #: jobs that came when no other ran, and found no runner
+    cold_starts: int
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
     #: of runners of one job: the records show that there are no more
@@ -70,6 +86,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     changes: Mapping[str, Any] | None = None
     #: of the hours by which it changes
     clock: Clock = Clock()
+    #: how long runners were there without work
+    idle_times: IdleTimes = IdleTimes()
+    #: of the instants at which runners came; None: none shows
+    rhythm: Rhythm | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -147,20 +167,21 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     names = [name for name in by_runner if name]
     slots = _slots([known[name] for name in names])
     hosted = any(one.hosted for one in attempts)
-    ephemeral = hosted or (bool(names) and len(attempts) < 1.5 * len(names))
+    again = sum(len(by_runner[name]) > 1 for name in names)
+    ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
     limited = not ephemeral or meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = [(_start(one), _end(one)) for one in attempts]
     runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
-    between, idle = [], 0.0
-    for name in names:
-        more, longest = _between(by_runner[name], slots, clock.resolution)
-        between += more
-        idle = max(idle, longest)
+    between = [one for n in names for one in _between(by_runner[n], slots, clock.resolution)]
     if ephemeral:  # a slot's next start is on another runner
         between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
+    load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
+    came = comings(own, load.begins, pickup, load.begins + float(load.arrived[-1]) / 2)
+    most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
+    late = load.arrived[load.waited > most + CLOCKS]
     return Shape(
         platforms=tuple(
             name for name, _ in Counter(one.platform for one in attempts).most_common()
@@ -173,9 +194,15 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         pickup_time=pickup,
         turnaround=pickup if turnaround is None else max(turnaround, pickup),
         turnarounds=len(between),
-        longest_idle=idle,
+        idle_times=(
+            IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
+        ),
+        rhythm=rhythm_of(came),
+        cold_starts=cold_starts(load.arrived, load.waited, load.ran, most),
+        provisioning_delays=tuple(
+            provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
+        ),
         ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
-        first_waits=tuple(sorted(_wait(by_runner[name][0]) for name in names)),
         saturated=_saturated(attempts, runners * slots),
         limited=limited,
         delays=start_delays(attempts, limited=limited) if hosted or not limited else (),
@@ -233,25 +260,21 @@ def _usual(times: Sequence[float]) -> float:
     return float(found[found <= OUTLIER * np.median(found)].mean())
 
 
-def _between(
-    attempts: Sequence[Attempt], slots: int, resolution: float
-) -> tuple[list[float], float]:
-    """Return a runner's times between two jobs on a slot, and the longest without any.
+def _between(attempts: Sequence[Attempt], slots: int, resolution: float) -> list[float]:
+    """Return a runner's times between two jobs on a slot, where the second one waited already.
 
-    Of the former only those before a job that waited already; attempts are by start.
+    Attempts are by start.
     """
     ends: list[float] = []
-    found, idle, last_end = [], 0.0, _end(attempts[0])
+    found = []
     for one in attempts:
         start = _start(one)
-        idle = max(idle, start - last_end)
-        last_end = max(last_end, _end(one))
         if len(ends) >= slots and ends[0] <= start + resolution:
             empty_at = heapq.heappop(ends)
             if (one.eligible_at or 0.0) < empty_at:
                 found.append(max(0.0, start - empty_at))
         heapq.heappush(ends, _end(one))
-    return found, idle
+    return found
 
 
 def _successions(
@@ -330,3 +353,22 @@ def _end(one: Attempt) -> float:
 
 def _wait(one: Attempt) -> float:
     return _start(one) - (one.eligible_at or 0.0)
+
+
+def telling(load: Load, half: int, most: int) -> slice:
+    """Return jobs of the first half, this number at most, that say enough of how it is sized.
+
+    They begin where no job waits or runs, as early as may be.
+    """
+    arrived = load.arrived[:half]
+    free_at = np.maximum.accumulate(arrived + load.waited[:half] + load.ran[:half])
+    starts = np.flatnonzero(arrived >= np.concatenate([arrived[:1], free_at[:-1]]))
+    long = np.concatenate([[0], np.cumsum(load.waited[:half] > TELLING_WAIT)])
+    for span in SPANS:
+        ends = np.searchsorted(arrived, arrived[starts] + span, side="right")
+        ends = np.minimum(ends, starts + most)
+        found = long[ends] - long[starts]
+        if found.max() >= TELLING:
+            break
+    best = int(np.argmax(found >= min(TELLING, found.max())))
+    return slice(int(starts[best]), int(ends[best]))

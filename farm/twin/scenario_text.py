@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from unicodedata import normalize
 import numpy as np
 
 from farm.results.formatting import readable_span
-from farm.twin.candidates import Candidate
+from farm.twin.candidates import Candidate, at_defaults, boot_seen
 from farm.twin.pools import Shape
 from farm.units import format_roughly
 
@@ -30,6 +31,14 @@ _SPANS = (
     "interval",
     "first_plan",
     "start",
+    "hold",
+    "cooldown",
+    "stabilization_window",
+    "polling_interval",
+    "initial_delay",
+    "out_cooldown",
+    "in_cooldown",
+    "ahead",
 )
 
 
@@ -83,7 +92,9 @@ def _rounded(key: str, value: Any) -> Any:
         return {name: _rounded(name, one) for name, one in value.items()}
     if isinstance(value, list):
         return [_rounded(key, one) for one in value]
-    return round(value, 3) if key in _SPANS else value
+    if key in _SPANS:
+        return round(value, 3)
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def scenario_text(
@@ -165,15 +176,26 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
         found.append(
             f"the number of runners follows the queue as {candidate.algorithm}'s does{tried}"
         )
+        if unseen := at_defaults(candidate):
+            found.append(f"nothing speaks against the defaults of {', '.join(unseen)}")
         if shape.ages:
             usual = format_roughly(float(np.median(shape.ages)))
             found.append(
                 f"a runner's first start came {usual} after its request "
                 f"(median of {len(shape.ages):,})"
             )
-        if "idle_timeout" in candidate.free:
-            longest = readable_span(shape.longest_idle)
-            found.append(f"a runner was without work for {longest} at most, and had another job")
+        elif (boots := boot_seen(shape)) is not None:
+            first, last = map(format_roughly, boots)
+            found.append(
+                f"after a first job had to wait, runners mostly came {first} to {last} later: a "
+                "boot time after the next plan"
+            )
+        if "idle_timeout" in {**candidate.free, **candidate.pool}:
+            longest, most = shape.idle_times.bounds(candidate.options["min"])
+            line = f"a runner had another job after {readable_span(longest)} without one, at most"
+            if most < math.inf:
+                line += f": the time-out is no longer than some {readable_span(most)}"
+            found.append(line)
     return found
 
 

@@ -122,6 +122,8 @@ def _source(name: str, attempts: list[Attempt], week: Week, most: int) -> dict[s
     if name:
         source["platform"] = {"processor": name}
     source |= _attributes(attempts)
+    if any(levels := Counter(one.level for one in attempts)):
+        source["level"] = dict(sorted(levels.items()))
     return {"matrices" if "size" in source else "arrivals": source}
 
 

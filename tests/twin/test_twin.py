@@ -367,6 +367,13 @@ def test_what_is_no_queue_of_slots_is_refused(tmp_path, servers, hidden, kind, w
     assert not one.believable
 
 
+def test_a_small_cap_is_named_and_the_twin_believed(tmp_path):
+    """It explains little of the waiting, but ten jobs or more waited long for nothing else."""
+    one = judged(tmp_path, ran(8, cap=1, seed=1))
+    assert [(flag.kind, flag.small) for flag in one.flags] == [("cap", True)]
+    assert "a cap of 1 at once on name deploy explains" in one.verdict
+
+
 def test_runners_that_another_load_uses_are_refused(tmp_path):
     """Jobs of others on the same runners are in no record: the runners seem idle."""
     ours = [job for job in ran(6) if int(job["id"].rpartition("-")[2]) % 2]
@@ -444,7 +451,8 @@ def test_what_was_checked_is_what_is_written(tmp_path):
     waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-checked.jobs :]
     assert sum(waits) / checked.jobs == pytest.approx(checked.simulated_mean, rel=0.02)
     assert "first_plan: " in made.text
-    assert "half a period later" in made.text
+    assert "did so at intervals of 15s or a multiple" in made.text
+    assert "nothing speaks against the defaults of stabilization_window, cooldown" in made.text
 
 
 def test_a_search_without_the_kernel_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):

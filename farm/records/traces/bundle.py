@@ -54,6 +54,8 @@ def _details(one: Attempt, platforms: dict[str, Platform]) -> dict[str, Any]:
         details["matrix"] = one.matrix
     if traits := one.traits:
         details["attributes"] = traits
+        if one.level:
+            details["level"] = one.level
     if one.result == "failed":
         details["fails"] = True
     return details

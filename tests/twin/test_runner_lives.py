@@ -1,0 +1,111 @@
+"""What records show of runners that come and go, and of the order of jobs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from farm import simulate
+from farm.app.twin import twin_of, write_twin
+from farm.records import load_records
+from farm.records.sources import export_attempts
+from farm.twin.candidates import candidates_of
+from farm.twin.orders import order_seen
+from farm.twin.pools import pools_of
+from tests.twin.test_twin import COLUMNS, INSTANTS, only, recorded, waits_as_recorded
+
+SIZED = {"boot_time": "80s", "idle_timeout": "10m"}
+
+
+def pool_of(path):
+    """Return the only pool of a table, and its jobs."""
+    [found] = pools_of(load_records([path], "csv", COLUMNS))
+    return found
+
+
+def dated(path):
+    """Return the same, from records with instants of a calendar."""
+    log = path.with_suffix(".json")
+    export_attempts("gitlab", load_records([path], "csv", COLUMNS).attempts, log)
+    [found] = pools_of(load_records([log]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "period"),
+    [
+        ("gitlab", {}, 60.0),
+        ("keda", {"length": "waiting+running", "list_length": 1}, 15.0),
+        ("jenkins", {}, 10.0),
+        ("jenkins", {"interval": "45s"}, 45.0),
+        ("taskcluster", {}, 0.0),
+    ],
+)
+def test_runners_come_a_boot_time_after_a_plan(tmp_path, algorithm, options, period):
+    """So the period of the plans is known, and the first plan for each boot time."""
+    sizing = {"algorithm": algorithm, "max": 11, **options}
+    shape, _ = dated(recorded(tmp_path, {**SIZED, "provisioner": sizing}))
+    assert shape.rhythm is not None
+    assert shape.rhythm.period == period
+    ours = [c for c in candidates_of(shape) if c.algorithm == algorithm]
+    one = ours[0]
+    assert [c.free["boot_time"] for c in ours] == pytest.approx([80.0] * len(ours), rel=0.05)
+    assert one.usual == ("interval" not in options)
+    if period:
+        late = one.moved({"boot_time": 1.1})
+        planned = one.planned_at, late.planned_at
+        boots = one.free["boot_time"], late.free["boot_time"]
+        came = [(at + boot) % period for at, boot in zip(planned, boots, strict=True)]
+        assert came == pytest.approx([shape.rhythm.at % period] * 2)
+
+
+def test_an_idle_time_out_lies_between_what_was_outlived_and_what_was_not(tmp_path):
+    """Runners that never leave outlive any."""
+    sizing = {"algorithm": "taskcluster", "max": 11, "min": 2}
+    shape, _ = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}))
+    least, most = shape.idle_times.bounds(2)
+    assert 540.0 < least <= 600.0 <= most < 900.0
+    assert shape.idle_times.bounds(0)[0] > least
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "order"),
+    [
+        ({"policy": "sjf"}, {"policy": "sjf"}),
+        ({"policy": "ljf"}, {"policy": "ljf"}),
+        ({"fair_share": ["team"], "weights": {"infra": 3}}, {"fair_share": ["team"]}),
+        ({}, None),
+    ],
+)
+def test_an_order_shows_by_what_was_chosen(tmp_path, scheduling, order):
+    """Whatever sizes the pool: also if no candidate waits as it does."""
+    sizing = {"algorithm": "gitlab", "max": 9}
+    shape, load = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}, **scheduling))
+    assert order_seen(load, shape.pickup_time) == order
+
+
+def test_levels_that_a_column_has(tmp_path):
+    """Jobs of a higher level go first if a column says so; without it the order is hidden."""
+    levels = {"unit": "0", "release": "5"}
+    times = {
+        "poisson": {"rate": "32/h"},
+        "count": 600,
+        "service_time": {"exponential": {"mean": "5m"}},
+    }
+    jobs = [{"arrivals": {**times, "kind": kind, "level": int(n)}} for kind, n in levels.items()]
+    truth = {"pools": [{"name": "hidden", "builders": 6}], "workload": jobs}
+    simulate(truth, out=tmp_path / "truth")
+    columns = {**{name: f"{name}_at_s" for name in INSTANTS}, "runner": "builder", "kind": "kind"}
+    hidden = load_records([tmp_path / "truth" / "jobs.csv"], "csv", columns)
+    assert [one.kind for one in only(twin_of(hidden, "records")).flags] == ["hidden order"]
+    attempts = [
+        msgspec.structs.replace(one, attributes={"level": levels[one.kind]})
+        for one in hidden.attempts
+    ]
+    told = msgspec.structs.replace(hidden, attempts=attempts)
+    one = only(write_twin(told, None, tmp_path / "mine.yaml"))
+    assert one.flags == []
+    waits_as_recorded(one, 0.001, 0.001)
+    assert one.check is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.recorded_mean, rel=0.01)
