@@ -29,11 +29,10 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions, Stays, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
 from farm.live.run import run_live
-from farm.live.store.take_over import Stays
 from farm.live.world import LiveWorld
 from farm.metrics.series import Labels, Series
 
