@@ -62,10 +62,10 @@ class _ByFunction(Memoryless, frozen=True, kw_only=True):
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Return the plan for the function's result; raises UnusableError for no such number."""
-        wanted: Any = self.function(snapshot)
-        if not isinstance(wanted, Real) or not 0 <= wanted < math.inf:
+        wanted: object = self.function(snapshot)
+        if not isinstance(wanted, Real) or not 0 <= (number := float(wanted)) < math.inf:
             raise UnusableError(f"returned {wanted!r:.60}; allowed: a number of builders")
-        return self.towards(snapshot, float(wanted), "by a function of the caller's")
+        return self.towards(snapshot, number, "by a function of the caller's")
 
 
 def _algorithm(pool: Pool, own: object, seed: int) -> AnyAlgorithm:
