@@ -56,7 +56,7 @@ class Choice(NamedTuple):
         return spoken_span(self.wait) if self.of.unit == "s" else readable(self.wait, self.of.unit)
 
     def are(self, jobs: str) -> str:
-        """Return what becomes of it, as ``jobs wait less`` of a wait."""
+        """Return how it changes: ``jobs wait less``, or ``the cost is lower``."""
         if self.what.endswith(" wait"):
             return f"jobs {jobs}"
         less, more = ("higher", "lower") if self.of.better == "higher" else ("lower", "higher")

@@ -294,7 +294,9 @@ def table_of_parts(pair: PairComparison) -> list[tuple[str, ...]]:
 
 
 def _parts(pair: PairComparison) -> list[Listing]:
-    rows = [[*row[:-1], Text(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)]
+    rows: list[list[str | Text]] = [
+        [*row[:-1], Text(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
+    ]
     columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
     return [Listing(columns, rows, title=f"{pair.other} against {pair.base}")] if rows else []
 

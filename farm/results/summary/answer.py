@@ -87,7 +87,7 @@ def answer_of_run(
 
 def is_short(summary: Summary) -> bool:
     """Return whether waits, of all jobs or of a platform's, are worth a word on builders."""
-    return any(map(_waits_long, (summary, *summary.platforms.values())))
+    return _waits_long(summary) or any(map(_waits_long, summary.platforms.values()))
 
 
 def _waits_long(of: Summary | Part) -> bool:
