@@ -239,7 +239,9 @@ def answer_of_comparison(comparison: Comparison) -> str:
         return answer_of_choices(choices) + noise
     if all(one.verdict in STILL and not one.costs_other for one in choices[1:]):
         alike = _alike(min(choices[1:], key=_by_wait), choices[0])
-        return f"{moved}; {alike.replace('mean wait', 'the mean wait of all jobs stays', 1)}{noise}"
+        stays = "is" if " against " in alike else "stays"
+        of_all = alike.replace("mean wait", f"the mean wait of all jobs {stays}", 1)
+        return f"{moved}; {of_all}{noise}"
     return f"{answer_of_choices(choices)}; {moved}{noise}"
 
 
