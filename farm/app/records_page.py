@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from farm.doctor.figures import PlatformRecords, examine, platforms_of
-from farm.doctor.table import ABOUT, HEADINGS, row_of
+from farm.doctor.table import HEADINGS, about, row_of
 from farm.doctor.verdict import verdicts
 from farm.records import Bundle
 from farm.records.bundle import Clock
@@ -41,9 +41,10 @@ def page_of_records(bundle: Bundle) -> str:
     table = Table("", lines[0], lines[1:])
     by_name = {one.name: one for one in platforms_of(bundle)}
     charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
+    said = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
         Section("", words),
-        Section("Figures", [f"{figures.hours:,.1f} hours of records; {ABOUT}."], (), [table]),
+        Section("Figures", [f"{said}."], (), [table]),
         Section("Waiting and running", (), charts),
     ]
     title = f"Why jobs wait: records of {manifest.source}"

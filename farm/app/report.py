@@ -11,10 +11,15 @@ from farm.app.records_page import page_of_records
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.core.errors import InputError
 from farm.records.bundle import is_bundle, read_bundle
-from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep
+from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import headings, matrix_of, matrix_of_comparison
+from farm.results.comparison.tables import (
+    PART_HEADINGS,
+    matrix_of,
+    matrix_of_comparison,
+    table_of_parts,
+)
 from farm.results.figures.page import Section, Table, page, write_page
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.output_file import check_output
@@ -147,8 +152,13 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
             (name, base, *(f"{value}\n{against}" for value, against in others))
             for name, base, others in matrix_of_comparison(found.pairs, METRICS)
         ]
-        told, table = list(words.of_comparison(found)), Table("", head, rows)
-        sections.append(Section("Comparison", told, charts, [table]))
+        tables = [Table("", head, rows)]
+        tables += [
+            Table(f"{pair.other} against {pair.base}", PART_HEADINGS, parts)
+            for pair in found.pairs
+            if (parts := table_of_parts(pair))
+        ]
+        sections.append(Section("Comparison", list(words.of_comparison(found)), charts, tables))
         numbers["comparison"] = found
     for place, run in enumerate(runs):
         summary = run.kept.summary

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from farm.doctor.figures import PlatformFigures
+from farm.doctor.figures import Figures, PlatformFigures
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 
 HEADINGS = (
-    "jobs", "per hour", "run time", "slots", "load", "utilization", "busy while waiting",
+    "jobs", "per hour", "run time", "slots", "load", "load ÷ slots", "busy while waiting",
     "p50 wait", "p95 wait", "of those started", "cancelled waiting", "turnaround", "retries",
     "worst hour",
 )  # fmt: skip
 FIRST_TO_GO = (
     "worst hour", "retries", "turnaround", "of those started", "per hour", "cancelled waiting",
 )  # fmt: skip
-ABOUT = (
-    "run times are means, and their standard deviations; slots and load are means over the time in "
-    "which jobs arrived; p50 and p95 count waits that were broken off as longer; those that were "
-    "cancelled waited for the median shown; retries have the share of the busy time that was of "
-    "attempts tried again; the worst hour is that of the longest p95 wait"
-)
+ABOUT = {
+    "run time": "run times are means, and their standard deviations",
+    "slots": "slots and load are means over the time in which jobs arrived",
+    "p95 wait": "p50 and p95 count waits that were broken off as longer",
+    "cancelled waiting": "those that were cancelled waited for the median shown",
+    "retries": "retries have the share of the busy time that was of attempts tried again",
+    "worst hour": "the worst hour is that of the longest p95 wait",
+}
+"""What is to be said of a column."""
+
+
+def about(figures: Figures) -> dict[str, str]:
+    """Return what is to be said of the columns of these figures: nothing of what they lack."""
+    lacks = set[str]()
+    if not any(one.censored for one in figures.platforms):
+        lacks |= {"p95 wait", "cancelled waiting"}
+    if not any(one.retries for one in figures.platforms):
+        lacks.add("retries")
+    return {column: said for column, said in ABOUT.items() if column not in lacks}
 
 
 def row_of(one: PlatformFigures) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ Kind = Literal[
 ENOUGH = 20
 """Jobs below which nothing is said."""
 BUSY = 0.85
-"""Utilization from which a farm is short of servers, not only at times."""
+"""Load ÷ slots from which a farm is short of servers, not only at times."""
 IDLE = 0.3
 """Share of free slots while jobs wait, from which capacity is not the cause."""
 LIMITED = 0.8
@@ -94,7 +94,7 @@ def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kin
     if (one.utilization or 0.0) >= BUSY:
         return "short of servers", (
             f"{waited}; work for {one.offered_load + one.other_load:.1f} slots met {slots} "
-            f"(utilization {one.utilization:.2f}): {_rates(one)}{_would_do(one, objective)}"
+            f"(load ÷ slots {one.utilization:.2f}): {_rates(one)}{_would_do(one, objective)}"
         )
     return "bursts", (
         f"{waited}, though {slots} were busy only {one.busy_share or 0:.0%} of the time; while "

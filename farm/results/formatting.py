@@ -75,4 +75,5 @@ def readable_percent(value: float | None, *, signed: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     percent = round(value * 100, 1) or 0.0  # none below zero that reads -0.0
-    return f"{percent:+.1f} %" if signed else f"{percent:.1f} %"
+    digits = 1 if abs(percent) < 1000 else 0
+    return f"{percent:+,.{digits}f} %" if signed else f"{percent:,.{digits}f} %"

@@ -20,6 +20,13 @@ _LIMITS = {
     "a valid integer.*": "a whole number",
     "a valid (number|boolean).*": r"a \1",
 }
+_PLAN = ": an objective of a scenario is one of farm plan --slo OBJECTIVE [--vary KEY=V1,V2]"
+#: by command and option that it has not: where that is
+ELSEWHERE = {
+    ("sweep", "--objective"): _PLAN, ("sweep", "--slo"): _PLAN,
+    ("doctor", "--slo"): "; it is --objective TIME here, and --slo OBJECTIVE of farm plan",
+    ("plan", "--objective"): "; it is --slo OBJECTIVE here, and --objective TIME of farm doctor",
+}  # fmt: skip
 #: exit code after Ctrl-C
 INTERRUPTED = 130
 #: a command line that is not understood; Typer does not export the class
@@ -35,7 +42,9 @@ def with_error_messages(app: Callable[..., int | None]) -> None:
     except UsageError as error:
         of: Any = error
         where = "" if of.ctx is None else f" ({of.ctx.command_path} --help)"
-        _print(f"{_in_our_words(of)}{where}")
+        name = "" if of.ctx is None else of.ctx.command_path.rpartition(" ")[2]
+        instead = ELSEWHERE.get((name, getattr(of, "option_name", "")), "")
+        _print(f"{_in_our_words(of)}{instead}{where}")
         sys.exit(InputError.exit_code)
     except FarmError as error:
         _print(str(error))

@@ -6,7 +6,7 @@ that may be folded are, and then columns are left out. Nothing is folded in a fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -55,7 +55,8 @@ class Listing:
     """A table, whose texts are escaped.
 
     The first column is never left out, and is folded rather than cut; others are left out in the
-    order of ``first_to_go``.
+    order of ``first_to_go``, which is said below. ``about``: by heading, what is said of a column
+    that is shown.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Listing:
         *,
         title: str = "",
         caption: str = "",
+        about: Mapping[str, str] = {},
         first_to_go: Sequence[str] = (),
     ) -> None:
         self._columns = columns
@@ -72,7 +74,7 @@ class Listing:
             [_cell(value, column) for value, column in zip(row, columns, strict=True)]
             for row in rows
         ]
-        self._title, self._caption = title, caption
+        self._title, self._caption, self._about = title, caption, about
         self._first_to_go = first_to_go
 
     @property
@@ -99,17 +101,21 @@ class Listing:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._title:
             yield Text(plain(self._title, MAX_MESSAGE), "italic")
-        table, least = self._table(options.max_width)
+        table, least, shown = self._table(options.max_width)
         # a terminal below the minimum width cuts the last columns, not all of them
         wide = options.update_width(max(least, options.max_width))
         for line in console.render_lines(table, wide, pad=False):
             yield from _without_trailing_blanks(line)
             yield Segment.line()
-        for remark in self._caption.splitlines():
+        remarks = [said for name, said in self._about.items() if name in shown]
+        caption = "; ".join(filter(None, [self._caption, *remarks]))
+        if gone := dict.fromkeys(name for name in self.names if name not in shown):
+            caption += f"\nleft out for want of width: {', '.join(gone)} (a pipe has all: | cat)"
+        for remark in caption.splitlines():
             yield Text(plain(remark, MAX_MESSAGE), "dim italic")
 
-    def _table(self, width: int) -> tuple[Table, int]:
-        """Return the table for this width, and the least width that it can take."""
+    def _table(self, width: int) -> tuple[Table, int, set[str]]:
+        """Return the table for this width, the least width that it can take, and what is shown."""
         names = self.names
         places = list(range(len(names)))
 
@@ -136,7 +142,7 @@ class Listing:
             )
         for row in self._rows:
             table.add_row(*(row[place] for place in places))
-        return table, needed(NARROW)
+        return table, needed(NARROW), {self._columns[place].name for place in places}
 
     def _claim(self, place: int, name: str, folded: int) -> int:
         """Return the width of a column, or how far it may be folded."""

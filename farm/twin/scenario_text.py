@@ -14,7 +14,7 @@ import numpy as np
 from farm.results.formatting import readable_span
 from farm.twin.candidates import Candidate, at_defaults, boot_seen
 from farm.twin.pools import Shape
-from farm.units import format_roughly
+from farm.units import format_roughly, many
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""
@@ -158,11 +158,12 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
     if shape.platforms == ("",):
         found.append(ONE_POOL)
     if shape.ever:
-        runners = f"{shape.ever:,} runners, {shape.runners:,} at once"
-        jobs = "one job each" if shape.ephemeral else f"{shape.slots} jobs at once on each"
-        found.append(f"{runners}, {jobs}")
+        runners = many(shape.ever, "runner")
+        runners += f", at most {shape.runners:,} at once" * (shape.runners < shape.ever)
+        jobs = f"{many(shape.slots, 'job')} at once on each"
+        found.append(f"{runners}, {'one job each' if shape.ephemeral else jobs}")
     else:
-        found.append(f"no runners in the records: {shape.runners:,} jobs at once")
+        found.append(f"no runners in the records: {many(shape.runners, 'job')} at once")
     if shape.turnarounds and not shape.ephemeral:
         found.append(
             f"{format_roughly(shape.turnaround)} from an end to the next start on its slot "

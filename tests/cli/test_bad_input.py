@@ -439,3 +439,16 @@ def test_the_real_process_says_it_in_one_message(tmp_path):
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
     assert "nowhere.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("sweep", "quickstart", "--objective", "p95(waiting_time) < 5m"), "farm plan --slo"),
+        (("doctor", "x", "--slo", "p95(waiting_time) < 5m"), "--objective TIME here"),
+        (("plan", "x", "--objective", "5m"), "--slo OBJECTIVE here"),
+    ],
+)
+def test_an_option_of_another_command_is_pointed_to(refused, words, instead):
+    """Objectives are of farm plan and farm doctor, each under a name of its own."""
+    refused(*words, says=("No such option: ", instead))

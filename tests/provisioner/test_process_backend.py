@@ -177,7 +177,7 @@ def test_a_host_that_lives_but_is_missing_is_replaced(tmp_path, started):
     assert farm.tend(MISSING_TIME) == ""
     assert farm.killed == []
     farm.unknown.add(2)  # its successor takes a while
-    assert f"{started[1].name} lived, but was missing for 60s" in farm.tend(20)
+    assert f"{started[1].name} lived, but was missing for {MISSING_TIME:g}s" in farm.tend(20)
     assert farm.killed == [1]
     assert len(started) == 3
     farm.unknown.clear()

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import farm
-from farm.results.comparison.answer import Choice, answer_of_choices, frontier
+from farm.core.errors import InputError
+from farm.results.comparison.answer import Choice, answer_of_choices, answer_of_sweep, frontier
+from farm.results.comparison.metrics import metrics_named
 from farm.results.formatting import sentence, spoken_span
+from farm.results.summary.objectives import parse_objective
 from farm.testing import small_scenario
 
 AMD, ARM = {"processor": "amd64"}, {"processor": "arm64"}
@@ -38,6 +41,27 @@ def test_a_shortage_names_builders_hours_and_how_many_more_halve_it():
     assert found.startswith("p95 wait ")
     assert "the farm is short of few builders between 1h and" in found
     assert found.endswith("; two more halve it")
+
+
+def test_the_pool_whose_jobs_wait_longest_is_named():
+    """Not that of the most waiting in all; what more builders of it do is of its own jobs."""
+    crowd = {**BURST, "count": 200, "every": "1s", "service_time": "30s", "platform": ARM}
+    pools = [pool("slow"), pool("crowded", ARM, builders=4)]
+    workload = [{"arrivals": one} for one in (crowd, {**BURST, "count": 12, "start": "3h"})]
+    found = farm.simulate({"pools": pools, "workload": workload})
+    waits = {name: part["waiting_time_s"] for name, part in found.summary["pools"].items()}
+    crowded, slow = waits["crowded"], waits["slow"]
+    assert crowded["mean"] * crowded["count"] > slow["mean"] * slow["count"]
+    assert f", for slow {spoken_span(slow['p95'])}: the farm is short of slow " in found.answer
+    more = farm.simulate({"pools": pools, "workload": workload}, pools__slow__builders=2)
+    assert more.summary["pools"]["slow"]["waiting_time_s"]["p95"] <= slow["p95"] / 2
+    assert found.answer.endswith("; one more halves that")
+
+
+def test_a_queue_that_is_there_all_along_has_no_first_hour():
+    """Half of the waiting is over long before the last job has waited."""
+    at_once = {**BURST, "start": "0s", "count": 100}
+    assert "short of builders most of the time" in answer([pool(builders=2)], at_once)
 
 
 def test_the_claim_on_more_builders_is_simulated():
@@ -77,6 +101,12 @@ def test_jobs_of_your_own_are_not_simulated_again():
             {},
             "p95 wait 1.9 s: there are builders enough",
         ),
+        (  # less than a tenth of the run time
+            [pool(builders=2)],
+            {**BURST, "every": "9m50s", "count": 9, "service_time": "20m"},
+            {},
+            "p95 wait 72 s: there are builders enough",
+        ),
         (
             [pool(builders=2, inter_job_time="5m")],
             {**BURST, "service_time": "10s"},
@@ -114,7 +144,7 @@ def test_waits_as_long_as_a_boot_are_boots():
     said = "p95 wait 46 s: builders take as long to boot"
     assert farm.simulate("ephemeral-runners").answer == said
     longer = farm.simulate("ephemeral-runners", pools__runners__boot_time="3m").answer
-    assert "p95 wait 5.2 min: too few builders were there between" in longer
+    assert "p95 wait 5.2 min: too few builders were there most of the time" in longer
     again = answer([pool(builders=1, uses=1, boot_time="15m")], {**BURST, "count": 4})
     assert again == "p95 wait 57 min: too few builders were there between 1h and 1h30m"
 
@@ -140,7 +170,7 @@ BASE = Choice("a", 2400.0, None, None, "", 100.0, costs_other=False)
 BEST = Choice("b", 240.0, 216.0, 276.0, "better", 100.0, costs_other=False)
 
 
-WAITS = "mean wait 4 min instead of 40 (3.6 to 4.6)"
+WAITS = "mean wait 4 min (95 %: 3.6 to 4.6) instead of 40 min"
 DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other": True}
 
 
@@ -152,15 +182,15 @@ DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other"
         (
             {"wait": 2300.0, "low": None, "verdict": "noise", **CHEAP},
             ("with b jobs wait no longer, at 20.0 % less cost than with a: "
-            "mean wait 38 min instead of 40"),
+            "mean wait 38 min instead of 40 min"),
         ),
         (
             {"wait": 4800.0, "low": None, "verdict": "longer", **CHEAP},
             ("with b jobs wait longer, at 20.0 % less cost than with a: "
-            "mean wait 80 min instead of 40"),
+            "mean wait 80 min instead of 40 min"),
         ),
         ({"wait": 4800.0, "verdict": "worse"},
-         "a stays the best: mean wait 40 min instead of 80 with b"),
+         "a stays the best: mean wait 40 min instead of 80 min with b"),
         ({"wait": 2400.0, "verdict": "same"}, "nothing changes the waits: mean wait 40 min"),
         ({"wait": 2390.0, "verdict": "small"},
          "no wait differs by more than noise: mean wait 40 min"),
@@ -176,6 +206,56 @@ def test_the_best_of_several_may_cost_no_more():
     dear = BEST._replace(name="c", wait=200.0, **DEAR)
     said = f"b is the best that costs no more: {WAITS}"
     assert answer_of_choices([BASE, dear, BEST]) == said
+
+
+def test_who_gains_and_who_loses_where_all_wait_as_before():
+    """Other weights of fair share shift the waits between teams, and not their mean."""
+    teams = [
+        {**BURST, "name": team, "every": "30s", "count": 60, "attributes": {"team": team}}
+        for team in ("web", "infra")
+    ]
+    document = {
+        "pools": [pool(builders=2)],
+        "workload": [{"arrivals": one} for one in teams],
+        "scheduling": {"fair_share": ["team"], "weights": {"web": 3}},
+    }
+    even = {**document, "scheduling": {"fair_share": ["team"]}}
+    found = farm.compare(farm.simulate(document), farm.simulate(even))
+    parts = {one.name: one for one in found.pairs[0].parts}
+    assert parts["web"].verdict == "worse"
+    assert parts["infra"].verdict == "better"
+    loses = f"web wait longer ({spoken_span(parts['web'].other)} instead of "
+    assert (
+        f"jobs of infra wait less ({spoken_span(parts['infra'].other)} instead of" in found.answer
+    )
+    assert f"and those of {loses}" in found.answer
+    assert "the mean wait of all jobs stays" in found.answer
+    assert "invocation web" in found._repr_html_()
+
+
+def test_a_sweep_speaks_of_the_first_metric_asked_for():
+    """Of it alone, with its unit; a setting of two axes is named by both."""
+    document = {"pools": [pool()], "workload": [{"arrivals": BURST}]}
+    axes = {"pools.p.builders": [1, 2], "pools.p.boot_time": ["0s", "10s"]}
+    found = farm.sweep(document, axes, replications=1).sweep
+    p95, cost = metrics_named(["p95(waiting_time)", "cost"], "--metric")
+    assert "; with one run" in answer_of_sweep(found, p95)
+    assert "2 builders and boot time 0s" in answer_of_sweep(found, p95)
+    assert ": p95 wait " in answer_of_sweep(found, p95)
+    assert "cost" in answer_of_sweep(found, cost)
+    assert " wait" not in answer_of_sweep(found, cost)
+
+
+def test_a_metric_has_one_name_in_three_spellings():
+    """As tables, objectives and options have it; another is answered with a near one."""
+    spelt = ["waiting_time.p95", "p95(waiting_time)", "waiting time p95"]
+    assert len({one.name for one in metrics_named(spelt, "--metric")}) == 1
+    assert len({parse_objective(f"{name} < 5m") for name in spelt}) == 1
+    assert parse_objective("linux.waiting_time.p95 < 5m") == parse_objective(
+        "p95(linux.waiting_time) < 5m"
+    )
+    with pytest.raises(InputError, match=r"did you mean waiting_time\.p95"):
+        metrics_named(["waiting_tme.p95"], "--metric")
 
 
 def test_runs_of_one_name_are_distinguished_also_in_a_notebook():

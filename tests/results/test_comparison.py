@@ -163,6 +163,8 @@ def test_a_comparison_is_readable(tmp_path: Path) -> None:
         console.print(render_comparison(compare(runs)))
     text = shown.get()
     assert "better" in text
+    assert text.count("from, to:") == 1
+    assert "stretch: response time ÷" in text
     assert "40 jobs in common" in text
     assert "agreement: mean response time -26.7 %" in text
 
@@ -268,7 +270,7 @@ def test_a_maximum_of_one_run_has_no_interval(tmp_path: Path) -> None:
     [
         (5.0, 0.25, ["+25.0 %", "+9.3 %", "+42.9 %"]),
         (-5.0, -0.25, ["-25.0 %", "+12.2 %", "+58.5 %"]),
-        (5.0, 50.0, ["5s", "2s", "8s"]),
+        (5.0, 50.0, ["+5,000 %", "+382.0 %", "+53,865 %"]),
         (5.0, None, ["5s", "2s", "8s"]),
         (0.0, 0.0, ["0s", "2s", "8s"]),
     ],

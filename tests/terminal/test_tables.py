@@ -56,6 +56,18 @@ def test_a_narrow_table(width: int, first_line: str):
     )
 
 
+def test_columns_that_are_left_out_are_named_and_not_explained():
+    """A legend is of the columns that one sees."""
+    about = {"cost": "cost: in hours", "mean wait": "mean wait: of all"}
+    table = Listing(COLUMNS, ROWS, about=about, first_to_go=("mean wait", "why"))
+    lines = shown(table, 45)
+    assert lines[3] == "cost: in hours"
+    assert (
+        " ".join(lines[4:]) == "left out for want of width: mean wait, why (a pipe has all: | cat)"
+    )
+    assert shown(table, 200)[-1] == "cost: in hours; mean wait: of all"
+
+
 def test_names_and_values_are_plain():
     """Control characters in names have no effect on the terminal."""
     [line] = shown(story([("kind\x1b[31m", "b\x07")]), 80)

@@ -55,7 +55,8 @@ def plan(
     Args:
         slo: For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 max
             of waiting_time response_time stretch matrix_response_time; p95(linux.waiting_time): of
-            the jobs that the pool linux can run.
+            the jobs that the pool linux can run; waiting_time.p95 is p95(waiting_time). Of a
+            farm's records: farm doctor --objective.
         vary: Try these settings instead of sizes: pools.*.provisioner.max=10,20
             pools.linux.idle_timeout=5m,15m …; repeatable.
         replications: Simulations per size, with common seeds; one where nothing is drawn.
@@ -150,9 +151,11 @@ def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str
     if found.best is None:
         return f"{objective}: {found.why}"
     needs = _named(found.pools, found.best.sizes)
-    counted = "" if _settings(found) else " builders"
+    if not _settings(found):
+        sizes = zip(found.best.sizes, found.pools, strict=True)
+        needs = " and ".join(many(int(size), f"{pool} builder") for size, pool in sizes)
     return (
-        f"{objective} needs {needs}{counted} ({options.confidence:.0%} confidence, "
+        f"{objective} needs {needs} ({options.confidence:.0%} confidence, "
         f"{_replications(found)}): {found.best.builder_hours:.1f} builder-hours, "
         f"cost {found.best.cost:.2f}"
     )

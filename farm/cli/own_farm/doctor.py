@@ -10,7 +10,7 @@ import typer
 from farm.cli.runs.run_summary import suggest, this_command
 from farm.core.errors import TraceError
 from farm.doctor.figures import Figures, examine
-from farm.doctor.table import ABOUT, FIRST_TO_GO, HEADINGS, row_of
+from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
 from farm.doctor.verdict import Verdict, too_little, verdicts
 from farm.records import load_records
 from farm.records.bundle import with_capacity
@@ -46,7 +46,8 @@ def doctor(
     Args:
         files: A bundle of farm import, or the files of a source as they were fetched (- is
             standard input).
-        objective: A platform is fine if 95 % of its jobs start within this time.
+        objective: A platform is fine if 95 % of its jobs start within this time (of a scenario:
+            farm plan --slo).
 
     Examples:
         farm doctor mine                      a bundle of farm import
@@ -83,6 +84,7 @@ def _table(figures: Figures) -> Listing:
     return Listing(
         (*folding("platform"), *numbers(*HEADINGS)),
         [row_of(one) for one in figures.platforms],
-        caption=f"{figures.hours:,.1f} hours of records; {ABOUT}",
+        caption=f"{figures.hours:,.1f} hours of records",
+        about=about(figures),
         first_to_go=FIRST_TO_GO,
     )

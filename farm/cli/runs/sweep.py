@@ -52,6 +52,9 @@ def sweep(
 ) -> None:
     """Run a scenario with many settings, each with the same seeds, and compare them.
 
+    The first sentence is of the first --metric. For the cheapest setting that meets an objective:
+    farm plan --slo 'p95(waiting_time) < 5m' --vary KEY=V1,V2.
+
     Args:
         vary: A key and its values: scheduling.policy=fifo,sjf; pools.*.idle_timeout=5m,15m sets it
             in every pool, scheduling=@a.yaml,@b.yaml a section; repeatable.

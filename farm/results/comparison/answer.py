@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from farm.results.comparison.metrics import Metric, metrics_named, readable
 from farm.results.formatting import readable_percent, spoken_in, spoken_span, spoken_unit
 
 if TYPE_CHECKING:
-    from farm.results.comparison.comparison import Comparison
+    from farm.results.comparison.comparison import Comparison, PairComparison
     from farm.results.comparison.sweep import Sweep
 
 WAIT, COST, RESPONSE = "waiting_time mean", "cost", "response_time mean"
-SHORTER, LONGER = ("better", "shorter"), ("worse", "longer")
+SHORTER, LONGER = ("better", "shorter", "less"), ("worse", "longer", "more")
+WORDS = ("true", "false", "null", "none")
 UNKNOWN = "; with one run of each the noise is unknown"
+STILL = ("same", "noise", "small")
+STATISTICS = ("mean", "p50", "p95", "max")
+[MEAN_WAIT] = metrics_named([WAIT], "metric")
 
 
 class Choice(NamedTuple):
-    """A setting that may be chosen: its mean wait (seconds), what that is worth, and its cost."""
+    """A setting that may be chosen: its mean wait (seconds), what that is worth, and its cost.
+
+    Instead of the mean wait it may have another metric, ``of``.
+    """
 
     name: str
     wait: float
@@ -30,6 +39,29 @@ class Choice(NamedTuple):
     cost: float
     #: its difference of cost from the base is relevant
     costs_other: bool
+    of: Metric = MEAN_WAIT
+
+    @property
+    def what(self) -> str:
+        """The metric as it is said: mean wait."""
+        base, _, statistic = self.of.name.partition(" ")
+        words = {"waiting_time": "wait"}.get(base, base.replace("_", " "))
+        if statistic in STATISTICS:
+            return f"{statistic} {words}"
+        return f"{words} {statistic}".strip()
+
+    @property
+    def said(self) -> str:
+        """The value as it is said: 4 min."""
+        return spoken_span(self.wait) if self.of.unit == "s" else readable(self.wait, self.of.unit)
+
+    def are(self, jobs: str) -> str:
+        """Return how it changes: ``jobs wait less``, or ``the cost is lower``."""
+        if self.what.endswith(" wait"):
+            return f"jobs {jobs}"
+        less, more = ("higher", "lower") if self.of.better == "higher" else ("lower", "higher")
+        worth = {"wait less": less, "wait longer": more}.get(jobs, "no worse")
+        return f"the {self.what} is {worth}"
 
 
 def answer_of_choices(choices: Sequence[Choice]) -> str:
@@ -46,7 +78,8 @@ def answer_of_choices(choices: Sequence[Choice]) -> str:
     if best := min((one for one in no_dearer if one in shorter), key=_by_wait, default=None):
         if len(others) > 1:
             less = f", and costs {_share(best, base)} less" if best in cheaper else ""
-            return f"{best.name} is the best that costs no more{less}: {_waits(best, base)}"
+            no_more = "" if base.of.name == COST else " that costs no more"
+            return f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
         return _told(best, base, "wait less")
     if best := min(unharmed, key=_by_cost, default=None):
         return _told(best, base, "wait no longer")
@@ -60,12 +93,14 @@ def answer_of_choices(choices: Sequence[Choice]) -> str:
         return f"{said}: {_waits(base, least, 'with')} {least.name}"
     alike = min(others, key=_by_wait)
     if all(one.verdict == "same" for one in others):
-        return f"nothing changes the waits: {_alike(alike, base)}"
-    return f"no wait differs by more than noise: {_alike(alike, base)}"
+        what = "the waits" if base.what.endswith(" wait") else f"the {base.what}"
+        return f"nothing changes {what}: {_alike(alike, base)}"
+    what = "wait" if base.what.endswith(" wait") else base.what
+    return f"no {what} differs by more than noise: {_alike(alike, base)}"
 
 
 def _by_wait(one: Choice) -> tuple[float, float]:
-    return (one.wait, one.cost)
+    return (-one.wait if one.of.better == "higher" else one.wait, one.cost)
 
 
 def _by_cost(one: Choice) -> tuple[float, float]:
@@ -74,11 +109,15 @@ def _by_cost(one: Choice) -> tuple[float, float]:
 
 def _told(one: Choice, base: Choice, jobs: str) -> str:
     """Return how jobs wait with a choice, and at what cost."""
-    cost = "the same cost as"
+    cost = ", at the same cost as with"
     if one.costs_other:
-        cost = f"{_share(one, base)} {'less' if one.cost < base.cost else 'more'} cost than"
-    waits = "no job waits" if not one.wait and not base.wait else _waits(one, base)
-    return f"with {one.name} jobs {jobs}, at {cost} with {base.name}: {waits}"
+        less = "less" if one.cost < base.cost else "more"
+        cost = f", at {_share(one, base)} {less} cost than with"
+    if one.of.name == COST:
+        cost = " than with"
+    none = one.of is MEAN_WAIT and not one.wait and not base.wait
+    waits = "no job waits" if none else _waits(one, base)
+    return f"with {one.name} {one.are(jobs)}{cost} {base.name}: {waits}"
 
 
 def _share(one: Choice, base: Choice) -> str:
@@ -88,68 +127,95 @@ def _share(one: Choice, base: Choice) -> str:
 
 
 def _waits(one: Choice, other: Choice, instead: str = "") -> str:
-    interval = _interval(one)
-    against = spoken_span(other.wait, one.wait)
-    if instead:
-        return f"mean wait {spoken_span(one.wait)}{interval} instead of {against} {instead}"
-    return f"mean wait {spoken_span(one.wait)} instead of {against}{interval}"
+    return f"{one.what} {one.said}{_interval(one)} instead of {other.said} {instead}".rstrip()
 
 
 def _interval(one: Choice) -> str:
+    """Return the interval of a value that was just said, in its unit."""
     if one.low is None or one.high is None or one.low == one.high:
         return ""
-    _, length = spoken_unit(one.wait)
-    return f" ({spoken_in(max(0.0, one.low), length)} to {spoken_in(one.high, length)})"
+    ends = max(0.0, one.low), one.high
+    if one.of.unit == "s":
+        _, length = spoken_unit(one.wait)
+        said = [spoken_in(end, length) for end in ends]
+    else:
+        said = [readable(end, one.of.unit) for end in ends]
+    return f" (95 %: {said[0]} to {said[1]})"
 
 
 def _alike(one: Choice, base: Choice) -> str:
-    if not one.wait and not base.wait:
+    if not one.wait and not base.wait and one.of is MEAN_WAIT:
         return "no job waits"
-    said, against = spoken_span(one.wait), spoken_span(base.wait)
-    return f"mean wait {said}{'' if said == against else f' against {against}'}"
+    return f"{one.what} {one.said}{'' if one.said == base.said else f' against {base.said}'}"
 
 
-def answer_of_sweep(sweep: Sweep) -> str:
-    """Return the first sentence on a sweep, by mean wait and cost; where no job starts, so."""
-    choices = list(choices_of_sweep(sweep))
+def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
+    """Return the first sentence on a sweep, by a metric and cost; where no job starts, so."""
+    choices = list(choices_of_sweep(sweep, metric))
     noise = UNKNOWN if len(sweep.seeds) == 1 else ""
     if not choices:
-        return "no job started"
+        return "no job started" if metric is MEAN_WAIT else f"no setting has a {metric.name}"
     if len(choices) == 1:
         one = choices[0]
         seeds = "with one seed" if noise else f"over {len(sweep.seeds)} seeds"
-        return f"mean wait {spoken_span(one.wait)}{_interval(one)} {seeds}, cost {one.cost:,.3g}"
+        cost = "" if metric.name == COST else f", cost {one.cost:,.3g}"
+        return f"{one.what} {one.said}{_interval(one)} {seeds}{cost}"
+    if metric.better is None:  # none is the best
+        return f"{choices[0].what} " + ", ".join(f"{one.said} with {one.name}" for one in choices)
     return answer_of_choices(choices) + noise
 
 
-def choices_of_sweep(sweep: Sweep) -> Iterator[Choice]:
-    """Yield the settings that have a mean wait, the baseline first (of several the first)."""
+def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choice]:
+    """Yield the settings that have the metric, the baseline first (of several the first)."""
     costs = {tuple(row.settings.values()): row for row in sweep.rows if row.metric == COST}
-    waits = [row for row in sweep.rows if row.metric == WAIT and row.mean is not None]
+    waits = [row for row in sweep.rows if row.metric == metric.name and row.mean is not None]
     bases = [row for row in waits if row.baseline is None]
     for row in [*bases[:1], *(one for one in waits if one is not bases[0])] if bases else ():
         cost, first = costs[tuple(row.settings.values())], costs[tuple(bases[0].settings.values())]
         apart = abs((cost.mean or 0.0) - (first.mean or 0.0))
+        differs = apart > sweep.relevant * abs(first.mean or 0.0) and cost.verdict != "noise"
         yield Choice(
             setting_name(row.settings, sweep.scenario),
             row.mean or 0.0,
             None if row.interval is None else row.interval.low,
             None if row.interval is None else row.interval.high,
-            row.verdict or "",
-            cost.mean or 0.0,
-            apart > sweep.relevant * abs(first.mean or 0.0) and cost.verdict != "noise",
+            _worth(row.verdict or "", metric),
+            0.0 if metric.name == COST else cost.mean or 0.0,
+            differs and metric.name != COST,
+            metric,
         )
 
 
+def _worth(verdict: str, metric: Metric) -> str:
+    """Return a verdict; a direction as what it is worth: less is better."""
+    down, up = ("less", "more") if metric.better == "lower" else ("more", "less")
+    return {"cheaper": down, "less": down, "dearer": up, "more": up}.get(verdict, verdict)
+
+
 def setting_name(settings: dict[str, str], otherwise: str = "") -> str:
-    """Return how a setting is called: ``sjf, 14 builders``; without axes ``otherwise``."""
-    return ", ".join(_value_name(*one) for one in settings.items()) or otherwise
+    """Return how a setting is called: ``sjf and 14 builders``; without axes ``otherwise``."""
+    words = headings(settings)
+    return " and ".join(map(_value_name, words, settings.values())) or otherwise
 
 
-def _value_name(axis: str, value: str) -> str:
-    """Return a value, with the last word of its key if it is a number or a time."""
-    word = axis.rpartition(".")[2].replace("_", " ")
-    return f"{value} {word}" if value[:1].isdigit() or value[:1] in "+-" else value
+def headings(axes: Iterable[str]) -> list[str]:
+    """Return the last part of each key, or all of it where two keys end alike."""
+    ends = Counter(axis.rpartition(".")[2] for axis in axes)
+    return [
+        end
+        if ends[end := axis.rpartition(".")[2]] == 1
+        else axis.removeprefix("pools.").replace(".", " ")
+        for axis in axes
+    ]
+
+
+def _value_name(heading: str, value: str) -> str:
+    """Return a value with the words of its key, if it is no name that says what it is."""
+    words = heading.replace("_", " ")
+    if value.isdigit():
+        return f"{value} {words}"
+    plain = value[:1].isalpha() and value not in WORDS and " " not in heading
+    return value if plain or value[:1] in "@{[" else f"{words} {value}"
 
 
 def answer_of_comparison(comparison: Comparison) -> str:
@@ -168,7 +234,31 @@ def answer_of_comparison(comparison: Comparison) -> str:
     if len(choices) < 2:
         return "no job started in both runs"
     noise = UNKNOWN if any(one.low is None for one in choices[1:]) else ""
-    return answer_of_choices(choices) + noise
+    moved = next((one for one in map(_moved, comparison.pairs) if one), "")
+    if not moved:
+        return answer_of_choices(choices) + noise
+    if all(one.verdict in STILL and not one.costs_other for one in choices[1:]):
+        alike = _alike(min(choices[1:], key=_by_wait), choices[0])
+        stays = "is" if " against " in alike else "stays"
+        of_all = alike.replace("mean wait", f"the mean wait of all jobs {stays}", 1)
+        return f"{moved}; {of_all}{noise}"
+    return f"{answer_of_choices(choices)}; {moved}{noise}"
+
+
+def _moved(pair: PairComparison) -> str:
+    """Return which parts of the jobs gain and lose, where all jobs together wait as before."""
+    if next(one.verdict for one in pair.metrics if one.metric == WAIT) not in STILL:
+        return ""
+    told = [one for one in pair.parts if one.verdict in ("better", "worse")]
+    told = [one for one in told if one.of == told[0].of]
+    ends = [min(told, key=lambda one: one.difference or 0.0)] if told else []
+    ends += [max(told, key=lambda one: one.difference or 0.0)] if len(told) > 1 else []
+    said = [
+        f"{one.name} {'wait less' if one.verdict == 'better' else 'wait longer'} "
+        f"({spoken_span(one.other or 0.0)} instead of {spoken_span(one.base or 0.0)})"
+        for one in ends
+    ]
+    return f"with {pair.other} jobs of {' and those of '.join(said)}" if said else ""
 
 
 def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,8 +36,10 @@ from farm.results.comparison.significance import (
     welch_interval,
 )
 from farm.results.recorded_run import FinishedRun
+from farm.results.summary.figures import Figures
+from farm.results.summary.summary import Summary
 from farm.results.table.columns import Flags, Floats, Numbers, known
-from farm.results.table.job_table import JobTable, joined
+from farm.results.table.job_table import Array, JobTable, joined
 from farm.scenario import TwinErrors
 from farm.terminal.tables import as_html
 
@@ -79,6 +82,23 @@ class Agreement(msgspec.Struct, frozen=True, rename=json_name):
     same_outcomes: bool
 
 
+class PartComparison(msgspec.Struct, frozen=True):
+    """The mean wait, seconds, of a part of the jobs in the base run and in another.
+
+    Intervals are wide enough for all parts of one kind together (Bonferroni).
+    """
+
+    #: what the parts are: invocation (the first attribute of fair share), or platform
+    of: str
+    name: str
+    base: float | None
+    other: float | None
+    difference: float | None
+    relative: float | None
+    interval: Interval | None
+    verdict: Verdict | None
+
+
 class PairComparison(msgspec.Struct, frozen=True):
     """The base run against one other."""
 
@@ -91,6 +111,7 @@ class PairComparison(msgspec.Struct, frozen=True):
     note: str = ""
     #: of a farm's twin: its errors, mean and p95, shares; of two, those of the worse
     twin: dict[str, float] | None = None
+    parts: tuple[PartComparison, ...] = ()
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -141,6 +162,10 @@ class Setting:
         return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
 
 
+MOST_PARTS = 20
+"""Invocations and platforms that are compared: those with the most jobs."""
+
+
 def setting_of(run: FinishedRun) -> str:
     """Return a value that is equal for runs that differ by their seed alone."""
     text = re.sub(r"(?m)^seed:.*\n?", "", run.scenario_text)
@@ -184,6 +209,7 @@ def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairCompari
     twin = _twin_of(base, other)
     metrics = tuple(_compare_metric(m, base, other, found, relevant, twin) for m in METRICS)
     jobs = _job_by_job(found) if found.count else None
+    given = (base, other, found, relevant, twin)
     return PairComparison(
         base=base.label,
         other=other.label,
@@ -193,7 +219,43 @@ def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairCompari
         agreement=_agreement(base, other, jobs),
         note=found.note,
         twin=None if twin is None else twin.model_dump(),
+        parts=(*_parts("invocation", *given), *_parts("platform", *given)),
     )
+
+
+def _parts(
+    of: str,
+    base: Setting,
+    other: Setting,
+    found: CommonJobs,
+    relevant: float,
+    twin: TwinErrors | None,
+) -> Iterator[PartComparison]:
+    """Yield the mean waits of the invocations or platforms, if there are several, of most jobs."""
+    names = _parts_of(found.base[of], of)
+    most = [name for name, _ in Counter(names.tolist()).most_common(MOST_PARTS)]
+    for name in most if len(most) > 1 else ():
+
+        def mean_wait(figures: Figures | Summary, name: str = name) -> float | None:
+            parts = getattr(figures, f"{of}s")
+            rows = zip(_parts_of(np.array([*parts], np.str_), of), parts.values(), strict=True)
+            waits = [part.waiting_time for key, part in rows if key == name]
+            count = sum(wait.count for wait in waits)
+            return sum(w.count * (w.mean or 0.0) for w in waits) / count if count else None
+
+        metric = Metric("waiting_time mean", "s", mean_wait, of_jobs="waiting_time_s")
+        some = found.only(of, name)
+        one = _compare_metric(metric, base, other, some, relevant, twin, len(most))
+        yield PartComparison(
+            of, name or "(none)", one.base, one.other, one.difference, one.relative, one.interval,
+            one.verdict,
+        )  # fmt: skip
+
+
+def _parts_of(names: Array, of: str) -> Array:
+    """Return the part of each job: of an invocation the first value."""
+    parted = of == "invocation" and len(names) > 0
+    return np.char.partition(names, "/")[:, 0] if parted else names
 
 
 def _twin_of(*settings: Setting) -> TwinErrors | None:
@@ -238,6 +300,20 @@ class CommonJobs:
     def values(self, column: str) -> tuple[Floats, Floats]:
         """Return the values of both settings, job by job."""
         return self.pairs.values(column)
+
+    def only(self, column: str, part: str) -> CommonJobs:
+        """Return those of a part alone."""
+
+        def some(jobs: JobTable) -> JobTable:
+            return jobs.taken(_parts_of(jobs[column], column) == part)
+
+        found = copy(self)
+        found.__dict__.pop("day", None)
+        found.base, found.other = some(self.base), some(self.other)
+        here = _parts_of(self.pairs.base[column], column) == part
+        found.pairs = Pairs(*(table.taken(here) for table in self.pairs))
+        found.count = len(found.pairs.base)
+        return found
 
     @cached_property
     def day(self) -> Numbers:
@@ -296,10 +372,13 @@ def _compare_metric(
     found: CommonJobs,
     relevant: float,
     twin: TwinErrors | None,
+    together: int = 1,
 ) -> MetricComparison:
     one, two = base.mean(metric), other.mean(metric)
     difference = None if one is None or two is None else two - one
     interval = None if difference is None else _interval(metric, base, other, found)
+    if interval is not None and difference is not None:
+        interval = interval.widened(difference, together)
     return MetricComparison(
         metric=metric.name,
         unit=metric.unit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
@@ -9,6 +10,7 @@ import msgspec
 
 from farm.core.errors import InputError, not_among
 from farm.results.comparison.significance import Interval
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
@@ -24,7 +26,7 @@ Verdict = (
 """``noise``: the confidence interval contains zero. ``small``: more than noise, but less than
 relevant. ``not distinguishable``: of a twin, smaller than its own errors. ``differs``: neither
 direction is better. A direction: the noise is unknown."""
-Unit = Literal["s", "count", "ratio"]
+Unit = Literal["s", "count", "ratio", "share"]
 
 WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
 RELEVANT = 0.01
@@ -88,23 +90,43 @@ METRICS: tuple[Metric, ...] = (
     Metric("attempts", "count", lambda s: s.attempts),
     Metric("builder_time", "s", lambda s: s.builder_time),
     Metric("cost", "ratio", lambda s: s.cost),
-    Metric("idle_share", "ratio", lambda s: s.idle_share),
+    Metric("idle_share", "share", lambda s: s.idle_share),
     Metric("throughput", "ratio", lambda s: s.throughput_per_s, "higher"),
     Metric("builders max", "count", lambda s: s.builders.max_running),
     Metric("over_provisioned_time", "s", lambda s: s.builders.over_provisioned_time),
-    Metric("utilization", "ratio", lambda s: s.utilization, "higher"),
+    Metric("utilization", "share", lambda s: s.utilization, "higher"),
     Metric("fairness_index", "ratio", lambda s: s.fairness_index, "higher"),
 )
 
 
 def metrics_named(names: Sequence[str], option: str) -> tuple[Metric, ...]:
-    """Return the metrics of these names (``waiting_time.mean`` or ``waiting_time mean``)."""
-    known = {metric.name: metric for metric in METRICS}
+    """Return the metrics of these names: waiting_time.mean, mean(waiting_time), waiting time mean.
+
+    Raises InputError for another name.
+    """
+    known = {metric.name.replace("_", " "): metric for metric in METRICS}
     for name in names:
-        if name.replace(".", " ") not in known:
-            dotted = [one.replace(" ", ".") for one in known]
+        if _plain(name) not in known:
+            dotted = [one.name.replace(" ", ".") for one in METRICS]
             raise InputError(f"{option}: {not_among(name, dotted)}")
-    return tuple(known[name.replace(".", " ")] for name in names)
+    return tuple(known[_plain(name)] for name in names)
+
+
+def _plain(name: str) -> str:
+    """Return a name in the words of its table: ``waiting time mean``."""
+    turned = re.sub(r"^\s*(\w+)\s*\((.*)\)\s*$", r"\2 \1", name.lower())
+    return " ".join(re.split(r"[\s._]+", turned.strip()))
+
+
+def readable(value: float | None, unit: Unit) -> str:
+    """Return a value of a metric as readable text."""
+    if unit == "s":
+        return readable_span(value)
+    if unit == "share":
+        return readable_percent(value)
+    if unit == "count" and value is not None:
+        return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:,.1f}"
+    return readable_ratio(value)
 
 
 def verdict_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
@@ -32,6 +33,13 @@ class Interval(msgspec.Struct, frozen=True):
     def holds_zero(self) -> bool:
         """Whether the difference may be noise."""
         return self.low <= 0.0 <= self.high
+
+    def widened(self, difference: float, comparisons: int) -> Interval:
+        """Return it for several comparisons together (Bonferroni, by the normal distribution)."""
+        level, normal = (1 - CONFIDENCE) / 2, NormalDist()
+        factor = normal.inv_cdf(level / comparisons) / normal.inv_cdf(level)
+        ends = [difference + (end - difference) * factor for end in (self.low, self.high)]
+        return self if comparisons == 1 else Interval(ends[0], ends[1], self.method)
 
 
 def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,18 +12,30 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from farm.csv_cells import harmless
-from farm.results.comparison.answer import WAIT, choices_of_sweep, frontier, setting_name
+from farm.results.comparison.answer import (
+    STILL,
+    WAIT,
+    answer_of_sweep,
+    choices_of_sweep,
+    frontier,
+    headings,
+    setting_name,
+)
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
-from farm.results.comparison.metrics import DIRECTIONS, METRICS, Metric, Unit
+from farm.results.comparison.metrics import DIRECTIONS, METRICS, Metric, Unit, readable
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
-from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
+from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.terminal.tables import Listing, as_html, folding, numbers, texts
 
-#: a difference of more than this many times the base is shown as it is
-MOST = 10.0
+ABOUT = (
+    "stretch: response time ÷ service time alone; fairness index: Jain's, of the parties' mean "
+    "stretches: 1 is even; idle share: of the slot time paid"
+)
+MOST_PARTS = 12
+"""Parts of the jobs in a table, those that changed most."""
 STYLES = {
     "better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim",
     NOT_DISTINGUISHABLE: "dim",
@@ -37,18 +48,9 @@ TIDY = (
 """The columns of a tidy table, after those of the axes."""
 
 
-def readable(value: float | None, unit: Unit) -> str:
-    """Return a value of a metric as readable text."""
-    if unit == "s":
-        return readable_span(value)
-    if unit == "count" and value is not None:
-        return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:,.1f}"
-    return readable_ratio(value)
-
-
 def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
     """Return the answer of a sweep and its matrix: a line per setting, some metrics."""
-    answer = Text(sentence(sweep.answer), "bold")
+    answer = Text(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
     matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
     if "frontier" in matrix.names:
         lines.append("frontier: no other setting waits less on average and costs no more")
@@ -109,29 +111,24 @@ def matrix_of(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[MatrixRow]:
     for row in sweep.rows:
         by_setting.setdefault(tuple(row.settings.values()), {})[row.metric] = row
     best = frontier([*choices_of_sweep(sweep)])
+    # a column has shares, or values where one of its baselines is 0
+    valued = {row.metric for row in sweep.rows if row.difference and row.relative is None}
     for settings, rows in by_setting.items():
-        cells = [_cells(rows[metric.name], whole=len(metrics) == 1) for metric in metrics]
+        cells = [
+            _cells(rows[metric.name], whole=len(metrics) == 1, shares=metric.name not in valued)
+            for metric in metrics
+        ]
         yield MatrixRow(settings, cells, setting_name(rows[WAIT].settings) in best)
 
 
-def headings(axes: Iterable[str]) -> list[str]:
-    """Return the last part of each key, or all of it where two keys end alike."""
-    ends = Counter(axis.rpartition(".")[2] for axis in axes)
-    return [
-        end
-        if ends[end := axis.rpartition(".")[2]] == 1
-        else axis.removeprefix("pools.").replace(".", " ")
-        for axis in axes
-    ]
-
-
-def _cells(row: SweepRow, *, whole: bool) -> tuple[str, str, Text]:
+def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Text]:
     """Return a mean, its ±, and its difference with the verdict; ``whole``: its interval too."""
     half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
     mean, around = readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)
     if row.difference is None:
         return mean, around, Text("baseline" if row.baseline is None else "", "dim")
-    cells = difference_cells(row.difference, row.relative, row.difference_interval, row.unit)
+    relative = row.relative if shares else None
+    cells = difference_cells(row.difference, relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
     said = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
@@ -139,14 +136,22 @@ def _cells(row: SweepRow, *, whole: bool) -> tuple[str, str, Text]:
 
 
 def difference_cells(
-    difference: float | None, relative: float | None, interval: Interval | None, unit: Unit
+    difference: float | None,
+    relative: float | None,
+    interval: Interval | None,
+    unit: Unit,
+    base: float | None = None,
 ) -> list[str]:
     """Return a difference and its interval, as shares of the base where that is not 0."""
     shares = shares_of(difference, relative, interval)
-    if shares is None or abs(relative or 0.0) > MOST:
-        found = (difference, *_ends(interval))
-        return ["" if value is None else readable(value, unit) for value in found]
-    return ["" if share is None else readable_percent(share, signed=True) for share in shares]
+    ends = _ends(interval)
+    if difference == 0 and base:
+        shares = [0.0, *(None if end is None else math.expm1(end / base) for end in ends)]
+    elif relative == -1:
+        shares = [-1.0, None, None]
+    if shares is None:
+        return ["" if one is None else readable(one, unit) for one in (difference, *ends)]
+    return ["" if one is None else readable_percent(one, signed=bool(one)) for one in shares]
 
 
 def shares_of(
@@ -210,9 +215,15 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     answer, pairs = Text(sentence(comparison.answer), "bold"), comparison.pairs
     if len(pairs) == 1:
         return Group(answer, _pair(pairs[0]))
-    lines = [*_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
+    lines = [ABOUT, *_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
     lines.append("intervals: of two runs compared, and with --json")
-    return Group(answer, _metrics_by_run(pairs), *map(Text, dict.fromkeys(lines)))
+    parts = [_parts(pair) for pair in pairs]
+    return Group(
+        answer,
+        _metrics_by_run(pairs),
+        *(table for some in parts for table in some),
+        *map(Text, dict.fromkeys(lines)),
+    )
 
 
 def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
@@ -254,7 +265,40 @@ def _pair(pair: PairComparison) -> RenderableType:
         Text(f"base   {pair.base} ({pair.worlds[0]})"),
         Text(f"other  {pair.other} ({pair.worlds[1]})"),
     )
-    return Group(*titles, table, *(Text(line) for line in (*_intervals(pair), *_lines(pair))))
+    lines = (ABOUT, *_intervals(pair), *_lines(pair))
+    return Group(*titles, table, *_parts(pair), *map(Text, lines))
+
+
+PART_HEADINGS = ("mean wait", "base", "other", "difference", "from", "to", "verdict")
+
+
+def table_of_parts(pair: PairComparison) -> list[tuple[str, ...]]:
+    """Return the mean wait of each part of the jobs, where the parts' waits differ."""
+    rows: list[tuple[str, ...]] = []
+    for kind in dict.fromkeys(one.of for one in pair.parts):
+        parts = [one for one in pair.parts if one.of == kind]
+        if all(one.verdict in (*STILL, NOT_DISTINGUISHABLE, None) for one in parts):
+            continue
+        parts.sort(key=lambda one: -abs(one.difference or 0.0))
+        rows += [
+            (
+                f"{kind} {one.name}",
+                readable(one.base, "s"),
+                readable(one.other, "s"),
+                *difference_cells(one.difference, one.relative, one.interval, "s", one.base),
+                one.verdict or "",
+            )
+            for one in parts[:MOST_PARTS]
+        ]
+    return rows
+
+
+def _parts(pair: PairComparison) -> list[Listing]:
+    rows: list[list[str | Text]] = [
+        [*row[:-1], Text(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
+    ]
+    columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
+    return [Listing(columns, rows, title=f"{pair.other} against {pair.base}")] if rows else []
 
 
 def _compared(metric: MetricComparison) -> list[str | Text]:
@@ -263,15 +307,23 @@ def _compared(metric: MetricComparison) -> list[str | Text]:
         metric.metric.replace("_", " "),
         readable(metric.base, metric.unit),
         readable(metric.other, metric.unit),
-        *difference_cells(metric.difference, metric.relative, metric.interval, metric.unit),
+        *difference_cells(
+            metric.difference, metric.relative, metric.interval, metric.unit, metric.base
+        ),
         Text(verdict, style=STYLES.get(verdict, "")),
     ]
 
 
 def _intervals(pair: PairComparison) -> list[str]:
     """Say where the intervals are from, and what has none."""
-    methods = dict.fromkeys(m.interval.method for m in pair.metrics if m.interval is not None)
-    lines = [f"from, to: of the difference, 95 %, {method}" for method in methods]
+    quantiles: dict[str, bool] = {}  # by method, whether it is for quantiles alone
+    for one in pair.metrics:
+        if one.interval is not None:
+            rank = one.metric.rpartition(" ")[2] in ("p50", "p95")
+            quantiles[one.interval.method] = quantiles.get(one.interval.method, True) and rank
+    several = len(quantiles) > 1
+    methods = [f"{name} (of p50, p95)" if q and several else name for name, q in quantiles.items()]
+    lines = [f"from, to: of the difference, 95 %: {'; '.join(methods)}"] if methods else []
     return [*lines, *_unknown([pair])]
 
 

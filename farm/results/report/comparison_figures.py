@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from farm.results.comparison.answer import Choice, frontier
 from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.metrics import Metric
+from farm.results.comparison.metrics import Metric, readable
 from farm.results.comparison.significance import Interval
 from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import readable, shares_of
+from farm.results.comparison.tables import shares_of
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 

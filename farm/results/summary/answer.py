@@ -10,6 +10,7 @@ import numpy as np
 from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_number, spoken_span
+from farm.results.summary.costs import Part
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Flags, Floats
 from farm.results.table.job_table import JobTable
@@ -28,15 +29,20 @@ FULL = 0.8
 """Share of slots that run a job while others wait, from which builders are what is missing."""
 BOOTS = 1.25
 """Waits within this factor of the boot time of builders that come and go are those boots."""
-SHORT, OF_SERVICE = 60.0, 0.05
+SHORT, OF_SERVICE = 300.0, 0.1
 """Waits below both of these, seconds and a share of the mean service time, are no shortage."""
+WORTH = 0.1
+"""Share of all time waited, from which a platform may be what the farm is short of."""
+QUEUE, MOST = 0.1, 0.8
+"""With this share of its longest a queue is there; for this share of the time, most of it."""
 
 
 class MoreBuilders(NamedTuple):
-    """How many more builders of a pool at least halve the p95 wait, and what it is then."""
+    """How many more builders of a pool at least halve the p95 wait of its jobs, or help at all."""
 
     pool: str
     builders: int
+    #: what it is then
     wait: float
 
 
@@ -62,31 +68,40 @@ def answer_of_run(
     said = f"p95 wait {spoken_span(wait.p95)}"
     if not wait.max:
         said = "no job waited"
-    elif not wait.p95:
-        said = "fewer than one in twenty jobs waited: there are builders enough"
     elif not is_short(summary):
+        said = said if wait.p95 else "fewer than one in twenty jobs waited"
         said += ": there are builders enough"
     elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
+        waits, it = wait.p95, "it"
+        if shortage.wait is not None and spoken_span(shortage.wait) != spoken_span(wait.p95):
+            waits, it = shortage.wait, "that"
+            said += f", for {_name(shortage)} {spoken_span(waits)}"
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
-        if any(boot / BOOTS <= wait.p95 <= BOOTS * boot for boot in boots):
+        if any(boot / BOOTS <= waits <= BOOTS * boot for boot in boots):
             return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])
         said += f": {_why(shortage)}{_when(shortage)}"
         if more is not None and more.pool in {pool.name for pool in shortage.pools}:
-            said += f"; {_with_more(more, wait.p95)}"
+            said += f"; {_with_more(more, waits, it)}"
     return "; ".join([said, *ended])
 
 
 def is_short(summary: Summary) -> bool:
-    """Return whether waits are long enough to be worth a word on builders."""
-    p95, response = summary.waiting_time.p95 or 0.0, summary.response_time.mean
-    service = max(0.0, (response or 0.0) - (summary.waiting_time.mean or 0.0))
+    """Return whether waits, of all jobs or of a platform's, are worth a word on builders."""
+    return _waits_long(summary) or any(map(_waits_long, summary.platforms.values()))
+
+
+def _waits_long(of: Summary | Part) -> bool:
+    p95, response = of.waiting_time.p95 or 0.0, of.response_time.mean
+    service = max(0.0, (response or 0.0) - (of.waiting_time.mean or 0.0))
     return p95 >= SHORT or p95 >= OF_SERVICE * service > 0.0
 
 
 class Shortage(NamedTuple):
-    """The jobs that waited longest together, and what they waited for."""
+    """The jobs that have to wait longest, and what they waited for."""
 
     platform: str
+    #: their p95 wait, seconds; None: it is not known
+    wait: float | None
     #: the pools that run such jobs, and whether the scenario has others
     pools: Sequence[Pool]
     others: bool
@@ -101,10 +116,15 @@ class Shortage(NamedTuple):
 
 
 def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortage | None:
-    """Return for which pools and when jobs waited most; None: none waited.
+    """Return which jobs wait longest, for which pools, and when; None: none waited.
 
-    When: the shortest span, in intervals of a readable length, that has half of the time waited;
-    of several days the hours of the day, if these are few.
+    Those of the platform with the longest p95 wait, of the platforms with at least ``WORTH`` of all
+    time waited: a platform of many jobs may have the longest sum while another's wait far longer,
+    and one with hardly any waiting is not what matters.
+
+    When: most of the time, if a queue was there for ``MOST`` of it; else the shortest span, in
+    intervals of a readable length, that has half of the time waited; of several days the hours of
+    the day, if these are few.
     """
     window, arrived_at = summary.window, jobs.arrived_at
     counts = (window.start <= arrived_at) & (arrived_at < window.end)
@@ -114,17 +134,37 @@ def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortag
     sums = np.bincount(of, waited, len(names))
     if not sums.any():
         return None
-    place = int(np.argmax(sums))
+    worth = sums >= WORTH * sums.sum()
+    waits = [_p95_of(summary, str(name)) for name in names]
+    place = max(np.flatnonzero(worth).tolist(), key=lambda n: (waits[n], sums[n]))
     platform = str(names[place])
     pools = [pool for pool in scenario.pools if _runs(pool, platform)]
     chosen = (of == place) & (waited > 0.0)
     starts, ends = arrived_at[chosen], began[chosen]
-    span, daily = _span(starts, ends, scenario.time_of_week)
+    span, daily = None, False
+    over = np.nan_to_num(jobs["finished_at_s"][counts]).max()
+    if _time_of_queue(starts, ends) < MOST * (over - min(0.0, arrived_at[counts].min())):
+        span, daily = _span(starts, ends, scenario.time_of_week)
     clock = WallClock.of(scenario.starts) if scenario.goes_by_the_week else None
+    wait = None if np.isinf(waits[place]) else waits[place]
     return Shortage(
-        platform, pools, len(scenario.pools) > len(pools),
+        platform, wait, pools, len(scenario.pools) > len(pools),
         _full(jobs, pools, starts, ends), span, daily, clock,
     )  # fmt: skip
+
+
+def _p95_of(summary: Summary, platform: str) -> float:
+    """Return a platform's p95 wait; infinity: none of its jobs started, or it is not told."""
+    part = summary.platforms.get(platform)
+    found = None if part is None else part.waiting_time.p95
+    return np.inf if found is None else found
+
+
+def _time_of_queue(starts: Floats, ends: Floats) -> float:
+    """Return how long at least ``QUEUE`` of the longest queue was there, seconds."""
+    grid = np.unique(np.concatenate([starts, ends]))
+    waiting = _level(starts, ends, grid)
+    return float(np.diff(grid)[waiting >= max(1.0, QUEUE * waiting.max())].sum())
 
 
 def _runs(pool: Pool, platform: str) -> bool:
@@ -206,9 +246,13 @@ def _builders(one: Shortage) -> str:
     """Return the builders that the jobs need, by their pool if the scenario has others."""
     if not one.others:
         return "builders"
-    return (
-        f"{one.pools[0].name} builders" if len(one.pools) == 1 else f"builders for {one.platform}"
-    )
+    name = _name(one)
+    return f"builders for {name}" if name == one.platform else f"{name} builders"
+
+
+def _name(one: Shortage) -> str:
+    """Return the pool of the jobs; if it is none or several, their platform."""
+    return one.pools[0].name if len(one.pools) == 1 else one.platform
 
 
 def _why(one: Shortage) -> str:
@@ -235,8 +279,8 @@ def _when(one: Shortage) -> str:
     return f" between {start} and {end.removeprefix(f'{day} ' if day else '')}"
 
 
-def _with_more(more: MoreBuilders, wait: float) -> str:
+def _with_more(more: MoreBuilders, wait: float, it: str) -> str:
     number, verb = spoken_number(more.builders), "s" if more.builders == 1 else ""
-    if more.wait >= 0.3 * wait:
-        return f"{number} more halve{verb} it"
-    return f"with {number} more it is {spoken_span(more.wait)}"
+    if 0.3 * wait <= more.wait <= 0.5 * wait:
+        return f"{number} more halve{verb} {it}"
+    return f"with {number} more {it} is {spoken_span(more.wait)}"

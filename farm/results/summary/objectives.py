@@ -32,6 +32,8 @@ METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
 _TERM = re.compile(
     r"\s*([a-z0-9]+)\s*\(\s*(?:(\S+)\.)?([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z", re.IGNORECASE
 )
+#: the same quantity as sweeps and comparisons name it: waiting_time.p95, waiting time p95
+_NAMED = re.compile(r"\s*(?:(\S+)\.)?([a-z]+(?:[_ ][a-z]+)*)[. ]([a-z0-9]+)\s*(<.*)", re.IGNORECASE)
 _GRAMMAR = (
     "allowed: STATISTIC([POOL.]METRIC) < LIMIT, several joined by and, such as "
     f"p95(waiting_time) < 5m; statistics: {' '.join(STATISTICS)}; metrics: {' '.join(METRICS)}"
@@ -77,6 +79,9 @@ def parse_objective(text: str, option: str = "--slo") -> tuple[Term, ...]:
 
 
 def _term(text: str, option: str) -> Term:
+    if (named := _NAMED.fullmatch(text)) is not None:
+        pool = f"{named[1]}." if named[1] else ""
+        text = f"{named[3]}({pool}{named[2].replace(' ', '_')}) {named[4]}"
     found = _TERM.match(text)
     if found is None:
         raise InputError(f"{option}: found {text.strip()!r}; {_GRAMMAR}")

@@ -129,7 +129,8 @@ def test_plan_finds_a_size_or_reports_that_there_is_none(farm, tmp_path: Path) -
     assert len(found["points"]) >= 3
     assert "<svg" in (tmp_path / "p.html").read_text()
     found = farm(*words, "--slo", "p95(linux.waiting_time) < 1m").out.splitlines()
-    assert found[0].startswith("p95(linux.waiting_time) < 1m needs linux ")
+    assert found[0].startswith("p95(linux.waiting_time) < 1m needs ")
+    assert " linux builders (95% confidence" in found[0]
     rows = [line for line in found if line.endswith((" no", " yes", "best"))]
     every = farm(*words, "--slo", "p95(linux.waiting_time) < 1m", "--all").out.splitlines()
     assert (len(rows), len(every)) == (5, len(found) + int(found[-1].split()[0]) - 1)
