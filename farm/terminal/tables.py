@@ -108,10 +108,10 @@ class Listing:
             yield from _without_trailing_blanks(line)
             yield Segment.line()
         remarks = [said for name, said in self._about.items() if name in shown]
-        caption = "; ".join(filter(None, [self._caption, *remarks]))
+        lines = ["; ".join(filter(None, [self._caption, *remarks]))]
         if gone := dict.fromkeys(name for name in self.names if name not in shown):
-            caption += f"\nleft out for want of width: {', '.join(gone)} (a pipe has all: | cat)"
-        for remark in caption.splitlines():
+            lines.append(f"left out for want of width: {', '.join(gone)} (a pipe has all: | cat)")
+        for remark in "\n".join(filter(None, lines)).splitlines():
             yield Text(plain(remark, MAX_MESSAGE), "dim italic")
 
     def _table(self, width: int) -> tuple[Table, int, set[str]]:
