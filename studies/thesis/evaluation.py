@@ -10,7 +10,6 @@ import numpy as np
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
-from farm.forecasts.overload_risk import expected_slowdown
 from farm.results.figures.chart import Chart
 from farm.results.figures.lines import Figure
 from farm.results.figures.page import Section, Table
@@ -31,6 +30,7 @@ from studies.thesis.model import (
     nodes,
     play_cases,
 )
+from studies.thesis.overload_risk import expected_slowdown
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))

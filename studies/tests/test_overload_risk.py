@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from farm.core.contention.laws import THESIS_TABLE, LinearSlowdown, SlowdownTable
 from farm.core.errors import InputError
-from farm.forecasts.overload_risk import expected_slowdown, heavy_job_probability
+from studies.thesis.overload_risk import expected_slowdown, heavy_job_probability
 
 TABLE = {1: 1.000, 2: 1.016, 3: 1.045, 4: 1.084, 5: 1.131, 6: 1.185, 7: 1.244, 8: 1.307, 16: 1.891}
 
