@@ -9,7 +9,6 @@ from pathlib import Path
 from shlex import quote
 
 from farm.sim.fast.kernel import native
-from farm.terminal.settings import may_build_kernel
 
 CLONE = Path(__file__).parents[2]
 WORTH_BUILDING = 2.0
@@ -22,11 +21,10 @@ def build_in_background(spent: float) -> Path | None:
     """Start ``make kernel`` if this command would have gained from it; return its log.
 
     ``spent``: the processor time of the command (s). Only in a clone's own environment, where a C
-    compiler is found, and once for the present sources, also if it fails; FARM_BUILD_KERNEL=0
-    forbids it.
+    compiler is found, and once for the present sources, also if it fails.
     """
     make, cc = shutil.which("make"), shutil.which("cc")
-    if spent < WORTH_BUILDING or make is None or cc is None or not may_build_kernel():
+    if spent < WORTH_BUILDING or make is None or cc is None:
         return None
     if Path(sys.prefix) != CLONE / ".venv" or not (CLONE / "Makefile").exists():
         return None

@@ -24,6 +24,7 @@ from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.error_messages import print_interrupted, with_error_messages
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option
+from farm.terminal.settings import may_build_kernel
 
 #: characters of a help's line, on a terminal that has them
 WIDEST = 200
@@ -229,7 +230,7 @@ def main() -> None:
 def _build_kernel(spent: float) -> None:
     from farm.app.kernel import build_in_background  # noqa: PLC0415 - few commands simulate
 
-    if log := build_in_background(spent):
+    if may_build_kernel() and (log := build_in_background(spent)):
         typer.echo(
             "building the compiled loop of simulations in the background, once: make kernel, which "
             "installs Numba into build/ and takes some minutes (FARM_BUILD_KERNEL=0: never); "
