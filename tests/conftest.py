@@ -117,7 +117,7 @@ def kernel() -> Iterator[None]:
         if not native.is_there():
             assert not os.environ.get("FARM_CI"), "make kernel"
             patch.setattr(native, "is_there", cache(lambda: True))
-            patch.setattr(native, "bound", plain_kernel.bound)
+            patch.setattr(native, "Call", plain_kernel.Call)
         yield
 
 

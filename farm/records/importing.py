@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +36,24 @@ def import_files(
         raise InputError(f"source: {not_among(source, NAMES)}")
     if fields and source not in TABLES:
         raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
-    reading = Reading(files, zone, on_read)
+    reading = Reading(files, zone, on_read, partial(_foreign, source))
     found: Iterable[Attempt]
     if source in TABLES:
         found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
     else:
         how = SOURCES[source]
-        reading.check_first = lambda value: _refuse_another(value, source, reading)
         found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
     with reading.checked():
         attempts = sifted(found, reading, longest_open)
     return bundle_of(source, attempts, reading, resolution, zone or ZONE)
 
 
-def _refuse_another(value: dict[str, Any], source: str, reading: Reading) -> None:
-    """Raise TraceError for an object that is plainly of another source than this one."""
-    others = (name for name, one in SOURCES.items() if one.knows(value))
-    if not SOURCES[source].knows(value) and (other := next(others, None)):
-        reading.refuse(f"found records of {other}; allowed: those of {source}, in each file")
+def _foreign(source: str, value: dict[str, Any]) -> str:
+    """Return what is wrong with an object that is plainly of another source than this one."""
+    if source in TABLES or SOURCES[source].knows(value):
+        return ""
+    other = next((name for name, one in SOURCES.items() if one.knows(value)), None)
+    return f"found records of {other}; allowed: those of {source}, in each file" if other else ""
 
 
 def source_of(files: Sequence[Path]) -> str:

@@ -54,12 +54,16 @@ class Reading:
     """The files of a source while they are read, and what is left out of them, by reason."""
 
     def __init__(
-        self, files: Iterable[Path], zone: tzinfo | None = None, on_read: OnRead = unseen
+        self,
+        files: Iterable[Path],
+        zone: tzinfo | None = None,
+        on_read: OnRead = unseen,
+        foreign: Callable[[dict[str, Any]], str] = lambda _: "",
     ) -> None:
         self._paths = list(files)
         self._on_read = on_read
-        #: raises TraceError for the first object of a file that is of another source
-        self.check_first: Callable[[dict[str, Any]], None] = lambda _: None
+        #: what is wrong with the first object of a file, if it is of another source
+        self._foreign = foreign
         self._read = 0
         self._zone = zone
         self._path = STDIN
@@ -77,7 +81,8 @@ class Reading:
         for text in self.texts():
             found = self.objects_of(text)
             for first in islice(found, 1):
-                self.check_first(first)
+                if why := self._foreign(first):
+                    self.refuse(why)
                 yield first
             yield from found
 

@@ -116,7 +116,10 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
 
 def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):
     """Of a farm that was killed just now; one that is paused is to be ended, not its log lost."""
-    make = lambda: Scheduler(SchedulingRules(), make_estimator("oracle"), [])  # noqa: E731
+
+    def make() -> Scheduler:
+        return Scheduler(SchedulingRules(), make_estimator("oracle"), [])
+
     (tmp_path / EVENTS).touch()
     with locked(tmp_path):
         monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)

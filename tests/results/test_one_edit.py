@@ -166,7 +166,7 @@ pool = {"name": "p", "builders": 1}
 load = {"count": 1, "every": "1s", "service_time": "1s"}
 jobs = [farm.Job(id=name, arrived_at=0.0, service_time=5.0, score=score)
         for name, score in (("a", 1.5), ("b", 2.5))]
-native.is_there, native.bound = lambda: True, plain_kernel.bound
+native.is_there, native.Call = lambda: True, plain_kernel.Call
 for engine in ("reference", "fast"):
     out = Path(sys.argv[1]) / engine
     scenario = {"name": "s", "pools": [pool], "workload": [{"arrivals": load}]}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from farm.core.commands import Command, EndJob, RequestBuilder, RequeueJob
-from farm.core.events import DrainRequested, Event, JobsSubmitted, UndrainRequested
+from farm.core.events import (
+    DrainRequested,
+    EstimateMade,
+    Event,
+    JobsSubmitted,
+    UndrainRequested,
+)
 from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record
@@ -55,7 +61,7 @@ class StateWriter:
             for builder in self._scheduler.builders:
                 if fnmatchcase(builder, event.pattern):
                     self.touch_builder(builder)
-        else:
+        elif not isinstance(event, EstimateMade):  # that changes nothing
             self._touch(event)
 
     def _touch(self, one: Event | Command) -> None:

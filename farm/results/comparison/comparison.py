@@ -82,8 +82,8 @@ class Agreement(msgspec.Struct, frozen=True, rename=json_name):
     same_outcomes: bool
 
 
-class PartComparison(msgspec.Struct, frozen=True):
-    """The mean wait, seconds, of a part of the jobs in the base run and in another.
+class PartComparison(MetricComparison, frozen=True, kw_only=True):
+    """The mean wait of a part of the jobs in the base run and in another.
 
     Intervals are wide enough for all parts of one kind together (Bonferroni).
     """
@@ -91,12 +91,6 @@ class PartComparison(msgspec.Struct, frozen=True):
     #: what the parts are: invocation (the first attribute of fair share), or platform
     of: str
     name: str
-    base: float | None
-    other: float | None
-    difference: float | None
-    relative: float | None
-    interval: Interval | None
-    verdict: Verdict | None
 
 
 class PairComparison(msgspec.Struct, frozen=True):
@@ -246,10 +240,7 @@ def _parts(
         metric = Metric("waiting_time mean", "s", mean_wait, of_jobs="waiting_time_s")
         some = found.only(of, name)
         one = _compare_metric(metric, base, other, some, relevant, twin, len(most))
-        yield PartComparison(
-            of, name or "(none)", one.base, one.other, one.difference, one.relative, one.interval,
-            one.verdict,
-        )  # fmt: skip
+        yield PartComparison(of=of, name=name or "(none)", **msgspec.structs.asdict(one))
 
 
 def _parts_of(names: Array, of: str) -> Array:

@@ -94,7 +94,7 @@ def farms_after(
         return
     most = max(loads, key=lambda load: len(load.columns))
     farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), _kinds(pools)
-    call, before = native.bound("play", farm), [_copy(getattr(farm, name)) for name in _WRITTEN]
+    call, before = native.Call("play", farm), [_copy(getattr(farm, name)) for name in _WRITTEN]
     for load in loads:
         _overwrite([getattr(farm, name) for name in _WRITTEN], before)
         farm.lanes[:] = _lanes(load.columns["lane"], farm.serves, pools, kinds)
@@ -126,12 +126,12 @@ class _Run:
 
     def to_end(self) -> bool:
         """Play it; return whether it was covered to its end."""
-        call = self.call or native.bound("play", self.farm)
+        call = self.call or native.Call("play", self.farm)
         while (halt := call()) != layout.PLAYED:
             number = int(self.farm.counts["asked"][0])
             if halt == layout.FULL and not _goes_nowhere(self.farm):
                 self.farm = _with_more_room(self.farm, self.pools)
-                call = native.bound("play", self.farm)
+                call = native.Call("play", self.farm)
             elif halt == layout.ASKS and (asked := self.asking[number]) is not None:
                 asked.answer(self.farm)
             else:
@@ -170,7 +170,7 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
-    run = native.bound("play_each", farm, _copy(farm), columns, orders, ends)
+    run = native.Call("play_each", farm, _copy(farm), columns, orders, ends)
     if run() != layout.PLAYED:
         raise InputError("found jobs that no builder can run; allowed: none")
     return ends

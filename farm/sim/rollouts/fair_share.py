@@ -56,7 +56,7 @@ class _Lane(msgspec.Struct, frozen=True):
             children=Keyed(*(one.copy() for one in self.going.children)),
         )
         arguments = self.tree, going, slots, times, free, losers, dispatched
-        native.bound("share", *arguments)()
+        native.Call("share", *arguments)()
 
 
 def roll(

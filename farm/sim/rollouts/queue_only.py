@@ -101,7 +101,7 @@ def roll(
             nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
             dispatched = sequence(np.full(len(waiting) + 1, np.inf))
             arguments = queues, *row, tuple(map(sequence, nodes)), dispatched
-            native.bound("empty", *arguments)() if compiled else loops.empty(*arguments)
+            native.Call("empty", *arguments)() if compiled else loops.empty(*arguments)
             found[number] = np.asarray(dispatched).take(columns)
 
     parts = os.cpu_count() or 1 if compiled else 1

@@ -41,9 +41,9 @@ def test_a_changed_source_has_another_object(monkeypatch: pytest.MonkeyPatch, tm
 def test_arrays_of_other_types_are_refused():
     """The object would read beyond them."""
     with pytest.raises(TypeError, match=r"empty: found <f4/1; allowed: <i8/1"):
-        native.bound("empty", np.zeros(3, np.float32))
+        native.Call("empty", np.zeros(3, np.float32))
     with pytest.raises(TypeError, match="in pieces"):
-        native.bound("empty", np.zeros(3)[::2])
+        native.Call("empty", np.zeros(3)[::2])
 
 
 @built

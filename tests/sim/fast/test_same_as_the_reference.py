@@ -246,7 +246,7 @@ def test_the_same_events_by_python(changes, rules, jobs, estimator, ends_at, dat
     """Protects the kernel's sources: run as they are, they give what they give compiled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "is_there", lambda: True)
-        patch.setattr(native, "bound", plain_kernel.bound)
+        patch.setattr(native, "Call", plain_kernel.Call)
         # where builders come and go for long, Python would take minutes over one example
         patch.setattr("farm.sim.fast.play._goes_nowhere", lambda farm: len(farm.builders) > 100)
         compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)

@@ -84,7 +84,7 @@ def test_the_loop_gives_what_the_scheduler_does(pools, sources, rules, after) ->
     whole = rollouts(fork, count=1, fast=False, processes=1).dispatch_at.tolist()
     assert rollouts(fork, count=1, processes=1).dispatch_at.tolist() == whole
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "bound", plain_kernel.bound)
+        patch.setattr(native, "Call", plain_kernel.Call)
         patch.setattr(native, "is_there", lambda: True)
         assert rollouts(fork, count=1, processes=1).dispatch_at.tolist() == whole
 

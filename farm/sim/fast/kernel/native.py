@@ -46,17 +46,12 @@ def is_there() -> bool:
     return _library() is not None
 
 
-def bound(name: str, *arguments: Any) -> Call:
-    """Return the call of a function of the object with these arrays, in tuples; it can be repeated.
+class Call:
+    """The call of a function of the object with these arrays, in tuples; it can be repeated.
 
     It holds no lock of the interpreter. The object must be there. Raises TypeError for arrays of
     other types than the function was compiled for; the call raises RuntimeError if it fails.
     """
-    return Call(name, *arguments)
-
-
-class Call:
-    """A function of the object and its arrays."""
 
     def __init__(self, name: str, *arguments: Any) -> None:
         self._name = name
