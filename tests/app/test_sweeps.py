@@ -354,6 +354,18 @@ def test_the_key_of_a_run_covers_what_estimators_learn_from(tmp_path: Path) -> N
         assert SeededRun(scenario, 1).key != before
 
 
+def test_the_key_of_a_run_covers_the_files_of_a_bundle(tmp_path: Path) -> None:
+    """A twin's jobs are a bundle, which is a directory."""
+    jobs = tmp_path / "bundle" / "jobs.jsonl.gz"
+    jobs.parent.mkdir()
+    jobs.write_bytes(b"one")
+    trace = {"trace": {"path": str(jobs.parent), "format": "bundle"}}
+    scenario = farm.load_scenario("mm1", workload=[trace])
+    before = SeededRun(scenario, 1).key
+    jobs.write_bytes(b"another")
+    assert SeededRun(scenario, 1).key != before
+
+
 def test_other_directories_are_not_written_into(tmp_path: Path) -> None:
     """A directory with other files belongs to the user."""
     (tmp_path / "thesis.tex").touch()

@@ -290,7 +290,8 @@ def _files(scenario: Scenario) -> Iterator[Path]:
     """Yield the traces, and what the runtime estimators learn from."""
     for source in scenario.workload:
         if source.trace is not None:
-            yield Path(source.trace.path)
+            trace = Path(source.trace.path)  # a file, or a bundle's directory
+            yield from sorted(trace.iterdir()) if trace.is_dir() else (trace,)
     if scenario.estimates.learn_from is not None:
         learned = Path(scenario.estimates.learn_from)
         yield learned / EVENTS if learned.is_dir() else learned
