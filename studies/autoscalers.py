@@ -12,13 +12,13 @@ import msgspec
 
 from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
-from farm.results.figures.chart import COLOURS, Chart
+from farm.results.comparison.answer import Choice, answer_of_choices
 from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.summary.figures import Figures
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
-from farm.units import format_time
 
 WEEK = Path(__file__).with_name("firefox_week.yaml")
 POOL = "pools.linux"
@@ -38,7 +38,6 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
 }
 #: they stop no builder themselves: an idle one is retired after this time
 IDLE_TIMEOUT = {"taskcluster": "15m", "jenkins": "15m"}
-TICKS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36000.0)
 #: builders that never take a job, boot slowly, are lost (spot), and signals that are late and wrong
 TROUBLES: Mapping[str, object] = {
     "failure_rate": 0.03,
@@ -117,28 +116,21 @@ def _outcome(name: str, troubles: bool, summary: Figures) -> Outcome:
     )
 
 
-def chart(outcomes: Sequence[Outcome]) -> Chart:
-    """Return wait against cost: a dot without faults, and a line to the farm with troubles."""
-    found = Chart("Mean wait against cost", "mean wait", "cost", height=5.0)
-    by_name = {(one.algorithm, one.troubles): one for one in outcomes}
-    for name in dict.fromkeys(one.algorithm for one in outcomes):
-        well, ill = by_name[name, False], by_name[name, True]
-        waits = (max(1.0, well.mean_wait), max(1.0, ill.mean_wait))
-        costs = (well.cost, ill.cost)
-        found.axes.plot(waits, costs, color=COLOURS["grid"], linewidth=1)
-        found.axes.plot(waits[:1], costs[:1], "o", color=COLOURS["c0"])
-        found.axes.plot(waits[1:], costs[1:], "x", color=COLOURS["c1"])
-        found.axes.annotate(
-            name, (waits[0], costs[0]), (5, 4), textcoords="offset points", color=COLOURS["ink"]
+def choices(outcomes: Sequence[Outcome]) -> list[Choice]:
+    """Return what may be chosen on a farm; a pool of a fixed size is the base."""
+    base = outcomes[0]
+    return [
+        Choice(
+            one.algorithm,
+            one.mean_wait,
+            None,
+            None,
+            "" if one is base else "shorter" if one.mean_wait < base.mean_wait else "longer",
+            one.cost,
+            one.cost != base.cost,
         )
-    found.axes.plot([], [], "o", color=COLOURS["c0"], label="all goes well")
-    found.axes.plot([], [], "x", color=COLOURS["c1"], label="with troubles")
-    found.axes.set_xscale("log")
-    low, high = found.axes.get_xlim()
-    shown = [tick for tick in TICKS if low <= tick <= high]
-    found.axes.set_xticks(shown, [format_time(tick) for tick in shown])
-    found.axes.set_xticks([], minor=True)
-    return found.finished()
+        for one in outcomes
+    ]
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
@@ -149,9 +141,14 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "Churn is builders that joined for a hundred jobs, lost are attempts, done is the share of "
         "jobs that succeeded."
     )
-    rows = [row_of(one) for one in outcomes]
-    section = Section("", [played, TROUBLED], [chart(outcomes)], [Table("", HEAD, rows)])
-    return page(TITLE, [section], {"outcomes": outcomes})
+    sections = []
+    for name, troubles, told in (("", False, played), ("With troubles", True, TROUBLED)):
+        of = [one for one in outcomes if one.troubles == troubles]
+        found = choices(of)
+        table = Table("", HEAD, [row_of(one) for one in of])
+        answer = f"{answer_of_choices(found)}."
+        sections.append(Section(name, [answer, told], trade_off_chart(found), [table]))
+    return page(TITLE, sections, {"outcomes": outcomes})
 
 
 def row_of(one: Outcome) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) ->
     assert {one["submitted"] for one in outcomes} == {40}
     assert all(one["succeeded"] == 40 for one in outcomes if not one["troubles"])
     text = (tmp_path / "a.html").read_text("utf-8")
-    assert text.count("<svg ") == 1
+    assert text.count("<svg ") == 2
     assert all(name in text for name in ALGORITHMS)
     wrong = farm("admin", "study", "autoscalers", "--trace", "none.csv")
     assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)
