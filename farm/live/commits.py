@@ -16,7 +16,7 @@ from farm.live.clock import FarmClock
 from farm.live.options import Stays
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.successor_state import SuccessorState
-from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import Cursor
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.store.batch import Batch
@@ -173,7 +173,6 @@ class Commits:
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
         """The server has lost what it had: memory has all that matters. Hosts are asked again."""
-        spoilt = lost.keys if isinstance(lost, SpoiltError) else ()
         self._state_writer.forget()
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
@@ -182,8 +181,8 @@ class Commits:
             self._successor_state.write(batch, *self._counts())
         ends, at = self._recent.ends, self._clock.now()
         try:
-            again = self._call(lambda: self._store.restore(batch, ends, cursor, at, spoilt))
-        except SpoiltError as more:
+            again = self._call(lambda: self._store.restore(batch, ends, cursor, at, lost.keys))
+        except LostWritesError as more:
             self._write_anew(more, batch, cursor)
             return
         ended = self.ended.total() - len(batch.ended)

@@ -166,7 +166,7 @@ class Hosts:
 
     def _on_beat(self, host: HostState, beat: wire.Beat, at: float) -> None:
         if not beat.after:  # the first part; the others follow at once
-            self._roster.hear_beat(host)
+            host.begun_since_beat.clear()  # it covers everything reported before it
             self._beats.pop(host.name, None)
         if beat.leaving:
             self._on_leaving(host, beat, at)
@@ -205,7 +205,7 @@ class Hosts:
             self._send(host, command)
         for dispatch in lost:
             job, attempt = dispatch.command.job.id, dispatch.command.attempt
-            self._roster.over(host, (job, attempt))
+            host.dispatches.pop((job, attempt), None)
             reason = "its builder does not know it"
             builder = dispatch.command.builder
             self._out.add(events.AttemptLost(at, job, attempt, builder, reason))
@@ -244,7 +244,7 @@ class Hosts:
             self._roster.confirm(host, token)
             self._out.add(wire.stamped(report, at))
         else:
-            self._roster.over(host, token)
+            del host.dispatches[token]
             outcome, reason = report.outcome, readable(report.reason)
             self._out.add(JobFinished(at, *token, report.builder, outcome, reason))
 

@@ -211,10 +211,6 @@ class Roster:
             dispatch.confirmed = True
             host.begun_since_beat.add(token)
 
-    def hear_beat(self, host: HostState) -> None:
-        """Handle a heartbeat: it covers everything reported before it."""
-        host.begun_since_beat.clear()
-
     def hear_progress(self, host: HostState, beat: Beat, at: float) -> None:
         """Remember the progress that a heartbeat reports, read at this farm time."""
         for token, done in zip(beat.held, beat.done, strict=False):
@@ -231,10 +227,6 @@ class Roster:
         """Yield the attempts that were sent to hosts and are not over."""
         for host in self.hosts.values():
             yield from host.dispatches
-
-    def over(self, host: HostState, token: Token) -> None:
-        """The attempt is over."""
-        host.dispatches.pop(token, None)
 
     def gone(self, builder: str) -> None:
         """The builder is not played any more, and nothing of it is under way."""

@@ -38,21 +38,16 @@ class DeposedError(RunError):
 class LostWritesError(RunError):
     """The server has lost acknowledged writes: it was emptied, or restored from an older state.
 
-    ``commits``: how many commits are lost; None: all, and everything else.
+    ``commits``: how many commits are lost; None: all, and everything else. ``keys``: only these,
+    which hold what the farm never wrote; what else a transaction does was carried out.
     """
 
-    def __init__(self, commits: int | None, lost: str = "every key of this farm") -> None:
-        found = lost if commits is None else f"the last {commits} commits"
+    def __init__(self, commits: int | None = None, keys: Sequence[str] = ()) -> None:
+        found = "every key of this farm" if commits is None else f"the last {commits} commits"
+        if keys:
+            found = f"what was in {', '.join(keys)}: it is gone, or not as it was"
         super().__init__(f"the Redis server has lost {found}")
-        self.commits = commits
-
-
-class SpoiltError(LostWritesError):
-    """Keys hold what the farm never wrote there; what else a transaction does was carried out."""
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(None, f"what was in {', '.join(keys)}: it is gone, or not as it was")
-        self.keys = keys
+        self.commits, self.keys = commits, keys
 
 
 class Charge(NamedTuple):
@@ -91,7 +86,7 @@ class Fence:
         ``commit``: it is counted, so that it is made only once even if it is repeated. Returns the
         answers; none to a commit that had been made without them.
 
-        Raises DeposedError, LostWritesError (a SpoiltError too), redis.RedisError.
+        Raises DeposedError, LostWritesError, redis.RedisError.
         """
         for _ in range(TRIES):
             try:
@@ -194,7 +189,7 @@ def _count(value: bytes | None) -> int:
 
 
 def carry_out(pipe: Connection) -> list[Any]:
-    """Return the answers to what is in a pipeline; raises SpoiltError, redis.RedisError."""
+    """Return the answers to what is in a pipeline; raises LostWritesError, redis.RedisError."""
     keys = [str(args[1]) for args, _ in pipe.command_stack]
     return sound(keys, pipe.execute(raise_on_error=False))
 
@@ -206,5 +201,5 @@ def sound(keys: Sequence[str], answers: list[Any]) -> list[Any]:
         if not isinstance(error, redis.ResponseError) or trouble_of(error) is not None:
             raise error
     if refused:
-        raise SpoiltError(sorted({key for key, _ in refused}))
+        raise LostWritesError(keys=sorted({key for key, _ in refused}))
     return answers

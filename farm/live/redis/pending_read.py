@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import redis
@@ -37,21 +37,36 @@ class PendingRead:
         The wait ends after ``timeout`` real seconds, and when one of ``also`` becomes readable.
         Raises redis.RedisError.
         """
-        words = ("XREAD", "COUNT", count, "BLOCK", int(BLOCK * 1000), "STREAMS")
-        self._send((*words, *streams, *streams.values()))
+        wanted = (count, "BLOCK", int(BLOCK * 1000), "STREAMS", *streams, *streams.values())
+        words = ("XREAD", "COUNT", *wanted)
+        if words != self._words:
+            self.close()
+        try:
+            if self._connection is None:
+                self._connection = self._client.connection_pool.get_connection()
+                self._connection.send_command(*words)
+                self._words, self._sent_at = words, time.monotonic()
+            if self._is_answered(timeout, also):
+                found = self._client.parse_response(self._connection, "XREAD")
+                self._release()
+                return found or None  # an empty answer is none
+        except BaseException:
+            self.close()
+            raise
+        return None
+
+    def _is_answered(self, timeout: float, also: Iterable[Any]) -> bool:
         socket = self._connection._sock
         if socket is None:
-            self.close()
             raise redis.ConnectionError("the connection was closed")
         poll = select.poll()  # select would refuse a descriptor from 1024 on
         for one in (socket, *also):
             poll.register(one, select.POLLIN)
         if any(ready == socket.fileno() for ready, _ in poll.poll(max(0.0, timeout) * 1000)):
-            return self._answer()
+            return True
         if time.monotonic() > self._sent_at + BLOCK + SOCKET_TIMEOUT:
-            self.close()
             raise redis.TimeoutError("the server does not answer")
-        return None
+        return False
 
     @property
     def is_pending(self) -> bool:
@@ -64,30 +79,6 @@ class PendingRead:
             self._connection.disconnect()
             self._release()
 
-    def _answer(self) -> list[Any] | None:
-        """Return what was read; an empty answer is none."""
-        try:
-            found = self._client.parse_response(self._connection, "XREAD")
-        except BaseException:
-            self.close()
-            raise
-        self._release()
-        return found or None
-
     def _release(self) -> None:
         self._client.connection_pool.release(self._connection)
-        self._connection = None
-
-    def _send(self, words: Sequence[Any]) -> None:
-        if self._connection is not None and words != self._words:
-            self.close()
-        if self._connection is None:
-            connection = self._client.connection_pool.get_connection()
-            try:
-                connection.send_command(*words)
-            except BaseException:
-                connection.disconnect()
-                self._client.connection_pool.release(connection)
-                raise
-            self._connection, self._words = connection, tuple(words)
-            self._sent_at = time.monotonic()
+        self._connection, self._words = None, ()

@@ -57,10 +57,7 @@ class JobReader:
 
     def job(self, job_id: str) -> KnownJob | None:
         """Return one job, live or ended; None: it is not known."""
-        pipe = self._client.pipeline(transaction=True)
-        for key in (self.keys.jobs, self.keys.results):
-            pipe.hget(key, job_id)
-        return self._known_job(*pipe.execute())
+        return next(self._of_ids([job_id]), None)
 
     def jobs_of(self, job_ids: Sequence[str]) -> Iterator[KnownJob]:
         """Yield those of these jobs that are known, live or ended."""
@@ -114,14 +111,11 @@ class JobReader:
         pipe = self._client.pipeline(transaction=True)
         for key in (self.keys.jobs, self.keys.results):
             pipe.hmget(key, names)
-        for found in zip(*pipe.execute(), strict=True):
-            if (job := self._known_job(*found)) is not None:
-                yield job
-
-    def _known_job(self, record: bytes | None, end: bytes | None) -> KnownJob | None:
-        if end is not None:
-            return self._decoded(end, EndJob)
-        return None if record is None else self._decoded(record, JobRecord)
+        for record, end in zip(*pipe.execute(), strict=True):
+            if end is not None:
+                yield self._decoded(end, EndJob)
+            elif record is not None:
+                yield self._decoded(record, JobRecord)
 
     def _waiting(self) -> Iterator[KnownJob]:
         seen: set[str] = set()

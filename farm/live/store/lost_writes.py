@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from farm.core.commands import EndJob
-from farm.live.redis.fence import LostWritesError, SpoiltError
+from farm.live.redis.fence import LostWritesError
 from farm.live.store.batch import MAX_LOG, Batch
 from farm.units import many
 
@@ -54,7 +54,7 @@ def message_of(error: LostWritesError, *, live: int, again: list[EndJob], ended:
     """
     ends = named([end.job.id for end in again])
     what = f"{error}: {live:,} live jobs are written anew, and the stories of {ends} that had ended"
-    if isinstance(error, SpoiltError):
+    if error.keys:
         return what
     gone = ended - len(again)
     if error.commits is None and gone > 0:

@@ -22,7 +22,7 @@ from farm.core.errors import ServerError
 from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
-from farm.live.redis.fence import Fence, LostWritesError, SpoiltError, carry_out
+from farm.live.redis.fence import Fence, LostWritesError, carry_out
 from farm.live.redis.keys import (
     LAST_ENTRY,
     UNREADABLE,
@@ -77,7 +77,7 @@ class Store:
         Done again after a lost connection, it is done once. Raises DeposedError, LostWritesError.
         """
         if self._spoilt:
-            raise SpoiltError(sorted(self._spoilt))
+            raise LostWritesError(keys=sorted(self._spoilt))
         try:
             self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
         finally:
@@ -85,10 +85,7 @@ class Store:
                 self.on_log()
 
     def look_at_keys(self, jobs: int, builders: int, hosts: int) -> None:
-        """Raise SpoiltError if less of these is there than was written: a successor would miss it.
-
-        Raises LostWritesError if the server has lost whole commits.
-        """
+        """Raise LostWritesError if less is there than was written: a successor would miss it."""
         keys = self._keys
         sizes = {keys.jobs: jobs, keys.builders: builders, keys.lives: hosts, keys.meta: META}
         sizes |= dict.fromkeys((keys.wanted, keys.requested, keys.provisioner), 0)
@@ -100,7 +97,7 @@ class Store:
 
         found = zip(sizes, self.fence.write(fill)[1:], strict=True)
         if less := [key for key, count in found if count < sizes[key]]:
-            raise SpoiltError(less)
+            raise LostWritesError(keys=less)
 
     def write_something(self) -> None:
         """Change nothing, but fail where a change would; raises DeposedError."""
@@ -119,7 +116,7 @@ class Store:
 
         These are of ``ends``. Nothing large is written at once. Hosts are sent nothing twice: what
         lies on their lists may have been obeyed long ago. ``spoilt``: keys of which nothing is
-        left. Raises DeposedError if another scheduler has taken charge; SpoiltError.
+        left. Raises DeposedError if another scheduler has taken charge; LostWritesError.
         """
         keys, stories = self._keys, {self._keys.results, self._keys.ended, self._keys.submitted}
         old = {keys.jobs, keys.running, keys.builders, keys.lives, *spoilt}
@@ -241,7 +238,7 @@ class Store:
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these ids belong to a job, live or ended (of those still kept).
 
-        Raises SpoiltError.
+        Raises LostWritesError.
         """
         if not job_ids:
             return set()

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import SpoiltError
+from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
 from farm.live.redis.pending_read import PendingRead
 from farm.live.redis.trouble import RedisError, is_spoilt
@@ -84,7 +84,7 @@ class Inbox:
         """Return what came, waiting up to ``timeout`` real seconds.
 
         Submissions are left where they are if the farm takes none at the moment. Raises
-        SpoiltError, redis.RedisError.
+        LostWritesError, redis.RedisError.
         """
         self.oldest = None
         self.is_behind = self._owed  # such a turn reads one report at most
@@ -111,7 +111,7 @@ class Inbox:
                 raise
             kinds = {key: self._client.type(key) for key in self._keys.values()}
             not_ours = [key for key, kind in kinds.items() if kind not in (b"stream", b"none")]
-            raise SpoiltError(not_ours) from None
+            raise LostWritesError(keys=not_ours) from None
         return self._entries(found, count) if found else None
 
     def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> list[Any] | None:

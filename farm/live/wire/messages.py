@@ -39,19 +39,11 @@ MAX_REPORTS = 1000
 class MessageError(FarmError):
     """A message that cannot be understood: another version, too large, malformed."""
 
-    reason: Literal["unreadable", "version", "too-large"] = "unreadable"
-
-
-class VersionError(MessageError):
-    """A message of another version."""
-
-    reason = "version"
-
-
-class TooLargeError(MessageError):
-    """A message of too many bytes."""
-
-    reason = "too-large"
+    def __init__(
+        self, why: str, reason: Literal["unreadable", "version", "too-large"] = "unreadable"
+    ) -> None:
+        super().__init__(why)
+        self.reason = reason
 
 
 # --- reports: to the scheduler ---------------------------------------------------------------
@@ -277,7 +269,7 @@ AnyCommand = TypeVar("AnyCommand", bound=HostCommand)
 
 
 def encode(message: Envelope[Report] | HostCommand) -> bytes:
-    """Return the message as JSON; raises TooLargeError if it is larger than MAX_BYTES.
+    """Return the message as JSON; raises MessageError if it is larger than MAX_BYTES.
 
     Half a surrogate pair (in what the user's own code raised) becomes a question mark.
     """
@@ -297,16 +289,17 @@ def decode_envelope(data: bytes, stream: Stream) -> Envelope[Report]:
         envelope: Envelope[Report] = _decoders[stream].decode(data)
     except UNREADABLE as error:
         if (version := _version_of(data)) not in (None, VERSION):
-            raise VersionError(_versions(version)) from None
+            raise _another(version) from None
         raise MessageError(f"malformed message: {error}") from None
     if envelope.v != VERSION:
-        raise VersionError(_versions(envelope.v))
+        raise _another(envelope.v)
     return envelope
 
 
 def _check_size(data: bytes) -> None:
     if len(data) > MAX_BYTES:
-        raise TooLargeError(f"message of {len(data)} bytes: at most {MAX_BYTES} are allowed")
+        found = f"message of {len(data)} bytes"
+        raise MessageError(f"{found}: at most {MAX_BYTES} are allowed", "too-large")
 
 
 def encode_play(play: Play) -> str:
@@ -326,7 +319,7 @@ def decode_play(text: str) -> Play:
 def convert_command(value: object, version: object, kind: type[AnyCommand]) -> AnyCommand:
     """Return the command that a Celery task got as its arguments; raises MessageError."""
     if version != VERSION:
-        raise VersionError(_versions(version))
+        raise _another(version)
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -340,8 +333,9 @@ def _version_of(data: bytes) -> int | None:
         return None
 
 
-def _versions(found: object) -> str:
-    return (
-        f"message of version {found!r:.20}, this side speaks version {VERSION}: "
-        "run the same release of the farm on all sides"
+def _another(version: object) -> MessageError:
+    return MessageError(
+        f"message of version {version!r:.20}, this side speaks version {VERSION}: "
+        "run the same release of the farm on all sides",
+        "version",
     )

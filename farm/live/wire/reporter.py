@@ -21,7 +21,6 @@ from farm.live.wire.messages import (
     Envelope,
     MessageError,
     Report,
-    TooLargeError,
     encode,
 )
 from farm.live.wire.report_checks import MAX_JOBS
@@ -44,7 +43,7 @@ class EnvelopeMaker:
         """Yield these reports in as few envelopes as the bounds allow.
 
         Jobs submitted together stay together if there are no more than MAX_JOBS of them. Raises
-        TooLargeError for a single report, or job, that no envelope holds.
+        MessageError for a single report, or job, that no envelope holds.
         """
         if len(reports) == 1 and _jobs_of(reports[0]) > MAX_JOBS:
             yield from self._each(_parts(reports))
@@ -52,7 +51,7 @@ class EnvelopeMaker:
         self._seq += 1
         try:
             data = encode(Envelope(VERSION, self.name, self.life, self._seq, reports))
-        except TooLargeError:
+        except MessageError:
             if len(parts := _parts(reports)) < 2:
                 raise
             yield from self._each(parts)

@@ -91,7 +91,7 @@ def test_a_confirmed_attempt_that_is_not_held_is_lost(roster: Roster, host: Host
     """Its end would have come before the heartbeat."""
     roster.dispatch(host, START, 10.0)
     roster.confirm(host, ("job", 1))
-    roster.hear_beat(host)
+    host.begun_since_beat.clear()
     assert [d.command for d in roster.check(host, beat(), 10.1, queued=0)[1]] == [START]
 
 

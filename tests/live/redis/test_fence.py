@@ -7,7 +7,7 @@ import pytest
 import redis as redis_library
 from redis.connection import Connection
 
-from farm.live.redis.fence import DeposedError, Fence, LostWritesError, SpoiltError
+from farm.live.redis.fence import DeposedError, Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from tests.fixtures.store import watching
@@ -185,7 +185,7 @@ def test_a_key_of_another_type_is_named_and_the_rest_is_carried_out(
         pipe.hset(keys.jobs, "job", "record")
         counts(pipe)
 
-    with pytest.raises(SpoiltError) as caught:
+    with pytest.raises(LostWritesError) as caught:
         fence.write(fill, commit=True)
     assert caught.value.keys == [keys.jobs]
     assert redis.get(count) == b"1"

@@ -10,7 +10,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.redis.fence import DeposedError, SpoiltError
+from farm.live.redis.fence import DeposedError, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
@@ -308,7 +308,7 @@ def test_what_a_successor_cannot_read_is_written_anew(
     assert saved is not None
     assert set(saved.jobs) == {"job-1"}
     store.take_over("rules")
-    with pytest.raises(SpoiltError) as caught:
+    with pytest.raises(LostWritesError) as caught:
         store.commit(batch, {}, 2.0)
     assert set(caught.value.keys) == hashes
     store.restore(batch, [], {}, 2.0, caught.value.keys)
