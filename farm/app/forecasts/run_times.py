@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import estimator_named
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job, Platform
-from farm.core.state.snapshot import JobRecord
 from farm.emulation.client import available, is_anonymous, own_estimate
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_history import previous_version
@@ -61,14 +61,6 @@ class RunTime(msgspec.Struct, frozen=True):
     sent: bool | None = None
 
 
-class ClientSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job of BOINC's says beside its size."""
-
-    size_bound: float | None = None
-    #: seconds from now
-    deadline: float | None = None
-
-
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """A running attempt: where, for how many seconds, what was reported of it, what size sent."""
 
@@ -86,7 +78,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, Job]
     #: by job
     running: dict[str, Attempt] = {}
-    client: ClientSide = ClientSide()
+    #: what a job of BOINC's says beside its size: its bound, and when it is due, seconds from now
+    size_bound: float | None = None
+    deadline: float | None = None
 
     def job(self, job_id: str) -> Job:
         """Return a job of the farm; raises InputError if it is not known."""
@@ -210,19 +204,18 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
         ``rest``: of a job that runs there already.
         """
-        client = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
         queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
         found: dict[str, Any] = {"back_in_s": queued + left}
-        if client.size_bound is not None and job.size and time > 0:
+        if self.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
-            found["limit_s"] = time_limit(client.size_bound, job.size / (time * share))
-        if client.deadline is not None:
-            found["late_s"] = max(0.0, queued + left - client.deadline)
+            found["limit_s"] = time_limit(self.size_bound, job.size / (time * share))
+        if self.deadline is not None:
+            found["late_s"] = max(0.0, queued + left - self.deadline)
             if rest is None:
-                found["sent"] = check_deadline(queued, time, client.deadline).ok
+                found["sent"] = check_deadline(queued, time, self.deadline).ok
         return found
 
     def _queue_delay(self, builder: Builder) -> float:
@@ -327,7 +320,7 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
         running={
             record.job.id: Attempt(
                 builder=record.builder,
-                elapsed=_elapsed(record, snapshot.at),
+                elapsed=0.0 if record.started_at is None else snapshot.at - record.started_at,
                 progress=image.progress.get(record.job.id),
                 sent_size=record.sent_size,
             )
@@ -337,10 +330,6 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
     )
 
 
-def _elapsed(record: JobRecord, at: float) -> float:
-    return 0.0 if record.started_at is None else at - record.started_at
-
-
 def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     """Return how right these estimators would have been on a finished run, rung by rung."""
     run = load_run(path, unfinished=True)
@@ -348,19 +337,13 @@ def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     return [score for scores in found for score in scores]
 
 
+LIKENESS = attrgetter("pool", "estimate_s", "rung", "samples", "speed", "size_scale", "late_s")
+
+
 def alike(rows: Iterable[RunTime]) -> list[tuple[RunTime, int]]:
     """Put builders of one pool with one answer together; return one of each with their number."""
     found: dict[tuple[object, ...], tuple[RunTime, int]] = {}
     for row in rows:
-        key = (
-            row.pool,
-            row.estimate_s,
-            row.rung,
-            row.samples,
-            row.speed,
-            row.size_scale,
-            row.late_s,
-        )
-        first, count = found.get(key, (row, 0))
+        first, count = found.get(key := LIKENESS(row), (row, 0))
         found[key] = (first, count + 1)
     return list(found.values())

@@ -57,13 +57,12 @@ def score(
     if as_json:
         print_json(scores, pretty=True)
         return
-    note(_overview(scores))
-    note(_by_platform(scores))
-    for title, bins in (
-        ("by number of waiting jobs", "by_queue_length"),
-        ("by estimated wait", "by_horizon"),
-    ):
-        note(_by(title, scores, bins))
+    note(
+        _overview(scores),
+        _by_platform(scores),
+        _by("by number of waiting jobs", scores, "by_queue_length"),
+        _by("by estimated wait", scores, "by_horizon"),
+    )
     if any(each.calibration for each in scores):
         note(_calibration(scores))
     if plot is not None:

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from farm.app.jobs import submission
-from farm.app.jobs.json_lines import standard_input
+from farm.app.jobs.sources import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
@@ -222,7 +222,7 @@ def test_many_equal_jobs_are_asked_for_before_they_are_made(
 
 def test_closed_standard_input(monkeypatch):
     """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
+    monkeypatch.setattr("farm.app.jobs.sources.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()
 
