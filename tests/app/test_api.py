@@ -150,13 +150,6 @@ def test_a_policy_of_the_caller():
     assert by_key.summary["policy"] == own.summary["policy"]
 
 
-def test_a_policy_that_fails_is_reported():
-    """The run continues and reports the failure."""
-    found = farm.simulate(LITTLE, policy=lambda *_: 1 / 0)
-    assert "ZeroDivisionError" in found.summary["warnings"][0]
-    assert found.summary["jobs"]["lost"] == 0
-
-
 def test_a_balancer_of_the_caller():
     """It ranks builders, the smallest first."""
     found = farm.simulate(

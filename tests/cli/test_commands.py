@@ -138,15 +138,6 @@ def test_import_round_trip(farm, tmp_path: Path):
     assert json.loads(done.out)["jobs"]["succeeded"] == 2
 
 
-def test_schema_is_json_and_help_is_help(farm):
-    """The schema is for editors, help is for people."""
-    schema = farm("init", "--schema")
-    assert "pools" in json.loads(schema.out)["properties"]
-    done = farm("simulate", "--help")
-    assert done.code == 0
-    assert "--set" in done.out
-
-
 @pytest.mark.parametrize("words", ["init --schema", "simulate farm.yaml --json"])
 def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
     """A closed pipe (``| head -1``) is no error: no traceback, no noise."""
