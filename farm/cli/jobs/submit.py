@@ -23,7 +23,16 @@ from farm.records.traces import FORMATS
 from farm.scenario import load_scenario
 from farm.scenario.examples import example_files
 from farm.terminal.field_options import Fields, with_fields
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, seconds_of
+from farm.terminal.options import (
+    DEFAULT_DIR,
+    AsJson,
+    Dir,
+    Overrides,
+    Quiet,
+    Redis,
+    is_typed,
+    seconds_of,
+)
 from farm.terminal.output import counted_progress, print_json, progress, remark
 from farm.units import many
 
@@ -209,8 +218,7 @@ def _before(submission: Submission) -> str:
 def _refuse_stray_options(context: typer.Context, kind: str) -> None:
     """Refuse options that would have no effect with this kind of source."""
     for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        if given is None or given.name != "COMMANDLINE":
+        if not is_typed(context, parameter.name or ""):
             continue
         kinds = [one for one, names in OPTIONS.items() if parameter.name in names]
         if kinds and kind not in kinds:
