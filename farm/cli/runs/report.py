@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from farm.app.followed_report import follow_run
+from farm.app.report import follow_run, write_figure
 from farm.app.report import report as write_report
-from farm.app.report import write_figure
 from farm.core.errors import InputError
 from farm.terminal.options import Quiet
 from farm.terminal.output import progress, remark, told
