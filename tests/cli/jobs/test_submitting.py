@@ -56,9 +56,7 @@ LINES = [
     (None, ": cannot be read: No such file"),
 ]
 TABLES = [
-    (HEAD + "x,0,1,amd64/virtual\ny,0\n", ":3: found 2 values"),
     (HEAD + "x,0,-1,amd64/virtual\n", ":2: service_time_s: found '-1'"),
-    (HEAD + "x,0,nan,amd64/virtual\n", ":2: service_time_s: found 'nan'"),
     (HEAD + "\x1b[2J,0,1,amd64/virtual\n", ": job id '\\x1b[2J' has control"),
     (HEAD + "x,0,1,sparc/native\n", ": job 'x': no pool of the farm could run"),
     (HEAD + "old,0,1,amd64/virtual\n", ": 1 of 1 job ids are known"),
