@@ -15,7 +15,7 @@ import redis
 import typer.main
 import yaml
 
-from farm.app.long_running.builders import trouble_of
+from farm.app.long_running.pool_troubles import trouble_of
 from farm.core.errors import RunError
 from farm.core.fields import fields_of
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan

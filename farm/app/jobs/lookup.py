@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
@@ -16,21 +16,11 @@ from farm.live.store.saved import Try
 T = TypeVar("T")
 
 
-class History(NamedTuple):
-    """All that is known of a job."""
+def history_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], Answer | None, str]:
+    """Return all that is known of a job, with its tries; raises InputError if nothing is.
 
-    job: KnownJob
-    tries: list[Try]
-    #: the scheduler's own; None: it is away, or too busy
-    answer: Answer | None
-    #: why it did not answer, if it was asked
-    warning: str
-
-
-def history_of(client: FarmClient, job_id: str) -> History:
-    """Return all that is known of a job; raises InputError if nothing is.
-
-    A scheduler that is away, or too busy to answer, leaves what is in Redis.
+    A scheduler that is away, or too busy to answer, leaves what is in Redis: its own answer is None
+    then. Last, why it did not answer if it was asked.
     """
     attended = client.is_attended()
     found = client.job(job_id)
@@ -45,7 +35,7 @@ def history_of(client: FarmClient, job_id: str) -> History:
             answer = client.ask("job", job_id)
         except ServerError as error:
             warning = str(error)
-    return History(found, client.tries(job_id), answer, warning)
+    return found, client.tries(job_id), answer, warning
 
 
 def unknown(job_id: str) -> InputError:

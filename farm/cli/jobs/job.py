@@ -13,8 +13,8 @@ from rich.text import Text
 from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
 from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
-from farm.app.long_running.builders import hints_for
 from farm.app.long_running.farm_place import reach
+from farm.app.long_running.pool_troubles import hints_for
 from farm.app.recorded.replays import decisions_on
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision

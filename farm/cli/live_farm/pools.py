@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from farm.app.jobs.sources import kind_of
-from farm.app.long_running.builders import remarks_on, troubles_of
 from farm.app.long_running.farm_place import reach
+from farm.app.long_running.pool_troubles import remarks_on, troubles_of
 from farm.terminal.console import counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
