@@ -20,9 +20,8 @@ from farm.app.long_running.farm_place import FarmPlace, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
-from farm.processes.child import die_with_parent
+from farm.processes.child import die_with_parent, end_at_once
 from farm.processes.identity import began_at, is_alive
-from farm.processes.orphans import end_at_once
 
 log = logging.getLogger("farm.chaos")
 

@@ -128,7 +128,8 @@ def simulate(
         raise InputError("out: found with several seeds; allowed: with one, or save() each result")
     if isinstance(jobs, Iterable) and not single:
         jobs = list(jobs)
-    wanted, own = _set_up(scenario, policy, balancer, estimator, algorithms, jobs, overrides)
+    named = {"policy": policy, "balancer": balancer, "estimator": estimator}
+    wanted, own = _set_up(scenario, named, overrides, algorithms, jobs)
 
     def played(seed: SupportsIndex | None) -> Result:
         update = {} if seed is None else {"seed": _whole(seed)}
@@ -182,11 +183,11 @@ def run(
     """
     from farm.app.runs.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
 
-    named = {"seed": None if seed is None else _whole(seed), "live.speed": speed}
-    given = {key: value for key, value in named.items() if value is not None}
-    wanted, own = _set_up(
-        scenario, policy, balancer, estimator, algorithms, jobs, {**overrides, **given}
-    )
+    named = {
+        "policy": policy, "balancer": balancer, "estimator": estimator, "live.speed": speed,
+        "seed": None if seed is None else _whole(seed),
+    }  # fmt: skip
+    wanted, own = _set_up(scenario, named, overrides, algorithms, jobs)
     return live_run(
         wanted, own=own, out=_path(out), keep_events=True, redis=redis, duration=duration
     )
@@ -194,28 +195,21 @@ def run(
 
 def _set_up(
     source: Source,
-    policy: Policy | None,
-    balancer: Balancer | None,
-    estimator: Estimator | None,
+    named: Mapping[str, object],
+    overrides: Mapping[str, object],
     algorithms: Mapping[str, AlgorithmChoice] | None,
     jobs: Load | None,
-    overrides: Mapping[str, object],
 ) -> tuple[Scenario, OwnParts]:
     """Return the scenario with all named parts, and the unnamed parts."""
-    changes = _dotted(overrides)
-    if estimator is None:
-        estimator = _taken_function(changes, "scheduling.runtime_estimates")
-    functions = {}
-    for key, named in (("scheduling.policy", policy), ("scheduling.balancer", balancer)):
-        part = _taken_function(changes, key) if named is None else named
-        if part is not None:
+    given = {word: part for word, part in named.items() if part is not None}
+    changes = _dotted({**overrides, **given})
+    functions: dict[str, Any] = {}
+    for key in WORDS.values():
+        if (part := changes.pop(key, None)) is not None:
             changes[key] = _name_of(part)
             if not isinstance(part, str):
                 functions[key] = part
-    own_estimator = None
-    if estimator is not None:
-        changes["scheduling.runtime_estimates"] = _name_of(estimator)
-        own_estimator = _estimator(estimator)
+    own_estimator = _estimator(functions.pop(WORDS["estimator"], ""))
     own_algorithms = {}
     for pool, algorithm in (algorithms or {}).items():
         if isinstance(algorithm, str):
@@ -234,11 +228,6 @@ def _set_up(
         functions=functions, estimator=own_estimator, algorithms=own_algorithms, jobs=jobs
     )
     return scenario, own
-
-
-def _taken_function(changes: dict[str, object], key: str) -> Any:
-    """Remove and return a function, which may also be given under its scenario key."""
-    return None if isinstance(changes.get(key), str) else changes.pop(key, None)
 
 
 def _estimator(given: Estimator) -> RuntimeEstimator | None:

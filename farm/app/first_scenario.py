@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 from unicodedata import normalize
 
 from farm.app.twin import order_of
@@ -115,14 +114,11 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
         )
 
 
-class _Seen(NamedTuple):
-    """What a trace tells of a platform, and how long the next runner of one job takes (s)."""
-
-    figures: PlatformFigures
-    boot_time: float
+Seen = tuple[PlatformFigures, float]
+"""What a trace tells of a platform, and how long the next runner of one job takes (s)."""
 
 
-def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _Seen], Document, str]:
+def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 
     That is by platform; the order of jobs is the busiest pool's. Last a line of the scenario: when
@@ -137,7 +133,7 @@ def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _See
     pools = pools_of(bundle)
     boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
     seen = {
-        one.platform: _Seen(one, boots.get(one.platform, 0.0))
+        one.platform: (one, boots.get(one.platform, 0.0))
         for one in examine(bundle, None, 0.0).platforms
     }
     first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
@@ -152,7 +148,7 @@ def _fitting(
     jobs: Sequence[Job],
     path: str,
     fields: Mapping[str, str] | None,
-    seen: Mapping[str, _Seen],
+    seen: Mapping[str, Seen],
     order: Document,
     starts: str,
 ) -> str:
@@ -190,7 +186,7 @@ def _scheduling(order: Document) -> str:
 
 
 def _pool(
-    name: str, platform: Platform, times: Sequence[float], span: float, seen: _Seen | None
+    name: str, platform: Platform, times: Sequence[float], span: float, seen: Seen | None
 ) -> str:
     processor = json.dumps(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"
@@ -198,10 +194,10 @@ def _pool(
     builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1
     why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
     if seen is not None:
-        figures = seen.figures
+        figures, boot_time = seen
         builders, slots, why = _recorded(figures)
         if figures.ephemeral:
-            boot = readable_span(seen.boot_time)
+            boot = readable_span(boot_time)
             between = (
                 "\n    uses: 1               # a runner ran one job"
                 f"\n    boot_time: {boot}        # from its end to the start on the next one"

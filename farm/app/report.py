@@ -1,16 +1,31 @@
-"""The report page of a run, of several runs, or of a sweep."""
+"""The report page of a run, of several runs, of a sweep, or of a farm's records.
+
+That of a run in progress is written again as its event log grows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
 from farm.app.recorded.result import Result, compare, open_run
-from farm.app.records_page import page_of_records
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
-from farm.core.errors import InputError
-from farm.records.bundle import is_bundle, read_bundle
+from farm.assembly import run_info
+from farm.core.commands import Command, EndJob, RequeueJob, StartJob
+from farm.core.errors import InputError, file_access
+from farm.core.events import Event, JobStarted
+from farm.doctor.figures import PlatformRecords, examine, platforms_of
+from farm.doctor.table import HEADINGS as OF_RECORDS
+from farm.doctor.table import about, row_of
+from farm.doctor.verdict import verdicts
+from farm.records import Bundle
+from farm.records.bundle import Clock, is_bundle, read_bundle
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
@@ -20,15 +35,21 @@ from farm.results.comparison.tables import (
     matrix_of_comparison,
     table_of_parts,
 )
+from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, page, write_page
+from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
+from farm.results.log.reader import entries_of
 from farm.results.output_file import check_output
-from farm.results.recorded_run import now
+from farm.results.recorded_run import RecordedRun, now
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
-from farm.results.run_directory import this_version
+from farm.results.run_directory import EVENTS, Run, load_run, this_version
 from farm.results.summary.costs import Part
-from farm.units import many
+from farm.results.summary.summary import Measured
+from farm.results.table.records import Recorder
+from farm.units import format_roughly, many
+from farm.whole_files import PIECE, ending
 
 METRICS = metrics_named(
     (
@@ -49,6 +70,12 @@ HEADINGS = {
     "invocations": "Use by invocation",
     "estimates": "Estimates and outcomes",
 }
+OBJECTIVE = 300.0
+"""The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
+POINTS = 300
+MOST_COLUMNS = 5
+CHARTS = 8
+"""Platforms that get a chart: those with the most load."""
 
 
 def report(
@@ -245,3 +272,160 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     from_on = f"{seeds} from {sweep.seeds[0]} on"
     under = f"build-farm-emulator {this_version()}, {day}, {from_on}; {words.COST}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)
+
+
+def page_of_records(bundle: Bundle) -> str:
+    """Return a self-contained page: verdicts, figures, and how many waited for how many slots."""
+    figures = examine(bundle, None, OBJECTIVE)
+    found = [
+        verdict
+        for one in figures.platforms
+        for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
+    ]
+    manifest = bundle.manifest
+    verdict_lines = [
+        *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
+        *(f"{remark}." for remark in manifest.remarks),
+    ]
+    lines = [("platform", *OF_RECORDS), *map(row_of, figures.platforms)]
+    if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
+        lines = [*zip(*lines, strict=True)]
+    table = Table("", lines[0], lines[1:])
+    by_name = {one.name: one for one in platforms_of(bundle)}
+    charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
+    said = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
+    sections = [
+        Section("", verdict_lines),
+        Section("Figures", [f"{said}."], (), [table]),
+        Section("Waiting and running", (), charts),
+    ]
+    title = f"Why jobs wait: records of {manifest.source}"
+    numbers = {"verdicts": found, "figures": figures, "manifest": manifest}
+    begins, ends = (at[:16].replace("T", " ") for at in (manifest.begins, manifest.ends))
+    zone = manifest.zone or "UTC"
+    under = f"build-farm-emulator {this_version()}; jobs from {begins} to {ends} ({zone})"
+    return page(title, sections, numbers, under=under)
+
+
+def _chart(records: PlatformRecords, clock: Clock) -> Chart:
+    """Draw how many waited and ran, of how many slots: means of each interval."""
+    steps = records.steps()
+    edges = np.linspace(records.begins, records.ends, POINTS + 1)
+    at = (edges[:-1] + edges[1:]) / 2 - edges[0]
+    chart = Chart(records.name or "(no labels)", y="jobs, slots")
+    shows = WallClock(records.begins + clock.ahead, dated=True, zone=clock.zone)
+    chart.over_time(0.0, float(edges[-1] - edges[0]), shows)
+    for name, count in (
+        ("waiting", steps.waiting),
+        ("running", steps.busy),
+        ("slots", steps.slots),
+    ):
+        if count.any():  # no runner is known: no slots
+            chart.line(name, at, steps.means(count, edges))
+    chart.axes.set_ylim(bottom=0.0)
+    return chart.finished()
+
+
+#: real seconds between two looks at the log, and after which a browser loads the page again
+EVERY = 5.0
+
+
+def follow_run(
+    path: Path,
+    out: Path,
+    *,
+    every: float = EVERY,
+    on_step: Callable[[str, float], object] = lambda *_: None,
+    wait: Callable[[float], object] = time.sleep,
+) -> Path:
+    """Write the page of a run again while its event log grows, and a last time when it has ended.
+
+    A browser that shows the page loads it again ``every`` real seconds, until the run has ended.
+    Ctrl-C ends it too, with a page of the run so far. Raises InputError for what is not a run.
+    """
+    if load_run(path, unfinished=True).state != "running":
+        return report(path, out=out, on_step=on_step)
+    so_far = _SoFar(load_run(path, unfinished=True))
+    drawn = -1
+
+    def pause() -> bool:
+        """Draw what is new, and wait; return whether the run was in progress before."""
+        nonlocal drawn
+        going = load_run(path, unfinished=True).state == "running"
+        if going:
+            if so_far.events != drawn:
+                drawn = so_far.events
+                report(so_far.result(), out=out, refresh=every)
+            on_step(f"following, at {format_roughly(so_far.at)} of farm time", 0.0)
+            wait(every)
+        return going
+
+    try:
+        for entry in entries_of(so_far.kept(_growing(path / EVENTS, pause))):
+            so_far.take(entry.event, entry.commands)
+    except KeyboardInterrupt:
+        return report(so_far.result(), out=out)
+    return report(path, out=out, on_step=on_step)
+
+
+def _growing(path: Path, pause: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield whole lines of a file, until it has no more of them and ``pause`` returns False."""
+    rest, going = b"", True
+    with file_access(path, "read the event log"), ending(path).open("rb") as file:
+        while True:
+            found = file.read(PIECE)
+            whole, end, rest = (rest + found).rpartition(b"\n")
+            if end:
+                yield whole + end
+            elif not found:
+                if not going:
+                    return
+                going = pause()
+
+
+class _SoFar:
+    """What has happened in a run up to now."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._recorder = Recorder()
+        self._log: list[bytes] = []
+        #: by job, the attempt that runs, as if it never ended
+        self._running: dict[str, EndJob] = {}
+        self.events, self.at = 0, 0.0
+
+    def kept(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Keep the log's pieces, for the figures that need them."""
+        for piece in pieces:
+            self._log.append(piece)
+            yield piece
+
+    def take(self, event: Event, commands: Sequence[Command]) -> None:
+        """Take in one event and its commands."""
+        self._recorder(event, commands)
+        self.events, self.at = self.events + 1, event.at
+        if isinstance(event, JobStarted) and (run := self._running.get(event.job)):
+            self._running[event.job] = msgspec.structs.replace(run, started_at=event.at)
+        for command in commands:
+            if isinstance(command, StartJob):
+                self._running[command.job.id] = EndJob(
+                    command.job, "cancelled", command.attempt, event.at, math.nan,
+                    event.at, event.at, command.builder, command.slot,
+                )  # fmt: skip
+            elif isinstance(command, RequeueJob):
+                self._running.pop(command.job, None)
+            elif isinstance(command, EndJob):
+                self._running.pop(command.job.id, None)
+
+    def result(self) -> Result:
+        """Return the run as if it ended now."""
+        scenario, meta = self._run.scenario, self._run.meta
+        records = self._recorder.records(self._running)
+        info = msgspec.structs.replace(run_info(scenario, meta.world, "in progress"), until=0.0)
+        remark = (
+            f"In progress: this is the run up to {format_roughly(self.at)} of farm time; its "
+            f"{len(records.lost):,} open jobs count as lost."
+        )
+        measured = Measured(records, info, 0.0, remarks=[remark])
+        kept = RecordedRun(scenario, measured, records, self._log, "running", meta.started)
+        return Result(kept)

@@ -156,7 +156,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     scheduling = {"policy": "fifo", **order}
     for shape, _ in found:
         scheduling |= retries_of(shape)
-    remarks = [f"A twin of the farm whose records are in {path}.", *_verdict_lines(pools)]
+    remarks = [f"A twin of the farm whose records are in {path}."]
+    remarks += [f"{one.name}: {one.verdict}" for one in pools]
     documents = [(one.document, one.evidence) for one in pools]
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock, starts = found[0][0].clock, ""
@@ -204,11 +205,6 @@ def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> No
             "every wait is zero: either there always was room, or the records do not have the "
             "instant from which a job waited; allowed: records with waits"
         )
-
-
-def _verdict_lines(pools: Sequence[PoolTwin]) -> Iterator[str]:
-    for one in pools:
-        yield f"{one.name}: {one.verdict}"
 
 
 class _Fitted(NamedTuple):
@@ -399,15 +395,21 @@ class Player:
         load = self._load
         times = zip(load.arrived.tolist(), load.ran.tolist(), strict=True)
         for number, (one, (arrived, ran)) in enumerate(zip(load.attempts, times, strict=True)):
-            yield Job(
-                id=str(number),
-                service_time=max(SHORTEST, ran) + self._before,
-                declared_time=max(SHORTEST, ran),
-                platform=Platform(processor=PLATFORM),
-                arrived_at=arrived,
-                attributes=one.traits,
-                level=one.level,
-            )
+            yield self._job(str(number), arrived, max(SHORTEST, ran), one.traits, one.level)
+
+    def _job(
+        self, name: str, arrived: float | None, ran: float, traits: dict[str, str], level: int
+    ) -> Job:
+        """Return a job of which only what a queue sees counts."""
+        return Job(
+            id=name,
+            service_time=ran + self._before,
+            declared_time=ran,
+            platform=Platform(processor=PLATFORM),
+            arrived_at=arrived,
+            attributes=traits,
+            level=level,
+        )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
         """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""
@@ -417,15 +419,7 @@ class Player:
     def play_others(self, candidate: Candidate, jobs: Sequence[Job], seed: int) -> Floats:
         """Return the wait of other jobs (s), by arrival, of which only what a queue sees counts."""
         others = [
-            Job(
-                id=one.id,
-                service_time=one.service_time + self._before,
-                declared_time=one.service_time,
-                platform=Platform(processor=PLATFORM),
-                arrived_at=one.arrived_at,
-                attributes=one.attributes,
-                level=one.level,
-            )
+            self._job(one.id, one.arrived_at, one.service_time, one.attributes, one.level)
             for one in jobs
         ]
         return self._waits(candidate, OneLoad(others), seed)

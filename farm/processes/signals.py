@@ -7,49 +7,11 @@ import math
 import os
 import select
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Wakeups:
-    """Catches signals while its ``with`` block lasts; only for the main thread.
-
-    Args:
-        on_request: called with SIGINT or SIGTERM when one came.
-    """
-
-    def __init__(self, on_request: Callable[[int], None]) -> None:
-        self._on_request = on_request
-        self._before: dict[int, Any] = {}
-        self._near, self._far = socket.socketpair()
-
-    def __enter__(self) -> Self:
-        for end in (self._near, self._far):
-            end.setblocking(False)
-        # written to for each signal, so that one which comes just before a wait ends it
-        self._fd_before = signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
-        for kind in REQUESTS:
-            self._before[kind] = signal.signal(kind, lambda k, _: self._on_request(k))
-        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for kind, handler in self._before.items():
-            signal.signal(kind, handler)
-        signal.set_wakeup_fd(self._fd_before)
-        self._near.close()
-        self._far.close()
-
-    def wait(self, seconds: float) -> None:
-        """Return when a signal has come, or after this many real seconds."""
-        timeout = None if math.isinf(seconds) else max(0.0, seconds)
-        select.select([self._near], [], [], timeout)
-        with contextlib.suppress(BlockingIOError):
-            self._near.recv(4096)
 
 
 class Wake:
@@ -78,8 +40,49 @@ class Wake:
         with contextlib.suppress(BlockingIOError):
             os.read(self._near, 4096)
 
+    def poll(self, seconds: float, *also: int) -> None:
+        """Wait until it is set, for this many real seconds at most.
 
-class StopRequest:
+        The wait ends as well when one of the file descriptors in ``also`` becomes readable.
+        """
+        poll = select.poll()  # select would refuse a descriptor from 1024 on
+        for one in (self._near, *also):
+            poll.register(one, select.POLLIN)
+        poll.poll(None if math.isinf(seconds) else max(0.0, seconds) * 1000)
+
+
+class Wakeups(Wake):
+    """Catches signals while its ``with`` block lasts; only for the main thread.
+
+    Args:
+        on_request: called with SIGINT or SIGTERM when one came.
+    """
+
+    def __init__(self, on_request: Callable[[int], None]) -> None:
+        super().__init__()
+        self._on_request = on_request
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        # written to for each signal, so that one which comes just before a wait ends it
+        self._fd_before = signal.set_wakeup_fd(self._far, warn_on_full_buffer=False)
+        for kind in REQUESTS:
+            self._before[kind] = signal.signal(kind, lambda k, _: self._on_request(k))
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind, handler in self._before.items():
+            signal.signal(kind, handler)
+        signal.set_wakeup_fd(self._fd_before)
+
+    def wait(self, seconds: float) -> None:
+        """Return when a signal has come, or after this many real seconds."""
+        self.poll(seconds)
+        self.clear()
+
+
+class StopRequest(Wake):
     """A request for the end, once it is set for good.
 
     Like ``threading.Event``, but without its lock: a signal that comes while the main thread holds
@@ -87,9 +90,8 @@ class StopRequest:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._is_set = False
-        # readable from then on
-        self._near, self._far = os.pipe()
 
     def is_set(self) -> bool:
         """Whether the end was requested."""
@@ -97,19 +99,12 @@ class StopRequest:
 
     def set(self) -> None:
         """Request the end; signal handlers may call it."""
-        if not self._is_set:
-            self._is_set = True
-            os.write(self._far, b"x")
+        self._is_set = True
+        super().set()
 
     def wait(self, seconds: float, *also: int) -> bool:
-        """Wait for the request, for this many real seconds at most; whether it was made.
-
-        The wait ends as well when one of the file descriptors in ``also`` becomes readable.
-        """
-        poll = select.poll()  # select would refuse a descriptor from 1024 on
-        for one in (self._near, *also):
-            poll.register(one, select.POLLIN)
-        poll.poll(max(0.0, seconds) * 1000)
+        """Wait for the request, as ``poll``; whether it was made."""
+        self.poll(seconds, *also)
         return self._is_set
 
 

@@ -151,10 +151,6 @@ class Supervisor:
             running.process = None
             running.cord.close()
 
-    def last_log_line(self, name: str) -> str:
-        """Return the last line that a service logged."""
-        return last_line(self._folder / f"{name}.log")
-
     def process(self, name: str) -> subprocess.Popen[bytes] | None:
         """Return a service's process; None while it waits for its next start."""
         return self._running[name].process
@@ -188,9 +184,10 @@ class Supervisor:
         hopeless = not self.settled if unusable else count >= MAX_RESTARTS
         if hopeless and takes_writes(self._folder):
             row = f" ({count} times in a row)" if count > 1 else ""
+            path = self._folder / f"{name}.log"
             raise (ServerError if unusable else RunError)(
                 f"the farm's {name} ended, exit code {code}{row}; "
-                f"it said: {self.last_log_line(name)} (log: {self._folder / name}.log)"
+                f"it said: {last_line(path)} (log: {path})"
             )
         log.warning("%s ended with exit code %s: started again in %gs", name, code, pause)
 

@@ -93,12 +93,13 @@ def dir_option(*, hidden: bool) -> object:
 def _before_command(context: typer.Context, name: str, value: Any) -> Any:
     """Return what stands before the command (``farm --redis URL jobs``), if nothing is after it."""
     outer = context.find_root()
-    if outer is context or name not in outer.params or _is_typed(context, name):
+    if outer is context or name not in outer.params or is_typed(context, name):
         return value
-    return outer.params[name] if _is_typed(outer, name) else value
+    return outer.params[name] if is_typed(outer, name) else value
 
 
-def _is_typed(context: Any, name: str) -> bool:
+def is_typed(context: Any, name: str) -> bool:
+    """Return whether the command line has this option or argument."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -16,7 +16,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from farm.terminal.console import FarmConsole
+from farm.terminal.console import FarmConsole, message
 from farm.units import format_time
 
 #: real seconds between lines of progress without a terminal
@@ -30,14 +30,23 @@ def print_json(*values: object, pretty: bool = False) -> None:
         typer.echo((msgspec.json.format(text, indent=2) if pretty else text).decode())
 
 
-def note(what: RenderableType, *, err: bool = False) -> None:
-    """Print a remark unfolded, or a table, folded if need be."""
-    FarmConsole(stderr=err).print(what, soft_wrap=isinstance(what, str | Text))
+def note(*what: RenderableType, err: bool = False) -> None:
+    """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
+    console = FarmConsole(stderr=err)
+    for one in what:
+        shown = message(one) if isinstance(one, str) else one
+        console.print(shown, soft_wrap=isinstance(one, str | Text))
 
 
-def warn(text: str) -> None:
-    """Print a warning on standard error; nothing if it is empty."""
-    if text:
+def remark(*lines: str, quiet: bool = False) -> None:
+    """Print lines on standard error, apart from the output; ``quiet``: none."""
+    if not quiet:
+        note(*lines, err=True)
+
+
+def warn(*texts: str) -> None:
+    """Print warnings on standard error; nothing for an empty one."""
+    for text in filter(None, texts):
         FarmConsole(stderr=True).print(f"warning: {text}")
 
 

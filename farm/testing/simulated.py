@@ -7,7 +7,6 @@ from typing import Any
 
 from farm.app.api import Source, load_scenario
 from farm.app.recorded.result import Result
-from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.results.summary.objectives import Term, check_pools, measure, parse_objective
@@ -72,9 +71,7 @@ def simulated(scenario: Source, **overrides: object) -> Simulated:
     """
     loaded = load_scenario(scenario, **overrides)
     recorder = Recorder()
-    result = simulated_run(
-        loaded, own=OwnParts(), keep_events=True, observers=[recorder], engine="reference"
-    )
+    result = simulated_run(loaded, keep_events=True, observers=[recorder], engine="reference")
     return Simulated(loaded, result, recorder.records())
 
 

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 from farm.app.forecasts import rollout_service
-from farm.app.forecasts.affordable_rollouts import AffordableRollouts
 from farm.app.forecasts.rollout_process import Roller
-from farm.app.forecasts.rollout_service import Process, Request
+from farm.app.forecasts.rollout_service import AffordableRollouts, Process, Request
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import OwnParts
 from farm.core.events import JobFinished, JobsSubmitted

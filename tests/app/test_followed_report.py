@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import farm
-from farm.app.followed_report import follow_run
+from farm.app.report import follow_run
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.run_directory import EVENTS, JOBS, META, SCENARIO, SUMMARY
@@ -88,26 +88,20 @@ def test_the_page_follows_the_run(growing: Growing) -> None:
 def test_running_jobs_are_no_waiting_ones(growing: Growing, monkeypatch: Any) -> None:
     """Of the jobs that have not ended, those on a builder are drawn as such."""
     drawn = []
-    monkeypatch.setattr("farm.app.followed_report.report", lambda run, **_: drawn.append(run))
+    monkeypatch.setattr("farm.app.report.report", lambda run, **_: drawn.append(run))
     growing.out.write_text("")
     growing.follow(growing.end)
     jobs = drawn[0].jobs
     is_open = jobs["outcome"] == "lost"
-    assert is_open.sum() == numbers_open(drawn[0])
+    assert is_open.sum() == drawn[0].summary["jobs"]["lost"]
     assert (jobs["started_at_s"] >= 0)[is_open].sum() == 2  # both builders are busy
     assert set(jobs["builder"][is_open].tolist()) == {"p-1", "p-2", ""}
-
-
-def numbers_open(result: farm.Result) -> int:
-    """Return how many jobs are open by the summary."""
-    found: int = result.summary["jobs"]["lost"]
-    return found
 
 
 def test_nothing_new_is_not_drawn_again(growing: Growing, monkeypatch: Any) -> None:
     """A farm where nothing happens costs nothing to follow."""
     drawn = []
-    monkeypatch.setattr("farm.app.followed_report.report", lambda *run, **_: drawn.append(run))
+    monkeypatch.setattr("farm.app.report.report", lambda *run, **_: drawn.append(run))
     growing.out.write_text("")
     growing.follow(lambda: None, lambda: None, growing.end)
     assert len(drawn) == 2

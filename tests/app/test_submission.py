@@ -10,7 +10,7 @@ import pytest
 
 import farm.testing
 from farm.app.jobs import submission_estimate
-from farm.app.jobs.sources import of_file, streamed
+from farm.app.jobs.sources import jobs_of, of_file
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.errors import TraceError
@@ -38,7 +38,7 @@ def test_nothing_is_read_after_the_last_job_of_a_pipe(monkeypatch: pytest.Monkey
         pytest.fail("reads on")
 
     monkeypatch.setattr("farm.app.jobs.sources.standard_input", lines)
-    assert [job.id for job in streamed(1, AMD64)] == ["a"]
+    assert [job.id for job in jobs_of(Path("-"), None, 1, None, AMD64)] == ["a"]
 
 
 class Clock:

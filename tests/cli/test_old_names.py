@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def test_an_old_name_runs_as_the_new_one(still: StillFarm, old: Any, new: Any) -
 
 def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_path: Path) -> None:
     """The same for schemas and runs; with options that have another name."""
+    assert "pools" in json.loads(farm("init", "--schema").out)["properties"]
     assert farm("schema").out == farm("init", "--schema").out
     assert farm("simulate", "quickstart", "--quiet", "--out", "run").code == 0
     assert farm("audit", "run") == farm("admin", "audit", "run")._replace(

@@ -120,27 +120,6 @@ def test_names_in_the_code(room: str):
     assert wrong == set()
 
 
-def test_no_exception_is_stale():
-    """Every exception is still needed."""
-    given = {
-        path: found
-        for room in ("farm", "provisioner", "grafana", "tests")
-        for path, found in modules(room).items()
-    }
-    stale = [
-        (word, place)
-        for word, places in OTHERS.items()
-        for place in places
-        if not any(
-            word in words_of(name)
-            for path, found in given.items()
-            if path.startswith(place)
-            for name in found
-        )
-    ]
-    assert stale == []
-
-
 #: without the glossary itself, and the page that lists five systems' features in their words
 PAGES = [page for page in DOCUMENTS if page.name not in ("GLOSSARY.md", "seeds.md")]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.app.jobs.json_lines import parse_lines
+from farm.app.jobs.sources import parse_lines
 from farm.app.long_running.snapshots import image_of_text
 from farm.core import events
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from farm.processes.child import ORPHANED
+from farm.processes.child import ORPHANED, end_at_once
 from farm.processes.ends_with_keeper import command_on_cord
 from farm.processes.identity import began_at
-from farm.processes.orphans import end_at_once
 from tests.fixtures.processes import until
 
 pytestmark = pytest.mark.live
@@ -91,7 +90,7 @@ def test_a_stopped_service_ends_with_its_keeper(tmp_path: Path):
 REAPER = """
 import os, subprocess, sys
 from farm.processes.child import become_subreaper
-from farm.processes.orphans import end_at_once, unsupervised
+from farm.processes.child import end_at_once, unsupervised
 become_subreaper()
 START = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
 kept = subprocess.Popen(["sleep", "600"])

@@ -89,7 +89,7 @@ WAYS_IN = """
 import sys
 from pathlib import Path
 import farm
-from farm.app.jobs.json_lines import parse_lines
+from farm.app.jobs.sources import parse_lines
 from farm.live.wire.report_checks import flaw_of
 from farm.workload import read_trace, write_csv
 

@@ -29,8 +29,8 @@ from farm.live.settings import LiveSettings
 from farm.live.store.job_reader import state_of
 from farm.live.wire.messages import UNSTAMPED, Report
 from farm.live.wire.reporter import Reporter
+from farm.processes.child import end_at_once
 from farm.processes.identity import began_at
-from farm.processes.orphans import end_at_once
 from tests.fixtures import processes
 from tests.fixtures.processes import environment, own_port
 from tests.fixtures.store import ReadableStore

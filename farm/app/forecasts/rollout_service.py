@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,10 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
+from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
 from farm.live.operating.answers import Source
@@ -80,21 +83,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trouble: str = ""
 
 
-class Program(Protocol):
-    """What answers requests: lines in, lines out."""
-
-    def start(self) -> None:
-        """Start it; raises OSError if that is impossible."""
-
-    def reply(self, line: bytes) -> bytes:
-        """Return the reply to a request; raises OSError if there is none."""
-
-    def close(self) -> None:
-        """End it; it may be called from another thread."""
-
-
 class Process:
-    """The process that rolls out."""
+    """The process that rolls out: requests in, replies out, a line each."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -131,7 +121,7 @@ class Process:
         return found
 
     def close(self) -> None:
-        """End it: it has nothing to lose."""
+        """End it: it has nothing to lose; another thread may call this."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -169,7 +159,6 @@ class RolloutService:
         scenario: the farm.
         distribution: what jobs' run times are drawn from.
         run_times: the name of its estimator.
-        program: answers requests.
     """
 
     _scheduler: Scheduler
@@ -178,17 +167,13 @@ class RolloutService:
     _plain: bool
 
     def __init__(
-        self,
-        scenario: Scenario,
-        distribution: RuntimeDistribution,
-        run_times: str,
-        program: Program | None = None,
+        self, scenario: Scenario, distribution: RuntimeDistribution, run_times: str
     ) -> None:
         self.run_times = run_times
         self._scenario = scenario
         self._distribution = distribution
         self._count = scenario.estimates.rollouts
-        self._program = program or Process()
+        self._program = Process()
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -368,3 +353,75 @@ def only_queues(rules: SchedulingRules, pools: Sequence[PoolSpec]) -> bool:
         or pool.lost_at
         for pool in pools
     )
+
+
+class AffordableRollouts:
+    """Asks the service, and the formula about jobs of which it knows nothing.
+
+    ``formula`` None: it is asked anyway, under its own name.
+    """
+
+    rules = "rollout"
+    in_steps = True
+
+    def __init__(self, service: RolloutService, formula: FormulaForecaster | None) -> None:
+        self.run_times = service.run_times
+        self._service = service
+        self._formula = formula
+        self._found: dict[str, Forecast] = {}
+        self.calibration = Calibration()
+
+    def take(self, event: Event, scheduler: Scheduler) -> None:
+        """Learn what arrives, and how right the rollouts were."""
+        self._service.take(event)
+        self.calibration.take(event, scheduler)
+
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
+        """Ask about those of the jobs that still wait; return the steps up to the replies."""
+        waiting = [state.job.id for state in jobs if executing(state).slot is None]
+        ticket = self._service.ask(waiting) if waiting else None
+        return self._asking(ticket, scheduler, jobs, at)
+
+    def _asking(
+        self, ticket: Ticket | None, scheduler: Scheduler, jobs: Sequence[JobState], at: float
+    ) -> Steps:
+        self._found = {}
+        if ticket is not None:
+            while not ticket.done:
+                yield True
+            self._found = self._calibrated(ticket, scheduler, jobs)
+        rest = [state for state in jobs if state.job.id not in self._found]
+        if rest and self._formula is not None:
+            yield from self._formula.prepare(scheduler, rest, at)
+
+    def _calibrated(
+        self, ticket: Ticket, scheduler: Scheduler, jobs: Sequence[JobState]
+    ) -> dict[str, Forecast]:
+        made = ticket.forecasts
+        if ticket.rollouts == 1:  # the run times are known
+            return made
+        # of a job that has started this was heard already, and will not be again
+        found = {job: msgspec.structs.replace(one, quantiles_at=()) for job, one in made.items()}
+        waiting = [
+            state for state in jobs if state.job.id in made and executing(state).slot is None
+        ]
+        names = [state.job.id for state in waiting]
+        told = self.calibration.calibrated(
+            scheduler, waiting, ticket.at, [made[name] for name in names]
+        )
+        return found | dict(zip(names, told, strict=True))
+
+    def forecast(
+        self, scheduler: Scheduler, jobs: Sequence[JobState], at: float
+    ) -> list[Forecast | None]:
+        """Return an estimate for each of these jobs, in order; ``prepare`` comes first."""
+        return [
+            self._found.get(state.job.id) or self._by_formula(scheduler, state, at)
+            for state in jobs
+        ]
+
+    def _by_formula(self, scheduler: Scheduler, state: JobState, at: float) -> Forecast | None:
+        if self._formula is None:
+            return None
+        (found,) = self._formula.forecast(scheduler, [state], at)
+        return Forecast(found.dispatch_at, rules=self._formula.rules)

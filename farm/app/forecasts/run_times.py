@@ -1,21 +1,38 @@
-"""Estimated run times of a job, for a live farm, a snapshot or a finished run."""
+"""Estimated run times of a job, for a live farm, a snapshot or a finished run.
+
+A run's log has no progress: it changes no decision, and would be most of the log. Whatever the
+log says of starts and ends is played on emulated builders, of which progress can be asked.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from farm.app.forecasts.recorded_farm import RecordedFarm
 from farm.app.long_running.snapshots import farm_of, image_from
 from farm.app.runs.estimates import seeded_estimator
-from farm.assembly import estimator_named
+from farm.assembly import estimator_named, pool_specs
+from farm.core.commands import CancelJob, StartJob
 from farm.core.errors import InputError, StateError
+from farm.core.events import (
+    AttemptLost,
+    BuilderJoined,
+    BuilderLost,
+    BuilderRetired,
+    JobFinished,
+    JobsSubmitted,
+    JobStarted,
+)
 from farm.core.model import Builder, Job, Platform
-from farm.core.state.snapshot import JobRecord
+from farm.core.pools.spec import PoolSpec
+from farm.emulation.agenda import Action, Due
+from farm.emulation.behaviour import spec_of
+from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.client import available, is_anonymous, own_estimate
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_history import previous_version
@@ -25,10 +42,94 @@ from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.training import Learner
 from farm.live.operating.farm_image import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
+from farm.results.log.reader import Entry
 from farm.results.run_directory import load_run
+from farm.scenario import Scenario
 from farm.units import format_roughly
 from farm.upstream.boinc.deadlines import check_deadline
 from farm.upstream.boinc.durations import time_limit
+
+
+class _Instant:
+    """An agenda on which nothing becomes due: the log says when it happened."""
+
+    now = 0.0
+
+    def put(self, at: float, rank: int, place: int, action: Action) -> Due:  # noqa: ARG002
+        return Due(action)
+
+
+class RecordedFarm:
+    """Builders, jobs and running attempts, after the entries of a log that were taken so far.
+
+    ``live``: a burning job's progress was up to its machine, and is not known.
+    """
+
+    def __init__(self, scenario: Scenario, *, live: bool) -> None:
+        self._pools = {pool.name: pool for pool in pool_specs(scenario)}
+        self._live = live
+        self._instant = _Instant()
+        self._played: dict[str, EmulatedBuilder] = {}
+        self._sent: dict[tuple[str, int], StartJob] = {}
+        self.jobs: dict[str, Job] = {}
+        #: by job: its attempt, and when that started
+        self.running: dict[str, tuple[StartJob, float]] = {}
+
+    @property
+    def builders(self) -> dict[str, Builder]:
+        """Those that are there."""
+        return {name: played.builder for name, played in self._played.items()}
+
+    def take(self, entry: Entry) -> None:
+        """Let happen what one event and its commands say."""
+        for command in entry.commands:
+            if isinstance(command, StartJob):
+                self._sent[command.job.id, command.attempt] = command
+        event = entry.event
+        self._instant.now = max(event.at, self._instant.now)
+        if entry.ignored:
+            return
+        match event:
+            case JobsSubmitted():
+                self.jobs.update((job.id, job) for job in event.jobs)
+            case BuilderJoined():
+                pool = self._pools.get(event.builder.pool) or PoolSpec(name=event.builder.pool)
+                spec = spec_of(pool, event.builder)
+                self._played[event.builder.id] = EmulatedBuilder(
+                    spec, self._instant, lambda _: None
+                )
+            case JobStarted():
+                self._started(event)
+            case JobFinished() | AttemptLost():
+                self._over(event.job, event.attempt)
+            case BuilderLost() | BuilderRetired():
+                self._played.pop(event.builder, None)
+                for start, _ in list(self.running.values()):
+                    if start.builder == event.builder:
+                        self._over(start.job.id, start.attempt)
+
+    def _started(self, event: JobStarted) -> None:
+        start, played = self._sent.get((event.job, event.attempt)), self._played.get(event.builder)
+        if start is not None and played is not None:
+            self.running[event.job] = start, event.at
+            played.start(start)
+
+    def _over(self, job: str, attempt: int) -> None:
+        start = self._sent.pop((job, attempt), None)
+        self.running.pop(job, None)
+        if start is not None and (played := self._played.get(start.builder)) is not None:
+            played.cancel(CancelJob(job, attempt, start.builder))
+
+    def progress(self, job: str, at: float) -> Progress | None:
+        """Return the progress of a running job at an instant after the last entry's."""
+        start, since = self.running[job]
+        played = self._played[start.builder]
+        own = self._pools.get(played.builder.pool)
+        if (own is not None and own.behaviour) or (self._live and start.job.mode != "timed"):
+            return None
+        self._instant.now = max(at, self._instant.now)
+        done = played.fraction_done(job)
+        return None if done is None else Progress(done, self._instant.now - since)
 
 
 class RunTime(msgspec.Struct, frozen=True):
@@ -61,14 +162,6 @@ class RunTime(msgspec.Struct, frozen=True):
     sent: bool | None = None
 
 
-class ClientSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job of BOINC's says beside its size."""
-
-    size_bound: float | None = None
-    #: seconds from now
-    deadline: float | None = None
-
-
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """A running attempt: where, for how many seconds, what was reported of it, what size sent."""
 
@@ -86,7 +179,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, Job]
     #: by job
     running: dict[str, Attempt] = {}
-    client: ClientSide = ClientSide()
+    #: what a job of BOINC's says beside its size: its bound, and when it is due, seconds from now
+    size_bound: float | None = None
+    deadline: float | None = None
 
     def job(self, job_id: str) -> Job:
         """Return a job of the farm; raises InputError if it is not known."""
@@ -210,19 +305,18 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
         ``rest``: of a job that runs there already.
         """
-        client = self.client
         if builder is None:
             return {}
         time = self.estimator.estimate(job, builder)
         queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
         found: dict[str, Any] = {"back_in_s": queued + left}
-        if client.size_bound is not None and job.size and time > 0:
+        if self.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
-            found["limit_s"] = time_limit(client.size_bound, job.size / (time * share))
-        if client.deadline is not None:
-            found["late_s"] = max(0.0, queued + left - client.deadline)
+            found["limit_s"] = time_limit(self.size_bound, job.size / (time * share))
+        if self.deadline is not None:
+            found["late_s"] = max(0.0, queued + left - self.deadline)
             if rest is None:
-                found["sent"] = check_deadline(queued, time, client.deadline).ok
+                found["sent"] = check_deadline(queued, time, self.deadline).ok
         return found
 
     def _queue_delay(self, builder: Builder) -> float:
@@ -327,7 +421,7 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
         running={
             record.job.id: Attempt(
                 builder=record.builder,
-                elapsed=_elapsed(record, snapshot.at),
+                elapsed=0.0 if record.started_at is None else snapshot.at - record.started_at,
                 progress=image.progress.get(record.job.id),
                 sent_size=record.sent_size,
             )
@@ -337,10 +431,6 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
     )
 
 
-def _elapsed(record: JobRecord, at: float) -> float:
-    return 0.0 if record.started_at is None else at - record.started_at
-
-
 def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     """Return how right these estimators would have been on a finished run, rung by rung."""
     run = load_run(path, unfinished=True)
@@ -348,19 +438,13 @@ def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     return [score for scores in found for score in scores]
 
 
+LIKENESS = attrgetter("pool", "estimate_s", "rung", "samples", "speed", "size_scale", "late_s")
+
+
 def alike(rows: Iterable[RunTime]) -> list[tuple[RunTime, int]]:
     """Put builders of one pool with one answer together; return one of each with their number."""
     found: dict[tuple[object, ...], tuple[RunTime, int]] = {}
     for row in rows:
-        key = (
-            row.pool,
-            row.estimate_s,
-            row.rung,
-            row.samples,
-            row.speed,
-            row.size_scale,
-            row.late_s,
-        )
-        first, count = found.get(key, (row, 0))
+        first, count = found.get(key := LIKENESS(row), (row, 0))
         found[key] = (first, count + 1)
     return list(found.values())

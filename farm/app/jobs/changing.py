@@ -1,24 +1,28 @@
-"""What operators change of a live farm: jobs cancelled, tried again or first; its rules."""
+"""What operators change of a live farm: rules and sizes; jobs cancelled, tried again or first."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from farm.app.jobs.charges import charges_of, parse_invocation, unknown_invocation
+from farm.app.jobs.filter import charges_of, parse_invocation, unknown_invocation
+from farm.app.long_running.farm_place import check_fair_share
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError, did_you_mean
-from farm.core.events import CancelRequested, PriorityChanged, SchedulingChanged
-from farm.core.model import Cause, Job
+from farm.core.errors import InputError, ServerError, did_you_mean, not_among
+from farm.core.events import CancelRequested, PoolSize, PriorityChanged, SchedulingChanged
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL, Cause, Job
 from farm.core.policies import POLICIES
 from farm.core.rules import Choices
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE, Group, KnownJob
 from farm.live.wire.messages import UNSTAMPED
-from farm.live.wire.report_checks import flaw_of
+from farm.live.wire.pool_report import PoolReport
+from farm.live.wire.report_checks import MAX_BUILDERS, flaw_of
 
 #: real seconds until the scheduler goes by what was sent, and between two looks
 TIMEOUT, INTERVAL = 20.0, 0.1
@@ -58,18 +62,6 @@ def cancel_invocation(
             return len(ended)
     client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
     return 0
-
-
-def change_priority(
-    client: FarmClient,
-    names: Sequence[str],
-    *,
-    level: int | None = None,
-    score: float | None = None,
-    weight: int | None = None,
-) -> None:
-    """Ask for another level, score or fair-share weight of waiting jobs; None: as it is."""
-    client.send(*(PriorityChanged(UNSTAMPED, name, level, score, weight) for name in names))
 
 
 def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
@@ -122,3 +114,147 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> list
 def _stem_and_number(job_id: str) -> tuple[str, int]:
     match = RETRIED.match(job_id)
     return (match[1], int(match[2])) if match else (job_id, 1)
+
+
+POOL_KEY = re.compile(r"pools\.(?P<pool>.+?)\.(?P<of>builders|provisioner\.(?:min|max))")
+ALLOWED = (
+    "pools.NAME.builders, pools.NAME.provisioner.min, pools.NAME.provisioner.max, "
+    "scheduling.policy, scheduling.aging_factor, scheduling.weights.PATH"
+)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One key of a farm, and its value before and after."""
+
+    key: str
+    before: str
+    after: str
+
+
+def settings_of(client: FarmClient) -> dict[str, str]:
+    """Return the keys of a live farm that can be set, with their present values."""
+    choices = client.status().choices
+    found = {
+        "scheduling.policy": choices.policy,
+        "scheduling.aging_factor": f"{choices.aging_factor:g}",
+    }
+    found |= {f"scheduling.weights.{path}": f"{one:g}" for path, one in choices.weights.items()}
+    for name, report in sorted(client.pools().items()):
+        found |= {_key(name, of): str(value) for of, value in _sizes(report).items()}
+    return found
+
+
+def set_all(client: FarmClient, assignments: Sequence[str]) -> list[Setting]:
+    """Set keys of a live farm, all or none, and return them once its scheduler goes by them.
+
+    Args:
+        client: the farm.
+        assignments: ``KEY=VALUE``, as ``pools.linux.builders=20``.
+
+    Raises InputError for a key or value that cannot be; ServerError if the scheduler does not
+    answer in time.
+    """
+    before, pools = settings_of(client), client.pools()
+    wanted = SchedulingChanged(UNSTAMPED)
+    changes = []
+    for text in assignments:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not value:
+            raise InputError(f"found {text!r:.100}; allowed: KEY=VALUE, of which KEY is {ALLOWED}")
+        if match := POOL_KEY.fullmatch(key):
+            wanted = _with_size(wanted, match["pool"], match["of"], value, pools)
+        else:
+            wanted = _with_rule(wanted, key, value)
+        changes.append(Setting(key, before.get(key, "1"), value))
+    if wanted.weights:
+        check_fair_share(client, "scheduling.weights")
+    for name in wanted.pools or {}:
+        _check_limits(name, wanted, pools[name])
+    choose(client, wanted)
+    return changes
+
+
+def urgency_of(assignments: Sequence[str]) -> PriorityChanged:
+    """Return what ``urgency=5``, ``score=10`` and ``priority=-100`` ask; raises InputError."""
+    found: dict[str, Any] = {}
+    for text in assignments:
+        key, _, value = text.partition("=")
+        if key == "score":
+            found["score"] = score = _number(value)
+            if not math.isfinite(score):
+                raise InputError(f"score: found {value!r:.40}; allowed: a finite number")
+        elif key in ("urgency", "level", "priority"):
+            number = _number(value)
+            if not number.is_integer() or not LEAST_LEVEL <= number <= MAX_LEVEL:
+                allowed = f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}"
+                raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+            found["priority" if key == "priority" else "level"] = int(number)
+        else:
+            raise InputError(f"of jobs: {not_among(key, ('urgency', 'score', 'priority'))}")
+    if not assignments:
+        raise InputError("found nothing to change of the jobs; allowed: urgency=N")
+    return PriorityChanged(UNSTAMPED, "", **found)
+
+
+def _key(pool: str, of: str) -> str:
+    return f"pools.{pool}.builders" if of == "builders" else f"pools.{pool}.provisioner.{of}"
+
+
+def _sizes(report: PoolReport) -> dict[str, int]:
+    if not report.provisioned:
+        return {} if report.desired is None else {"builders": report.desired}
+    limits = {"min": report.least, "max": report.most}
+    return {of: number for of, number in limits.items() if number is not None}
+
+
+def _with_size(
+    wanted: SchedulingChanged, pool: str, of: str, value: str, pools: dict[str, PoolReport]
+) -> SchedulingChanged:
+    if pool not in pools:
+        raise InputError(f"pools.{pool}: {not_among(pool, sorted(pools))}")
+    of = of.removeprefix("provisioner.")
+    if of not in (known := _sizes(pools[pool])):
+        keys = " and ".join(_key(pool, one) for one in known)
+        raise InputError(f"{_key(pool, of)}: found a pool of another kind; allowed: {keys}")
+    if not value.isdecimal() or int(value) > MAX_BUILDERS:
+        allowed = f"a whole number from 0 to {MAX_BUILDERS:,}"
+        raise InputError(f"{_key(pool, of)}: found {value!r:.40}; allowed: {allowed}")
+    sizes = dict(wanted.pools or {})
+    sizes[pool] = msgspec.structs.replace(sizes.get(pool, PoolSize()), **{of: int(value)})
+    return msgspec.structs.replace(wanted, pools=sizes)
+
+
+def _check_limits(pool: str, wanted: SchedulingChanged, report: PoolReport) -> None:
+    size = (wanted.pools or {})[pool]
+    least = report.least if size.min is None else size.min
+    most = report.most if size.max is None else size.max
+    if report.provisioned and most is not None and least > most:
+        where = _key(pool, "max" if size.max is not None else "min")
+        raise InputError(
+            f"{where}: found a min of {least} and a max of {most}; allowed: min <= max"
+        )
+
+
+def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingChanged:
+    if key == "scheduling.policy":
+        return msgspec.structs.replace(wanted, policy=value)
+    if key == "scheduling.aging_factor":
+        factor = _number(value)
+        if not 0 <= factor < 1e9:
+            allowed = "a number from 0, below 1e9"
+            raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+        return msgspec.structs.replace(wanted, aging_factor=factor)
+    path = key.removeprefix("scheduling.weights.")
+    if path == key or not path:
+        raise InputError(f"found the key {key!r:.100}; allowed: {ALLOWED}")
+    weight = _number(value)
+    if not 0 < weight < 1e9:
+        raise InputError(f"{key}: found {value!r:.40}; allowed: a number above 0, below 1e9")
+    return msgspec.structs.replace(wanted, weights={**(wanted.weights or {}), path: weight})
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

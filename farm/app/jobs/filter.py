@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -12,12 +12,50 @@ from typing import Any
 
 import msgspec
 
-from farm.app.jobs.charges import charges_of, parse_invocation
-from farm.app.jobs.json_lines import parse_platform
+from farm.app.jobs.sources import parse_platform
+from farm.app.long_running.farm_place import check_fair_share
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError, not_among
+from farm.core.errors import InputError, ServerError, did_you_mean, not_among
+from farm.core.queues.fair_share.keys import path_extractor
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
+
+Path = tuple[str, ...]
+
+
+def parse_invocation(text: str) -> Path:
+    """Return the path that is written ``team/user``; raises InputError for an empty one."""
+    path = tuple(part for part in text.split("/") if part)
+    if not path:
+        raise InputError(f"invocation: found {text!r}; allowed: a path such as team/user")
+    return path
+
+
+def charges_of(client: FarmClient) -> Callable[[KnownJob], Path]:
+    """Return the function from a job, live or ended, to the invocation that it is charged to.
+
+    Raises InputError for a farm without fair share.
+    """
+    check_fair_share(client, "invocation")
+    path_of = path_extractor(client.status().fair_share_keys)
+    return lambda job: path_of(job.job) if isinstance(job, EndJob) else job.path
+
+
+def unknown_invocation(path: Path, keys: Sequence[str], known: Iterable[Path]) -> str:
+    """Say at which level a path leads nowhere, and what is there; ``known``: paths that exist."""
+    paths = set(known)
+    depth = len(path)
+    names: set[str] = set()
+    while depth and not names:
+        depth -= 1
+        names = {one[depth] for one in paths if len(one) > depth and one[:depth] == path[:depth]}
+    here = f"in {'/'.join(path[:depth])}" if depth else "at the top"
+    key = keys[depth] if depth < len(keys) else "key"
+    listed = ", ".join(sorted(names)[:10]) or "none: nothing waits, runs or idles there"
+    return (
+        f"invocation {'/'.join(path)!r}: found no {key} {path[depth]!r} {here}; "
+        f"{did_you_mean(path[depth], names)}there is: {listed}"
+    )
 
 
 class JobState(StrEnum):

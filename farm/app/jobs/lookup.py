@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from farm.app.jobs.json_lines import standard_input
+from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
 from farm.live.operating.answers import Answer
@@ -13,22 +13,14 @@ from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
 
-
-class History(NamedTuple):
-    """All that is known of a job."""
-
-    job: KnownJob
-    tries: list[Try]
-    #: the scheduler's own; None: it is away, or too busy
-    answer: Answer | None
-    #: why it did not answer, if it was asked
-    warning: str
+T = TypeVar("T")
 
 
-def history_of(client: FarmClient, job_id: str) -> History:
-    """Return all that is known of a job; raises InputError if nothing is.
+def history_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], Answer | None, str]:
+    """Return all that is known of a job, with its tries; raises InputError if nothing is.
 
-    A scheduler that is away, or too busy to answer, leaves what is in Redis.
+    A scheduler that is away, or too busy to answer, leaves what is in Redis: its own answer is None
+    then. Last, why it did not answer if it was asked.
     """
     attended = client.is_attended()
     found = client.job(job_id)
@@ -43,7 +35,7 @@ def history_of(client: FarmClient, job_id: str) -> History:
             answer = client.ask("job", job_id)
         except ServerError as error:
             warning = str(error)
-    return History(found, client.tries(job_id), answer, warning)
+    return found, client.tries(job_id), answer, warning
 
 
 def unknown(job_id: str) -> InputError:
@@ -61,40 +53,29 @@ def ids_given(given: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(given) if name]
 
 
-def catch_up(client: FarmClient) -> str:
-    """Wait until the farm has read what was submitted; return a warning if that takes too long.
-
-    A farm in which as many jobs wait as are allowed reads no more.
-    """
-    try:
-        client.catch_up()
-    except ServerError as error:
-        return str(error)
-    return ""
-
-
 def live_of(client: FarmClient, names: list[str]) -> tuple[list[str], int]:
     """Return which of these have not ended, and how many have; InputError for an unknown one."""
-    over = client.known(names)
-    if len(over) < len(names):
-        client.catch_up()  # they may have been submitted just now
-        over = client.known(names)
-    for name in names:
-        if name not in over:
-            raise unknown(name)
+    over = _each(client, names, lambda: client.known(names))
     live = [name for name in names if not over[name]]
     return live, len(names) - len(live)
 
 
 def ended_of(client: FarmClient, names: list[str]) -> list[KnownJob]:
     """Return these jobs; raises InputError for one that is unknown or has not ended."""
-    found = {one.job.id: one for one in client.jobs_of(names)}
+    found = _each(client, names, lambda: {one.job.id: one for one in client.jobs_of(names)})
+    for name, one in found.items():
+        if not isinstance(one, EndJob):
+            raise InputError(f"job {name!r} is {state_of(one)}; allowed: a job that has ended")
+    return list(found.values())
+
+
+def _each(client: FarmClient, names: list[str], look: Callable[[], dict[str, T]]) -> dict[str, T]:
+    """Return what is looked up by these ids; raises InputError for an unknown one."""
+    found = look()
     if len(found) < len(names):
-        client.catch_up()
-        found = {one.job.id: one for one in client.jobs_of(names)}
+        client.catch_up()  # they may have been submitted just now
+        found = look()
     for name in names:
         if name not in found:
             raise unknown(name)
-        if not isinstance(one := found[name], EndJob):
-            raise InputError(f"job {name!r} is {state_of(one)}; allowed: a job that has ended")
-    return list(found.values())
+    return found

@@ -197,35 +197,28 @@ def in_batches(items: Iterable[T]) -> Iterator[list[T]]:
 
     What the source raises is raised after the items that came before it.
     """
-    arrived: queue.Queue[T | _End] = queue.Queue(maxsize=AT_ONCE)
+    arrived: queue.Queue[T | BaseException] = queue.Queue(maxsize=AT_ONCE)
 
     def read() -> None:
-        error: BaseException | None = None
+        end: BaseException = StopIteration()
         try:
             for item in items:
                 arrived.put(item)
         except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
-            error = raised
-        arrived.put(_End(error))
+            end = raised
+        arrived.put(end)
 
     threading.Thread(target=read, daemon=True).start()
-    end: T | _End | None = None
-    while not isinstance(end, _End):
+    last: T | BaseException | None = None
+    while not isinstance(last, BaseException):
         together = [arrived.get()]
         while len(together) < AT_ONCE and not arrived.empty():
             together.append(arrived.get())
-        if batch := [item for item in together if not isinstance(item, _End)]:
+        if batch := [item for item in together if not isinstance(item, BaseException)]:
             yield batch
-        end = together[-1]
-    if end.error is not None:
-        raise end.error
-
-
-class _End:
-    """The last thing that comes."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+        last = together[-1]
+    if not isinstance(last, StopIteration):
+        raise last
 
 
 def play(

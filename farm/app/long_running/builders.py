@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from farm.core.errors import InputError, not_among
 from farm.core.events import DrainRequested, UndrainRequested
@@ -93,17 +93,13 @@ def _remark(record: BuilderRecord) -> str:
     return ""
 
 
-class Asked(NamedTuple):
-    """The builders that were asked for something, in order, and what else is to be known."""
-
-    names: list[str]
-    notes: list[str]
-
-
-def drain(client: FarmClient, patterns: Sequence[str], *, retire: bool = False) -> Asked:
+def drain(
+    client: FarmClient, patterns: Sequence[str], *, retire: bool = False
+) -> tuple[list[str], list[str]]:
     """Let the builders that match accept no more jobs, and with ``retire`` go when empty.
 
-    Raises InputError, and asks for nothing, if a pattern matches none.
+    Returns their ids, in order, and what else is to be known. Raises InputError, and asks for
+    nothing, if a pattern matches none.
     """
     records = _matching(client, patterns)
     reports = client.pools()
@@ -118,21 +114,18 @@ def drain(client: FarmClient, patterns: Sequence[str], *, retire: bool = False) 
         if report.most is None or report.snapshot.total < report.most:
             most = "" if report.most is None else f", up to {report.most} in all"
             notes.append(f"the provisioner of pool {pool} may request others instead{most}")
-    return Asked(sorted(records, key=natural_order), notes)
+    return sorted(records, key=natural_order), notes
 
 
-def undrain(client: FarmClient, patterns: Sequence[str]) -> Asked:
-    """Let drained and failed builders that match accept jobs again.
-
-    Raises InputError, and asks for nothing, if a pattern matches none.
-    """
+def undrain(client: FarmClient, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Let drained and failed builders that match accept jobs again; otherwise as ``drain``."""
     records = _matching(client, patterns)
     client.send(*(UndrainRequested(UNSTAMPED, pattern) for pattern in patterns))
     closed = {n: r for n, r in records.items() if r.draining or r.failed or r.retiring}
     names = sorted((n for n, r in closed.items() if not r.retiring), key=natural_order)
     leaving = len(closed) - len(names)
     notes = [f"{many(leaving, 'other')} will go when empty, and cannot be kept"] if leaving else []
-    return Asked(names, notes)
+    return names, notes
 
 
 def _matching(client: FarmClient, patterns: Sequence[str]) -> dict[str, BuilderRecord]:

@@ -26,9 +26,8 @@ from farm.live.wire.messages import UNSTAMPED
 from farm.metrics.exporter import MetricsPlace
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
-from farm.processes.child import become_subreaper
+from farm.processes.child import become_subreaper, end_at_once, unsupervised
 from farm.processes.identity import began_at, is_alive
-from farm.processes.orphans import end_at_once, unsupervised
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario

@@ -113,15 +113,3 @@ def check_fair_share(client: FarmClient, option: str) -> None:
         raise InputError(
             f"{option}: found a farm without fair share; allowed: one with scheduling.fair_share"
         )
-
-
-def unattended(client: FarmClient) -> str:
-    """Return a warning if the farm's scheduler has not reported for long; empty if it has.
-
-    Raises ServerError where there is no farm.
-    """
-    if client.is_attended(client.status()):
-        return ""
-    return (
-        "the farm's scheduler has not reported lately; what is sent now is stored until it is back"
-    )

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from farm.app.jobs.charges import unknown_invocation
+from farm.app.jobs.filter import unknown_invocation
 from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules
 from farm.core.errors import InputError

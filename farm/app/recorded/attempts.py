@@ -13,13 +13,8 @@ from farm.records import load_records
 from farm.records.attempt import Attempt
 from farm.results.run_directory import Run
 
-
-class _Void(msgspec.Struct, frozen=True):
-    """An attempt after which its job was queued again."""
-
-    started_at: float
-    ended_at: float
-    builder: str
+Void = tuple[float, float, str]
+"""An attempt after which its job was queued again: its start, its end, its builder."""
 
 
 def attempts_of(run: Run) -> list[Attempt]:
@@ -37,8 +32,8 @@ def attempts_of(run: Run) -> list[Attempt]:
     return sorted(found, key=lambda one: one.arrived_at)
 
 
-def _told_by_log(run: Run) -> tuple[dict[str, list[_Void]], dict[str, dict[str, str]]]:
-    void: dict[str, list[_Void]] = defaultdict(list)
+def _told_by_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, str]]]:
+    void: dict[str, list[Void]] = defaultdict(list)
     attributes: dict[str, dict[str, str]] = {}
     started: dict[str, float] = {}
     for entry in run.entries():
@@ -51,17 +46,17 @@ def _told_by_log(run: Run) -> tuple[dict[str, list[_Void]], dict[str, dict[str, 
             started[event.job] = event.at
         for command in entry.commands:
             if isinstance(command, RequeueJob) and command.job in started:
-                one = _Void(started.pop(command.job), event.at, command.builder)
+                one = started.pop(command.job), event.at, command.builder
                 void[command.job].append(one)
     return void, attributes
 
 
 def _tries(
-    last: Attempt, void: list[_Void] | tuple[()], attributes: dict[str, str]
+    last: Attempt, void: list[Void] | tuple[()], attributes: dict[str, str]
 ) -> Iterator[Attempt]:
     last.user = attributes.get("user") or attributes.get("invocation", "")
     since = last.arrived_at
-    for number, one in enumerate(void, 1):
+    for number, (began, ended, builder) in enumerate(void, 1):
         yield msgspec.structs.replace(
             last,
             id=f"{last.id}-{number}",
@@ -69,12 +64,12 @@ def _tries(
             attempt=number,
             submitted_at=since,
             eligible_at=since,
-            started_at=one.started_at,
-            finished_at=one.ended_at,
+            started_at=began,
+            finished_at=ended,
             result="lost",
-            runner=one.builder,
+            runner=builder,
         )
-        since = one.ended_at
+        since = ended
     if void:
         last.job, last.attempt = last.id, len(void) + 1
         last.submitted_at = last.eligible_at = since

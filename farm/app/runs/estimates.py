@@ -86,18 +86,17 @@ class Estimating:
         self, name: str, other: RuntimeDistribution | None, rules: Sequence[str]
     ) -> Forecaster:
         """Return rollouts by another process, with the formula where they are too dear."""
-        from farm.app.forecasts.affordable_rollouts import AffordableRollouts  # noqa: PLC0415 - live
-        from farm.app.forecasts.rollout_service import RolloutService  # noqa: PLC0415 - live
+        from farm.app.forecasts import rollout_service as live  # noqa: PLC0415 - live farms only
 
         run_times = other or self.estimator
         assert isinstance(run_times, RuntimeDistribution)  # noqa: S101 - as for all live farms
-        service = RolloutService(self._scenario, run_times, name)
+        service = live.RolloutService(self._scenario, run_times, name)
         self.services.append(service)
         formula = None
         if LAUNCHPAD.name not in rules:
             refresh = self._scenario.estimates.refresh
             formula = FormulaForecaster(LAUNCHPAD, name, other, refresh=refresh)
-        made = AffordableRollouts(service, formula)
+        made = live.AffordableRollouts(service, formula)
         self.calibrations[name] = made.calibration
         return made
 

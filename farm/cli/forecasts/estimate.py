@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,19 +14,127 @@ from rich.console import Group
 from rich.text import Text
 
 from farm.app.forecasts.formula_table import WaitingJobs
+from farm.app.forecasts.run_times import RunTime, alike, learned_from, quorum
+from farm.app.jobs.sources import parse_platform
 from farm.app.long_running.snapshots import view_from
-from farm.cli.forecasts.run_time import Question, show_run_time
 from farm.core.errors import InputError
+from farm.core.model import Builder, Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.view import JobView
 from farm.terminal.field_options import Fields, with_fields
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note
-from farm.terminal.tables import Listing, numbers, texts
+from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
+from farm.terminal.output import note, print_json, progress, remark
+from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 from farm.upstream.launchpad import Rules
+
+_COLUMNS = (
+    *texts("builder", "pool"),
+    *numbers("speed", "run time", "rest"),
+    *folding("by"),
+    *numbers("samples"),
+)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Of what job, where and by what a run time is asked. The comments are the options' help."""
+
+    #: a hypothetical job of this kind
+    kind: str = "job"
+    #: a hypothetical job of this size
+    size: float | None = None
+    #: a hypothetical job of this declared time
+    declared: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    #: a hypothetical job for this platform, such as amd64/virtual
+    platform: str | None = None
+    #: only on this builder
+    builder: str | None = None
+    #: for BOINC, the bound on operations after which a client ends a job
+    size_bound: Annotated[float | None, typer.Option(min=0)] = None
+    #: check whether each builder would finish it within this time
+    deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    #: estimate when this many replicas sent now are all finished
+    replicas: Annotated[int | None, typer.Option(min=1)] = None
+    #: use another runtime estimator, trained on the run
+    estimator: str | None = None
+    #: ask at this time of the run, with what was known then, not at its end
+    at: Annotated[str | None, typer.Option(metavar="TIME")] = None
+
+
+def show_run_time(
+    source: Path | None,
+    job: str | None,
+    asked: Question,
+    place: tuple[str | None, Path],
+    *,
+    as_json: bool,
+) -> None:
+    """Print how long a job will run, on each builder, and the rung behind each estimate."""
+    builder, replicas = asked.builder, asked.replicas
+    deadline = _span(asked.deadline, "--deadline")
+    with progress("learning", silent=as_json):
+        learned = learned_from(source, *place, asked.estimator, _span(asked.at, "--at"))
+    learned = msgspec.structs.replace(learned, size_bound=asked.size_bound, deadline=deadline)
+    if job is not None:
+        wanted, assumed = learned.job(job), ""
+    else:
+        time = _span(asked.declared, "--declared")
+        at = _platform(asked.platform, learned.builders.values())
+        wanted, assumed = learned.hypothetical(asked.kind, at, asked.size, time)
+    rows = learned.run_times(wanted, builder)
+    done = None if replicas is None else quorum(rows, replicas)
+    if as_json:
+        print_json(*rows)
+        if done is not None:
+            print_json({"replicas": replicas, "done_in_s": done[0], "builders": done[1]})
+        return
+    what = wanted.id or f"a job of the kind {wanted.kind}"
+    note(f"{what} ({wanted.platform}), by {learned.estimator.name}")
+    if assumed:
+        note(f"({assumed})")
+    cells = [_cells(row, count) for row, count in alike(rows)]
+    note(Listing(_COLUMNS, cells, first_to_go=("rest", "speed", "pool")))
+    if done is not None:
+        words = f"{replicas} replicas are done in {format_roughly(done[0])}"
+        note(f"{words}, on {', '.join(done[1])}")
+
+
+def _span(text: str | None, option: str) -> float | None:
+    return None if text is None else seconds_of(text, option, least=0)
+
+
+def _platform(given: str | None, builders: Iterable[Builder]) -> Platform:
+    if given is not None:
+        return parse_platform(given, "--platform", None)
+    first = next(iter(builders), None)
+    if first is None:
+        return Platform()
+    return Platform(first.processors[0] if first.processors else None, first.virtualized)
+
+
+def _cells(row: RunTime, count: int) -> tuple[str, ...]:
+    name = "(waiting)" if row.builder is None else row.builder
+    rest = "" if row.remaining_s is None else format_roughly(row.remaining_s)
+    notes = [row.rung]
+    if row.size_scale is not None:
+        notes.append(f"told size * {row.size_scale:g}")
+    if row.own_estimate_s is not None:
+        notes.append(f"it estimates {format_roughly(row.own_estimate_s)}")
+    if row.done is not None:
+        notes.append(f"{100 * row.done:.0f} % done")
+    if row.limit_s is not None:
+        notes.append(f"ended after {format_roughly(row.limit_s)}")
+    if row.late_s is not None:
+        late = format_roughly(row.late_s)
+        sent = ", yet sent: it is idle" if row.sent else ""
+        notes.append(f"late by {late}{sent}" if row.late_s else "in time")
+    return (
+        name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
+        format_roughly(row.estimate_s), rest, "; ".join(notes), f"{row.samples:,}",
+    )  # fmt: skip
+
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]
 """The names of ``RULES``, for the command line."""
@@ -88,7 +196,7 @@ def estimate(
     view, growing = view_from(state, redis, folder)
     if growing:
         pools = ", ".join(growing)
-        note(f"builders still to come to {pools} are not counted: see farm whatif", err=True)
+        remark(f"builders still to come to {pools} are not counted: see farm whatif")
     waiting = WaitingJobs(view, RULES[rules], "the farm" if state is None else str(state))
     wanted = [waiting.place_of(name) for name in job or ()]
     for place in wanted:
@@ -101,7 +209,7 @@ def estimate(
     if as_json:
         _print_json(waiting, shown, names=names, explain=explain)
     elif names:
-        _print_explanations(waiting, shown)
+        note(*(_explanation(waiting, place) for place in shown))
     else:
         note(_queue_table(waiting, len(shown)))
         return
@@ -112,10 +220,9 @@ def estimate(
 def _mention_unknown_processor(waiting: WaitingJobs, job: JobView) -> None:
     known = waiting.processors_for(job)
     if known is not None:
-        typer.echo(
+        remark(
             f"{job.name}: no builder of the file has processor {job.processor!r}"
-            f" (they have: {', '.join(known) or 'none'}), so it has no estimate",
-            err=True,
+            f" (they have: {', '.join(known) or 'none'}), so it has no estimate"
         )
 
 
@@ -130,12 +237,6 @@ def _print_json(waiting: WaitingJobs, places: Sequence[int], *, names: bool, exp
         typer.echo(lead + ",\n ".join(some), nl=False)
         lead = ",\n "
     typer.echo("]" if places else "[]")
-
-
-def _print_explanations(waiting: WaitingJobs, places: Sequence[int]) -> None:
-    for place in places:
-        run_time = waiting.jobs[place].duration_s
-        note(_explanation(waiting.estimate(place), waiting.rules, run_time))
 
 
 def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
@@ -165,14 +266,15 @@ def _queue_row(job: JobView, found: DispatchEstimate) -> tuple[str, ...]:
     )
 
 
-def _explanation(estimate: DispatchEstimate, rules: Rules, run_time: float | None) -> Group:
+def _explanation(waiting: WaitingJobs, place: int) -> Group:
     """Explain one estimate: groups, sums, divisors, the head job, and the next free builder."""
+    estimate, run_time = waiting.estimate(place), waiting.jobs[place].duration_s
     table = Listing(
         (*texts("predecessors"), *numbers("jobs", "sum", "builders", "divided by", "adds")),
         [*map(_group_row, estimate.groups), ("lead time", *4 * ("",), _seconds(estimate.plt_s))],
     )
     title = Text(f"{estimate.job}: {_verdict(estimate)}", style="bold")
-    lines = [Text(line) for line in _lines(estimate, rules)]
+    lines = [Text(line) for line in _lines(estimate, waiting.rules)]
     if estimate.estimate_s is not None and run_time is not None:
         done = _seconds(estimate.estimate_s + run_time)
         lines.append(Text(f"  with {_seconds(run_time)} of run time it is done in {done}"))

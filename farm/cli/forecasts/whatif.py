@@ -63,8 +63,7 @@ def whatif(
     if as_json:
         print_json(found)
         return
-    note(_platforms(found))
-    note(_slowest(found))
+    note(_platforms(found), _slowest(found))
     if found.twin is not None:
         note(str(TwinErrors(**found.twin)))
 

@@ -8,10 +8,10 @@ import typer
 
 from farm.app.jobs.changing import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.lookup import catch_up, ids_given, live_of
+from farm.app.jobs.lookup import ids_given, live_of
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
-from farm.core.errors import InputError
+from farm.core.errors import InputError, ServerError
 from farm.core.model import Cause
 from farm.live.wire.report_checks import MAX_TEXT
 from farm.terminal.field_options import with_fields
@@ -65,7 +65,10 @@ def cancel(
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")
     with operating(redis, folder) as client:
         if not job_ids:
-            warn(catch_up(client))
+            try:
+                client.catch_up()
+            except ServerError as error:  # a full farm reads no more
+                warn(str(error))
         names, ended = [], 0
         if whole is not None:
             ended = cancel_invocation(client, whole, reason)

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.text import Text
 
 from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
 from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
-from farm.cli.jobs.decisions import explain_in_run, explain_live
+from farm.app.long_running.pool_troubles import hints_for
+from farm.app.recorded.replays import decisions_on
+from farm.core.commands import EndJob
+from farm.core.dispatching.decisions import Decision
+from farm.core.errors import InputError
+from farm.core.queues.fair_share.turn_explanation import Party, Turn
+from farm.live.operating.answers import Answer
+from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
-from farm.terminal.console import coloured
+from farm.terminal.console import coloured, plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json, warn
-from farm.terminal.tables import story
-from farm.units import format_roughly
+from farm.terminal.output import note, print_json, progress, warn
+from farm.terminal.tables import Listing, folding, numbers, story, texts
+from farm.units import format_roughly, many
 
 #: what is told in one line, with ``estimated_by``
 OF_THE_METHOD = (
-    "rollouts",
-    "past_run_times",
-    "run_time_drawn_from",
-    "estimates_lately",
-    "why_no_rollouts",
-)
+    "rollouts", "past_run_times", "run_time_drawn_from", "estimates_lately", "why_no_rollouts",
+)  # fmt: skip
 
 
 def job(
@@ -80,10 +85,11 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
     """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
     for name, value in history.items():
+        words = name.removesuffix("_s").replace("_", " ")
         if name in OF_THE_METHOD:
             continue
         if name == "estimated_by" and value is not None:
-            lines.append((_words(name), method_in_full(history)))
+            lines.append((words, method_in_full(history)))
         elif name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":
@@ -93,11 +99,139 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
         elif name == "state":
             lines.append((name, coloured(value)))
         elif name.endswith("_s"):
-            lines.append((_words(name[:-2]), format_roughly(value)))
+            lines.append((words, format_roughly(value)))
         else:
-            lines.append((_words(name), value))
+            lines.append((words, value))
     return lines
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+_COMPETITORS = (*texts("job"), *folding("charged to", "key, part by part"))
+ORDER = "competing jobs, the next to go first: by urgency, smallest policy key, submission"
+_TURNS = (
+    *texts("level", "invocation"),
+    *numbers("executing", "priority", "waiting", "last start"),
+    *folding("why"),
+)
+
+_WHY = {
+    "alone": "no other job waits here",
+    "level": "by static level",
+    "share": "by share: slots executing",
+    "priority": "by priority",
+    "share and priority": "by share and priority: (executing + 1) * 2^(priority ÷ 100)",
+    "turn": "equal: the least recently started one",
+    "stickiness": "equal: the slot stays where it was",
+    "directly": "a job queued in the node above precedes it",
+}
+
+
+def explain_in_run(run: Path, job_id: str, *, as_json: bool) -> None:
+    """Print the decisions on a job of a recorded run, found by replaying its log."""
+    with progress("replaying", silent=as_json):
+        found = decisions_on(run, job_id)
+    if as_json:
+        print_json([msgspec.to_builtins(one) for one in found])
+        return
+    for one in found:
+        _show(one)
+
+
+def explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool) -> None:
+    """Print the last decision on a job of a live farm, or why it waits."""
+    if redis is None and Path(job_id).is_dir():
+        raise InputError(f"{job_id} is a run directory; allowed: ID --why --run {job_id}")
+    with reach(redis, folder) as client:
+        found, tries, answer, warning = history_of(client, job_id)
+        warn(warning)
+        hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
+    decision = None if answer is None else answer.decision
+    words = _in_words(found, answer)
+    if as_json:
+        document: dict[str, object] = {"job": job_id, "state": state_of(found), "said": words}
+        if decision is not None:
+            document |= msgspec.to_builtins(decision)
+        elif answer is not None and answer.job is not None and answer.job.turns:
+            document["turns"] = msgspec.to_builtins(answer.job.turns)
+        print_json([document])
+        return
+    note(*(f"attempt {one.attempt} {tried(one)}" for one in tries))
+    if decision is not None:
+        _show(decision)
+    elif answer is not None and answer.job is not None:
+        _show_turns(answer.job.turns)
+    note(words, *(hints if state_of(found) == "waiting" else []))
+
+
+def _in_words(found: KnownJob, answer: Answer | None) -> str:
+    """Describe the state of the job, and why its dispatch cannot be explained, if so."""
+    name, now = found.job.id, None if answer is None else answer.job
+    if answer is None:
+        rest = "only its scheduler could say why, and it is not running"
+    elif answer.decision is not None:
+        rest = ""
+    else:
+        rest = (
+            "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
+            "none across a restart; a recorded run keeps all: farm job ID --why --run RUN)"
+        )
+    if now is not None and now.why:
+        return f"{name} waits: {now.why}"
+    if not isinstance(found, EndJob):
+        where = "" if found.builder is None else f" on {found.builder}"
+        return f"{name} is {state_of(found)}{where}; {rest}".rstrip("; ")
+    if found.builder is None:
+        rest = "it was never dispatched"
+    if found.served_by is not None:
+        rest = f"{found.served_by}, which does the same action, was executed for both"
+    when = format_roughly(found.finished_at)
+    why = f" ({found.reason})" if found.reason else ""
+    return f"{name} {found.outcome} at {when}{why}; {rest}".rstrip("; ")
+
+
+def _show(decision: Decision) -> None:
+    job, builder, platform = map(plain, (decision.job, decision.builder, decision.platform))
+    went = Text.assemble(
+        (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
+        f"at {format_roughly(decision.at)} ({platform})",
+    )  # fmt: skip
+    charged = [f"charged to {' / '.join(decision.path)}"] if decision.path else []
+    waited = f"{many(decision.waiting, 'other')} waited"
+    note(went, *charged, f"its key: {_key(decision.key)}; {waited}")
+    _show_turns(decision.turns)
+    if decision.next:
+        rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
+        note(Listing(_COMPETITORS, rows, title=ORDER))
+    if not decision.free_builders:
+        note("no other builder was free: this slot was, just then")
+        return
+    ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
+    columns = (*texts("builder"), *numbers("rank"))
+    note(Listing(columns, ranks, title="free builders, best first"))
+
+
+def _show_turns(turns: Sequence[Turn]) -> None:
+    """Print, for each level, the job's own invocation and the competing ones."""
+    if turns:
+        title = "whose turn, level by level"
+        note(Listing(_TURNS, _turn_rows(turns), title=title, first_to_go=("last start",)))
+
+
+def _turn_rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:
+    for depth, turn in enumerate(turns, 1):
+        why = f"{'goes' if turn.first else 'waits'}, {_WHY[turn.why]}"
+        yield (str(depth), *_party(turn.party), why)
+        for rival in turn.rivals:
+            yield ("", *_party(rival), "")
+
+
+def _party(party: Party) -> tuple[str, ...]:
+    last = format_roughly(party.started_at)
+    counts = (party.executing, party.priority, party.waiting)
+    return (party.name, *map(str, counts), last)
+
+
+def _key(key: Sequence[Any]) -> str:
+    """Return a sort key with the names of its parts: (-level, the policy's own, serial)."""
+    level, *own, serial = key
+    numbers = ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in own)
+    return f"urgency {-level:g}, policy {numbers}, submission {serial}"

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from farm.app.jobs.json_lines import parse_platform
-from farm.app.jobs.sources import described, jobs_of, only_platform, runnable, sound
-from farm.app.jobs.submission import Submission
+from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform, runnable, sound
+from farm.app.jobs.submission import Submission, play
 from farm.app.jobs.submission_estimate import SubmissionEstimate
-from farm.cli.jobs.playing import play_scenario
+from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
+from farm.processes.signals import stop_on_signals
 from farm.records.traces import FORMATS
+from farm.scenario import load_scenario
 from farm.scenario.examples import example_files
-from farm.terminal.console import FarmConsole, plain
 from farm.terminal.field_options import Fields, with_fields
-from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Quiet, Redis, seconds_of
-from farm.terminal.output import counted_progress, print_json
+from farm.terminal.options import (
+    DEFAULT_DIR,
+    AsJson,
+    Dir,
+    Overrides,
+    Quiet,
+    Redis,
+    is_typed,
+    seconds_of,
+)
+from farm.terminal.output import counted_progress, print_json, progress, remark
 from farm.units import many
 
 #: three systems' words for urgency, for which --urgency stands at the door
@@ -171,14 +181,14 @@ def submit(
     except FarmError as error:
         raise type(error)(f"{error}{_before(submission)}") from None
     except KeyboardInterrupt:
-        FarmConsole(stderr=True).print(f"interrupted{_before(submission)}")
+        remark(f"interrupted{_before(submission)}")
         raise
     if as_json:
         print_json({**submission.outcome(), "estimate": estimate})
     elif not quiet:
         typer.echo(submission.in_words())
         if estimate is not None:
-            typer.echo(plain(estimate.in_words(), 1000), err=True)
+            remark(estimate.in_words())
 
 
 def _kind_of(source: Path | None, trace_format: str | None, service_time: str | None) -> str:
@@ -208,11 +218,37 @@ def _before(submission: Submission) -> str:
 def _refuse_stray_options(context: typer.Context, kind: str) -> None:
     """Refuse options that would have no effect with this kind of source."""
     for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        if given is None or given.name != "COMMANDLINE":
+        if not is_typed(context, parameter.name or ""):
             continue
         kinds = [one for one, names in OPTIONS.items() if parameter.name in names]
         if kinds and kind not in kinds:
             raise InputError(
                 f"{parameter.opts[0]}: says something of {' or '.join(kinds)}; found {kind}"
             )
+
+
+def play_scenario(
+    scenario: Path,
+    sets: Sequence[str],
+    place: tuple[str | None, Path],
+    prefix: str | None,
+    most_waiting: int,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Submit a scenario's jobs at their arrival times, until the end or Ctrl-C."""
+    wanted = load_scenario(scenario, sets)
+    stop = stop_on_signals()
+    prefix = prefix or uuid.uuid4().hex[:6]
+    with reach(*place) as client, progress("submitting", silent=quiet or as_json) as update:
+
+        def show(count: int, waiting: int) -> None:
+            update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
+
+        count, known = play(wanted, client, prefix, most_waiting, stop, show)
+    if as_json:
+        print_json({"submitted": count, "known": known})
+    elif not quiet:
+        besides = f", {known:,} known already" if known else ""
+        remark(f"submitted {many(count, 'job')}{besides}")

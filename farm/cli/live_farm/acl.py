@@ -11,8 +11,8 @@ from farm.app.long_running import access
 from farm.core.errors import InputError
 from farm.live.redis.roles import ROLES
 from farm.live.settings import from_environment
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet, server_option
+from farm.terminal.output import remark
 
 PASSWORDS = Path("farm-passwords")
 
@@ -58,17 +58,16 @@ def acl(
     else:
         for line in access.lines_of(users, passwords, aclfile=aclfile):
             typer.echo(line)
-    if quiet:
-        return
-    console = FarmConsole(stderr=True)
-    console.print(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0")
+    remark(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0", quiet=quiet)
     if apply:
-        console.print(
+        remark(
             "the user default is unchanged: give it a password, or turn it off when it is no "
-            "longer needed (ACL SETUSER default off)"
+            "longer needed (ACL SETUSER default off)",
+            quiet=quiet,
         )
     if not kept:
-        console.print(
+        remark(
             "the server forgets these users when it ends: start it with an aclfile (farm admin acl "
-            "--aclfile), or apply them again"
+            "--aclfile), or apply them again",
+            quiet=quiet,
         )

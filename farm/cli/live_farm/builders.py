@@ -9,9 +9,9 @@ import typer
 
 from farm.app.long_running.builders import builders_of
 from farm.app.long_running.farm_place import reach
-from farm.terminal.console import coloured, plain
+from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
-from farm.terminal.output import note, print_json
+from farm.terminal.output import note, print_json, remark
 from farm.terminal.tables import Listing, folding, numbers, texts
 from farm.units import format_roughly
 
@@ -63,7 +63,7 @@ def builders(
         options = {"--state": state, "--pool": pool, "--offset": offset + limit, "--limit": limit}
         more = [word for pair in options.items() if pair[1] is not None for word in map(str, pair)]
         words = shlex.join(["farm", "builders", *([] if pattern == "*" else [pattern]), *more])
-        typer.echo(plain(f"more: {words}", 1000), err=True)
+        remark(f"more: {words}")
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running.background_farm import count_running, end_farm, place_to_end
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, remark
 from farm.units import many
 
 
@@ -37,7 +36,7 @@ def down(
     running = 0 if now or quiet else count_running(place)
     if running:
         what = f"{many(running, 'running job')} first"
-        FarmConsole(stderr=True).print(f"the farm ends {what} (farm down --now: at once) …")
+        remark(f"the farm ends {what} (farm down --now: at once) …")
     end_farm(place, now=now, timeout=timeout)
     if as_json:
         print_json({"down": str(folder)})

@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running import builders
-from farm.app.long_running.builders import Asked
 from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
-from farm.terminal.output import print_json
+from farm.terminal.output import print_json, remark
 from farm.units import many
 
 #: maximum number of builders listed in the output
@@ -47,30 +46,15 @@ def drain(
         raise InputError("found --retire and --undo; allowed: one of them")
     with operating(redis, folder) as client:
         if undo:
-            found = builders.undrain(client, patterns)
+            names, notes = builders.undrain(client, patterns)
         else:
-            found = builders.drain(client, patterns, retire=retire)
-    _show("undrain" if undo else "drain", patterns, found, as_json=as_json, quiet=quiet)
-
-
-def _show(what: str, patterns: list[str], found: Asked, *, as_json: bool, quiet: bool) -> None:
-    names, notes = found
+            names, notes = builders.drain(client, patterns, retire=retire)
+    what = "undrain" if undo else "drain"
     if as_json:
-        print_json(
-            {
-                what: patterns if len(patterns) > 1 else patterns[0],
-                "builders": names,
-                "notes": notes,
-            }
-        )
-        return
-    if quiet:
-        return
-    named = ", ".join(map(plain, names[:NAMED])) + (", …" if len(names) > NAMED else "")
-    typer.echo(
-        f"asked to {what} {many(len(names), 'builder')}: {named}"
-        if names
-        else f"found none to {what}"
-    )
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        asked = patterns if len(patterns) > 1 else patterns[0]
+        print_json({what: asked, "builders": names, "notes": notes})
+    elif not quiet:
+        named = ", ".join(map(plain, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+        asked = f"asked to {what} {many(len(names), 'builder')}: {named}"
+        typer.echo(asked if names else f"found none to {what}")
+        remark(*(f"note: {one}" for one in notes))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from farm.app.long_running.joining import join_commands
+from farm.app.long_running.access import join_commands
 from farm.cli.live_farm.acl import PASSWORDS
-from farm.terminal.console import FarmConsole
 from farm.terminal.options import Quiet, server_option
+from farm.terminal.output import remark, warn
 
 
 def join(
@@ -46,14 +46,10 @@ def join(
     """
     for line in join_commands(server, hosts or (), passwords, redis, room, pool):
         typer.echo(line)
-    if quiet:
-        return
-    console = FarmConsole(stderr=True)
-    console.print(
+    remark(
         f"to be run there, where this farm is installed, with a copy of the file in {passwords} "
-        "that it names (and of ssl_ca_certs)"
+        "that it names (and of ssl_ca_certs)",
+        quiet=quiet,
     )
-    if not server.startswith("rediss:"):
-        console.print(
-            "warning: without TLS (rediss://) others on the network can read and change the traffic"
-        )
+    if not (quiet or server.startswith("rediss:")):
+        warn("without TLS (rediss://) others on the network can read and change the traffic")

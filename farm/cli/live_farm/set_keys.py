@@ -8,10 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.changing import change_priority
+from farm.app.jobs.changing import set_all, settings_of, urgency_of
 from farm.app.jobs.filter import JobFilter
 from farm.app.jobs.lookup import ids_given, live_of
-from farm.app.jobs.setting import set_all, settings_of, urgency_of
 from farm.cli.jobs.job_options import Where
 from farm.cli.operating import operating
 from farm.core.errors import InputError
@@ -79,13 +78,13 @@ def _set_jobs(
     """Change the urgency of waiting jobs; running and ended ones stay as they are."""
     if job and where:
         raise InputError("found --job and --where; allowed: one of them")
-    urgency = urgency_of(assignments)
+    asked = urgency_of(assignments)
     if job:
         names, ended = live_of(client, ids_given(job))
     else:
         wanted = JobFilter().where([*(where or ()), "state=waiting"], ["waiting"])
         names, ended = [one.job.id for one in wanted.found(client, stable=True)], 0
-    change_priority(client, names, **urgency)
+    client.send(*(msgspec.structs.replace(asked, job=name) for name in names))
     if as_json:
         print_json({"asked": len(names), "ended": ended})
         return

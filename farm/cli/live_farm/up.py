@@ -9,9 +9,9 @@ import typer
 
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
+from farm.app.runs.live_run import too_fast_to_plan
 from farm.app.runs.metrics import metrics_place, own_options
-from farm.app.runs.promises import too_fast_to_plan
-from farm.cli.runs.run_summary import suggest, this_command
+from farm.cli.runs.run_summary import this_command
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
@@ -29,7 +29,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import log_to_stderr, print_json, progress, warn
+from farm.terminal.output import log_to_stderr, print_json, progress, remark, warn
 
 
 def up(
@@ -68,8 +68,7 @@ def up(
     check_services(wanted)
     refuse_second(folder)
     metrics = metrics_place(folder, metrics_port, metrics_address)
-    for remark in too_fast_to_plan(wanted):
-        warn(remark)
+    warn(*too_fast_to_plan(wanted))
     if foreground:
         log_to_stderr()
         with locked(folder):
@@ -97,11 +96,11 @@ def up(
         )
         where = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
         me = this_command()
-        suggest(
+        remark(
             f"  {me} submit{where} --service-time 90s --count 20   submit jobs",
             f"  {me} status{where} --watch                         show its state",
             f"  {me} down{where}                                   end it",
         )
         if metrics.targets is not None:
             files = f"{metrics.targets.absolute()}/*.json"
-            suggest(f"metrics for Prometheus (file_sd_configs): {files}")
+            remark(f"metrics for Prometheus (file_sd_configs): {files}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from farm.cli.runs.run_summary import suggest, this_command
+from farm.cli.runs.run_summary import this_command
 from farm.core.errors import TraceError
 from farm.doctor.figures import Figures, examine
 from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
@@ -25,7 +25,7 @@ from farm.terminal.options import (
     seconds_of,
     zone_of,
 )
-from farm.terminal.output import note, print_json, reading_progress
+from farm.terminal.output import note, print_json, reading_progress, remark
 from farm.terminal.tables import Listing, folding, numbers
 
 LEAST = 1e-3
@@ -63,17 +63,13 @@ def doctor(
     if as_json:
         print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})
     else:
-        for remark in () if quiet else bundle.manifest.remarks:
-            note(remark, err=True)
-        note(Listing(folding("platform", "verdict"), [_row(one) for one in found]))
-        note("")
-        note(_table(figures))
+        remark(*bundle.manifest.remarks, quiet=quiet)
+        note(Listing(folding("platform", "verdict"), map(_row, found)), "", _table(figures))
     reasons = [too_little(one, figures.resolution_time) for one in figures.platforms]
     if all(reasons):
         raise TraceError(f"these records cannot carry the question: {reasons[0]}")
-    if not (quiet or as_json):
-        named = " ".join(map(str, files))
-        suggest(f"would they wait less with …? {this_command()} twin {named} -o mine.yaml")
+    named = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
+    remark(f"would they wait less with …? {named}", quiet=quiet or as_json)
 
 
 def _row(one: Verdict) -> tuple[str, str]:

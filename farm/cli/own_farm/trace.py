@@ -20,7 +20,7 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_ratio, readable_span
 from farm.terminal.command_help import command_group
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, remark
 from farm.terminal.tables import Listing, folding, numbers, story
 from farm.twin.workload import workload_text
 from farm.units import many
@@ -57,16 +57,13 @@ def show(path: BundlePath, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"manifest": bundle.manifest, "contents": found})
         return
-    note(story(_story(bundle, found)))
-    note("")
-    note(
-        Listing(
-            (*folding("platform"), *numbers(*HEADINGS)),
-            [_row(one) for one in found.platforms],
-            caption="p50 and p95 waits count those that were broken off as longer",
-            first_to_go=("users", "names", "slots"),
-        )
+    table = Listing(
+        (*folding("platform"), *numbers(*HEADINGS)),
+        map(_row, found.platforms),
+        caption="p50 and p95 waits count those that were broken off as longer",
+        first_to_go=("users", "names", "slots"),
     )
+    note(story(_story(bundle, found)), "", table)
 
 
 def _story(bundle: Bundle, found: Contents) -> list[tuple[str, object]]:
@@ -239,8 +236,7 @@ def fit(
     text = workload_text(bundle, path.resolve().name)
     with file_access(out):
         out.write_text(text, encoding="utf-8")
-    if not quiet:
-        note(f"{out}: written; a scenario has it by extends: {out.name}", err=True)
+    remark(f"{out}: written; a scenario has it by extends: {out.name}", quiet=quiet)
 
 
 def _check_new(out: Path) -> None:
@@ -251,9 +247,5 @@ def _check_new(out: Path) -> None:
 def _write(out: Path, bundle: Bundle, *, quiet: bool) -> None:
     with progress("writing", silent=quiet):
         write_bundle(out, bundle)
-    for remark in () if quiet else bundle.manifest.remarks:
-        note(remark, err=True)
-    if not quiet:
-        note(
-            f"{out}: {many(len(bundle.attempts), 'attempt')}; farm admin trace show {out}", err=True
-        )
+    written = f"{out}: {many(len(bundle.attempts), 'attempt')}; farm admin trace show {out}"
+    remark(*bundle.manifest.remarks, written, quiet=quiet)

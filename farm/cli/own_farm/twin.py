@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 
 from farm.app.twin import PoolTwin, Twin, write_twin
-from farm.cli.runs.run_summary import suggest, this_command
+from farm.cli.runs.run_summary import this_command
 from farm.doctor.capacity import refuse_more_than_told
 from farm.records import load_records
 from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
-from farm.terminal.output import note, print_json, progress, reading_progress, told
+from farm.terminal.output import note, print_json, progress, reading_progress, remark, told
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
 from farm.twin.candidates import NO_LIMIT
@@ -67,34 +67,27 @@ def twin(
     again = f"{out} was not written; the same command begins again"
     with said_if_interrupted(lambda: again), progress("trying pools", silent=quiet) as update:
         made = write_twin(bundle, place, out, partial(told, update))
-    for remark in () if quiet else made.remarks:
-        note(remark, err=True)
+    remark(*made.remarks, quiet=quiet)
     if as_json:
         written = str(out) if out.exists() else None
         print_json({"sentence": made.sentence, "pools": made.pools, "written": written})
     else:
-        for remark in () if quiet else bundle.manifest.remarks:
-            note(remark, err=True)
-        note(made.sentence)
-        note("")
-        note(Listing(folding("pool", "verdict"), [(one.name, one.verdict) for one in made.pools]))
-        note("")
-        note(
-            Listing(
-                (*folding("pool"), *numbers(*HEADINGS)),
-                [(one.name, *_row(one.check)) for one in made.pools],
-                caption=ABOUT,
-                first_to_go=FIRST_TO_GO,
-            )
+        remark(*bundle.manifest.remarks, quiet=quiet)
+        verdicts = [(one.name, one.verdict) for one in made.pools]
+        checks = Listing(
+            (*folding("pool"), *numbers(*HEADINGS)),
+            [(one.name, *_row(one.check)) for one in made.pools],
+            caption=ABOUT,
+            first_to_go=FIRST_TO_GO,
         )
+        note(made.sentence, "", Listing(folding("pool", "verdict"), verdicts), "", checks)
         if sides := [(one.name, one.triangle) for one in made.pools if one.triangle]:
-            note("")
-            note(_triangles(sides))
+            note("", _triangles(sides))
         for one in made.pools if hours else ():
-            note("")
-            note(_hours(one))
-    if out.exists() and not quiet and not as_json:
-        suggest(f"{out}: written; would they wait less with … ? {_what_if(made, out)}")
+            note("", _hours(one))
+        if out.exists():
+            tried = f"would they wait less with … ? {_what_if(made, out)}"
+            remark(f"{out}: written; {tried}", quiet=quiet)
     if not made.believable:
         raise typer.Exit(1)
 

@@ -22,7 +22,7 @@ from farm.records.sources import SOURCES, export_attempts
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run
 from farm.terminal.options import Quiet, RunPath, seconds_of
-from farm.terminal.output import note, progress
+from farm.terminal.output import progress, remark
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
@@ -79,9 +79,7 @@ def export(
         raise
     except OSError as error:
         raise InputError(f"{_shown(target)}: cannot be written: {error.strerror}") from None
-    if not quiet:
-        for line in lines:
-            note(line, err=True)
+    remark(*lines, quiet=quiet)
 
 
 def _check(
@@ -110,24 +108,14 @@ def _export_records(run: Path, wanted: str, out: Path) -> None:
     if wanted not in SOURCES:
         raise InputError(f"--format: {not_among(wanted, SOURCES)} for a bundle")
     attempts = load_records([run]).attempts if is_bundle(run) else attempts_of(load_run(run))
-    if out == STDOUT:
-        export_attempts(wanted, attempts, Path("/dev/stdout"))
-        return
     with file_access(out), _draft_of(out) as draft:
         count = export_attempts(wanted, attempts, draft)
-    note(f"{out}: {count:,} attempts", err=True)
+    remark(f"{out}: {count:,} attempts", quiet=out == STDOUT)
 
 
 def _jobs(run: Run, wanted: str, out: Path) -> int:
-    if out != STDOUT:
-        with _draft_of(out) as draft:
-            return EXPORTS[wanted](run, draft)
-    with tempfile.TemporaryDirectory(prefix="farm-export-") as folder:
-        file = Path(folder) / "jobs"
-        count = EXPORTS[wanted](run, file)
-        with file.open("rb") as source:
-            shutil.copyfileobj(source, sys.stdout.buffer)
-    return count
+    with _draft_of(out) as draft:
+        return EXPORTS[wanted](run, draft)
 
 
 def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[str]:
@@ -154,10 +142,15 @@ def _back_fill(run: Run, place: Place, target: Path, *, blocks: bool) -> list[st
 @contextmanager
 def _draft_of(out: Path) -> Iterator[Path]:
     """Provide a path that becomes ``out`` once it is complete; of a failed export nothing stays."""
-    with tempfile.TemporaryDirectory(prefix=".farm-export-", dir=out.parent) as folder:
+    place = None if out == STDOUT else out.parent
+    with tempfile.TemporaryDirectory(prefix=".farm-export-", dir=place) as folder:
         draft = Path(folder) / out.name
         yield draft
-        draft.rename(out)
+        if out != STDOUT:
+            draft.rename(out)
+            return
+        with draft.open("rb") as source:
+            shutil.copyfileobj(source, sys.stdout.buffer)
 
 
 def _shown(target: Path) -> str:

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from farm.app.followed_report import follow_run
+from farm.app.report import follow_run, write_figure
 from farm.app.report import report as write_report
-from farm.app.report import write_figure
 from farm.core.errors import InputError
 from farm.terminal.options import Quiet
-from farm.terminal.output import note, progress, told
+from farm.terminal.output import progress, remark, told
 
 
 def report(
@@ -51,5 +50,4 @@ def report(
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")
     else:
         written = write_figure(what[0], figure, out)
-    for path in () if quiet else written:
-        note(f"{path}: written", err=True)
+    remark(*(f"{path}: written" for path in written), quiet=quiet)

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from farm.app.runs.live_run import live_run
-from farm.app.runs.promises import too_fast_to_plan
-from farm.cli.runs.event_lines import EventLines
+from farm.app.runs.live_run import live_run, too_fast_to_plan
 from farm.cli.runs.run_summary import (
+    EventLines,
     exit_code,
     kept_in,
     said_with_size,
     share_done,
     show,
-    suggest,
     this_command,
 )
 from farm.live.wire.pool_report import FarmStatus
@@ -41,7 +39,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import progress, warn
+from farm.terminal.output import progress, remark, warn
 from farm.units import format_roughly
 
 
@@ -78,8 +76,7 @@ def run(
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides)
-    for remark in too_fast_to_plan(wanted):
-        warn(remark)
+    warn(*too_fast_to_plan(wanted))
     with (
         kept_in(out, wanted, save=not no_save) as kept,
         progress(f"starting {wanted.name}", silent=quiet or as_json or log) as update,
@@ -115,7 +112,7 @@ def _what_next(scenario: Path, live: Path) -> None:
     """Suggest commands that work as they are printed; ``scenario`` has the run's overrides."""
     farm, kept, played = this_command(), quote(str(live)), quote(str(scenario))
     simulated, sjf = (quote(f"{live}-{name}") for name in ("simulated", "sjf"))
-    suggest(
+    remark(
         "",
         f"kept in {said_with_size(live)}. What next:",
         "  the same farm in virtual time:",

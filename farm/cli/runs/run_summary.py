@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-import typer
+import msgspec
 from rich.text import Text
 
 from farm.app.recorded.result import Result
+from farm.core.commands import Command
 from farm.core.errors import FarmError, InputError
+from farm.core.events import Event
 from farm.results.formatting import sentence
+from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
-from farm.terminal.output import note, print_json, warn
+from farm.terminal.output import note, print_json, remark, warn
 
 
 @contextmanager
@@ -75,16 +79,8 @@ def show(result: Result, *, as_json: bool) -> None:
     else:
         note(Text(sentence(result.answer), "bold"))
         note(render_summary(summary))
-    for warning in summary.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    for remark in summary.remarks:
-        typer.echo(f"remark: {remark}", err=True)
-
-
-def suggest(*lines: str) -> None:
-    """Suggest what to try next, on standard error, apart from the output."""
-    for line in lines:
-        note(line, err=True)
+    remark(*(f"warning: {one}" for one in summary.warnings))
+    remark(*(f"remark: {one}" for one in summary.remarks))
 
 
 def this_command() -> str:
@@ -96,3 +92,26 @@ def this_command() -> str:
 def exit_code(summary: Summary) -> int:
     """Return 1 if jobs were lost or the user's functions failed, else 0."""
     return 0 if summary.ended_well else 1
+
+
+class EventLines:
+    """Observer that prints the event log in readable form: farm time, event, ``key=value``."""
+
+    def __init__(self) -> None:
+        self._lines = EventLogLines()
+        self._decode = msgspec.json.Decoder(dict[str, Any]).decode_lines
+
+    def __call__(self, event: Event, commands: Sequence[Command]) -> None:
+        """Print one event and its commands."""
+        self._lines(event, commands)
+        for line in self._decode(self._lines.take()):
+            sys.stderr.write(f"{_readable(**line)}\n")
+
+
+def _readable(at_s: float, event: str, **values: object) -> str:
+    pairs = [f"{key}={_short(value)}" for key, value in values.items()]
+    return " ".join([f"{at_s:12.3f}", f"{event:18}", *pairs])
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

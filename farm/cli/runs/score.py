@@ -57,13 +57,12 @@ def score(
     if as_json:
         print_json(scores, pretty=True)
         return
-    note(_overview(scores))
-    note(_by_platform(scores))
-    for title, bins in (
-        ("by number of waiting jobs", "by_queue_length"),
-        ("by estimated wait", "by_horizon"),
-    ):
-        note(_by(title, scores, bins))
+    note(
+        _overview(scores),
+        _by_platform(scores),
+        _by("by number of waiting jobs", scores, "by_queue_length"),
+        _by("by estimated wait", scores, "by_horizon"),
+    )
     if any(each.calibration for each in scores):
         note(_calibration(scores))
     if plot is not None:
@@ -86,10 +85,7 @@ def _overview(scores: Sequence[Score]) -> Listing:
         (
             each.name,
             str(each.scored),
-            _signed(each.bias_time),
-            readable_span(each.mean_absolute_error_time),
-            readable_span(each.median_absolute_error_time),
-            _percent(each.relative_error),
+            *_errors(each),
             _percent(each.within_minute),
             _percent(each.within_ten_minutes),
             str(each.without),
@@ -135,23 +131,22 @@ def _by_platform(scores: Sequence[Score]) -> Listing:
 
 
 def _rungs(scores: Sequence[RungScore]) -> Listing:
-    rows = (
-        (
-            f"{each.estimator}: {each.rung}",
-            f"{each.jobs:,}",
-            _signed(each.bias_time),
-            readable_span(each.mean_absolute_error_time),
-            readable_span(each.median_absolute_error_time),
-            _percent(each.relative_error),
-        )
-        for each in scores
-    )
+    rows = ((f"{each.estimator}: {each.rung}", f"{each.jobs:,}", *_errors(each)) for each in scores)
     heads = ("jobs", "bias", "mean ±", "median ±", "relative")
     return Listing(
         (*texts("estimator and rung"), *numbers(*heads)),
         rows,
         title="Run-time estimates at dispatch, of jobs that succeeded",
         caption="each estimator started without history; ± absolute error",
+    )
+
+
+def _errors(one: Score | RungScore) -> tuple[str, ...]:
+    return (
+        _signed(one.bias_time),
+        readable_span(one.mean_absolute_error_time),
+        readable_span(one.median_absolute_error_time),
+        _percent(one.relative_error),
     )
 
 

@@ -11,14 +11,13 @@ from shlex import quote
 import typer
 
 from farm.app.runs.simulated_run import simulated_run
-from farm.cli.runs.event_lines import EventLines
 from farm.cli.runs.run_summary import (
+    EventLines,
     exit_code,
     kept_in,
     said_with_size,
     share_done,
     show,
-    suggest,
     this_command,
 )
 from farm.core.commands import Command
@@ -39,7 +38,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
-from farm.terminal.output import progress, told
+from farm.terminal.output import progress, remark, told
 from farm.units import format_roughly
 
 #: jobs of a run that is kept without being asked to: more take longer to write than to simulate
@@ -94,7 +93,7 @@ def simulate(
     show(result, as_json=as_json)
     if kept is not None and not (quiet or as_json):
         page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
-        suggest(f"kept in {said_with_size(kept)}; a page of it: {page}")
+        remark(f"kept in {said_with_size(kept)}; a page of it: {page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 

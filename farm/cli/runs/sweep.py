@@ -23,7 +23,7 @@ from farm.terminal.options import (
     server_option,
     share_of,
 )
-from farm.terminal.output import counted_progress, note
+from farm.terminal.output import counted_progress, note, remark
 from farm.units import many
 
 
@@ -87,8 +87,8 @@ def sweep(
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
         note(render_sweep(found.sweep, shown))
-    if out is not None and not quiet:
-        note(f"kept in {out}: table.csv, runs.csv, sweep.json", err=True)
+    if out is not None:
+        remark(f"kept in {out}: table.csv, runs.csv, sweep.json", quiet=quiet)
 
 
 def _baseline(text: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from farm.records.traces import FORMATS, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_of
-from farm.terminal.output import note, progress, reading_progress
+from farm.terminal.output import note, progress, reading_progress, remark
 from farm.terminal.tables import Listing, folding, texts
 from farm.units import many
 from farm.workload import write_csv
@@ -74,15 +74,14 @@ def import_trace(
     with reading_progress(silent=quiet) as on_read:
         bundle = with_capacity(import_files(files, source, fields, zone_of(zone), on_read), slots)
     bundle = anonymized(bundle) if anonymize else bundle
-    for remark in () if quiet else bundle.manifest.remarks:
-        note(remark, err=True)
+    remark(*bundle.manifest.remarks, quiet=quiet)
     if show:
         _show_bundle(bundle)
     if out is not None:
         with progress("writing", silent=quiet):
             write_bundle(out, bundle)
-        if not quiet:
-            note(f"{out}: {many(len(bundle.attempts), 'attempt')}; farm doctor {out}", err=True)
+        written = many(len(bundle.attempts), "attempt")
+        remark(f"{out}: {written}; farm doctor {out}", quiet=quiet)
 
 
 def _is_table(out: Path | None) -> bool:
@@ -98,15 +97,13 @@ def _trace(
     with progress("reading", silent=quiet):
         records = read_records(files[0], name, options)
         found = list(trace_jobs(records, options, records.name))
-    for remark in () if quiet else records.remarks:
-        note(remark, err=True)
+    remark(*records.remarks, quiet=quiet)
     if show:
         _show(found)
     if out is not None:
         with file_access(out):
             write_csv(found, out)
-        if not quiet:
-            note(f"{out}: {len(found):,} jobs", err=True)
+        remark(f"{out}: {len(found):,} jobs", quiet=quiet)
 
 
 def _show(jobs: Sequence[Job]) -> None:
@@ -145,8 +142,7 @@ def _show_bundle(bundle: Bundle) -> None:
         )
         for one in bundle.attempts[:SHOWN]
     ]
-    note(f"{bundle.manifest.begins} to {bundle.manifest.ends}")
-    note(Listing(columns, rows))
+    note(f"{bundle.manifest.begins} to {bundle.manifest.ends}", Listing(columns, rows))
     _note_platforms([one.platform for one in bundle.attempts])
 
 

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from farm.app.first_scenario import write_first_scenario
-from farm.cli.runs.run_summary import suggest, this_command
+from farm.cli.runs.run_summary import this_command
 from farm.core.errors import InputError
 from farm.scenario import scenario_schema
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.terminal.output import progress
+from farm.terminal.output import progress, remark
 
 FIRST = Path("scenario.yaml")
 
@@ -45,5 +45,5 @@ def init(
     fields = columns_of(column)
     with progress("reading", silent=quiet):
         remarks = write_first_scenario(out, trace, fields)
-    if not quiet:
-        suggest(*remarks, f"{out}: written; try it: {this_command()} simulate {out}")
+    tried = f"{out}: written; try it: {this_command()} simulate {out}"
+    remark(*remarks, tried, quiet=quiet)

@@ -171,7 +171,7 @@ def test_the_table(run: Path):
 
 
 def test_a_hypothetical_job_is_like_its_kind(run: Path):
-    """The kind was declared 60 s and takes 20 s: a job of it is not one of 300 s."""
+    """The kind was declared 60 s and takes 20 s, its truth: a job of it is not one of 300 s."""
     waiting, slow = rows(run, "--kind", "unit", "--platform", "amd64/virtual")
     assert (waiting["declared_s"], waiting["estimate_s"]) == (60.0, pytest.approx(20.0))
     assert slow["estimate_s"] == pytest.approx(20.0)
@@ -179,6 +179,8 @@ def test_a_hypothetical_job_is_like_its_kind(run: Path):
     assert "(declared 1m: the mean of its 12 jobs there)" in text
     text = shown(run, "--kind", "odd")
     assert "(no size or declared time: 5m is assumed; kinds there: unit)" in text
+    waiting, _ = rows(run, "--kind", "unit", "--estimator", "oracle")
+    assert waiting["estimate_s"] == 20.0
 
 
 def test_a_newer_version_of_a_kind_takes_its_records_over(tmp_path: Path):
@@ -189,16 +191,7 @@ def test_a_newer_version_of_a_kind_takes_its_records_over(tmp_path: Path):
     waiting, slow = rows(run, *asked)
     assert (waiting["rung"], waiting["estimate_s"]) == ("declared time", 60.0)
     assert (slow["rung"], slow["samples"]) == ("the kind on this builder", 12)
-    assert slow["estimate_s"] == pytest.approx(20.0)
-    text = shown(run, *asked)
-    assert "(declared 1m: the mean of 12 jobs of unit@1 there)" in text
-
-
-def test_the_truth_of_a_hypothetical_job_is_its_kinds_mean(run: Path):
-    """It has none of its own, and 0 s would be the truth of no job."""
-    asked = ("--kind", "unit", "--platform", "amd64/virtual", "--estimator", "oracle")
-    waiting, _ = rows(run, *asked)
-    assert waiting["estimate_s"] == 20.0
+    assert "(declared 1m: the mean of 12 jobs of unit@1 there)" in shown(run, *asked)
 
 
 @pytest.mark.parametrize("estimator", ["boinc", "last-3"])

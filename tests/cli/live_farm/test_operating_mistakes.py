@@ -185,17 +185,12 @@ def test_meaningless_words(says, words, said):
     assert said in heard or "cannot be reached" in heard
 
 
-@pytest.mark.parametrize(
-    ("words", "allowed"),
-    [(["status", "--interval"], "0.1 to 86400")],
-)
 @pytest.mark.parametrize("number", ["-1", "1e9", "inf", "nan"])
-def test_a_number_that_no_farm_could_go_by(says, words, allowed, number):
+def test_a_number_that_no_farm_could_go_by(says, number):
     """Refused at once, before any server is contacted."""
-    code, heard = says(*words, number)
+    code, heard = says("status", "--interval", number)
     assert code == 2
-    assert f"{words[-1]}: found {float(number):g}; allowed: " in heard
-    assert allowed in heard
+    assert f"--interval: found {float(number):g}; allowed: 0.1 to 86400" in heard
 
 
 @pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
