@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from farm.core.contention.laws import LinearSlowdown, SlowdownTable
-from farm.core.contention.progress import ContentionLaw, Load
+from farm.core.contention.laws import ContentionLaw, LinearSlowdown, Load, SlowdownTable
 from farm.core.errors import ScenarioError
 from farm.scenario import parse_scenario
 from farm.testing import small_scenario
