@@ -24,13 +24,8 @@ SIZED = {"provisioner": {"algorithm": "taskcluster", "max": 3}, "boot_time": 20,
 
 def farm_of(pool, **scheduling):
     """Return a farm without a load of its own."""
-    return load_scenario(
-        {
-            "pools": [{"name": "p", "platform": {"processor": "x"}, **pool}],
-            "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": scheduling,
-        }
-    )
+    pool = {"platform": {"processor": "x"}, **pool}
+    return load_scenario(small_scenario(pool, scheduling=scheduling))
 
 
 def jobs_of(times):
