@@ -61,15 +61,6 @@ def test_unspecified_and_virtual_jobs_wait_in_one_queue(ledger):
     assert farm.dispatch_order("x") == ["a", "b", "c"]
 
 
-def test_a_special_builder_is_not_kept_for_special_jobs(ledger):
-    """Work conservation: the balancer does not know what might arrive."""
-    farm = ledger()
-    farm.join("special", processors=("amd64", "i386"))
-    farm.join("plain")
-    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on special.0"]
-    assert farm.submit("b", platform=Platform("i386")) == []
-
-
 # --- which builder ------------------------------------------------------------------------------
 
 
@@ -80,17 +71,6 @@ def test_jenkins_spreads_by_room_and_breaks_ties_by_index(ledger):
     farm.join("four", slots=4)
     taken = [farm.submit(name)[0].split(" on ")[1] for name in "abcdef"]
     assert taken == ["four.0", "two.0", "four.1", "four.2", "two.1", "four.3"]
-
-
-def test_jenkins_takes_the_lowest_index_however_builders_joined(ledger):
-    """The index decides a tie, not the order of joining nor that of becoming free."""
-    farm = ledger()
-    for index in (3, 1, 2):
-        farm.join(f"b{index}", index=index)
-    assert [farm.submit(n)[0][-4:] for n in "abc"] == ["b1.0", "b2.0", "b3.0"]
-    for name in "cab":
-        farm.finish(name)
-    assert farm.submit("d") == ["start d/1 on b1.0"]
 
 
 def test_longest_idle_takes_the_builder_free_the_longest(ledger):

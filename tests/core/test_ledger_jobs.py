@@ -120,13 +120,6 @@ def test_a_lost_builders_job_returns_to_its_old_place(ledger):
     assert farm.running == {"b": "y.0"}
 
 
-def test_a_free_builder_takes_a_lost_ones_job_at_once(ledger):
-    """Work conservation over a loss."""
-    farm = ledger("x", "y")
-    farm.submit("a")
-    assert farm.lose("x") == ["requeue a/1", "start a/2 on y.0"]
-
-
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_retries_are_bounded(ledger, retries):
     """After ``retries`` further attempts the job fails, and the reason says why."""
