@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Protocol
 
 from farm.core.queues.heap import walk
 from farm.core.state.working_state import JobState, Slot
@@ -27,7 +25,7 @@ PORTIONS = 100
 SAMPLED = 50
 
 
-class PlatformQueue(Protocol):
+class PlatformQueue:
     """The interface of a platform queue, implemented by ``PlainQueue`` and ``FairShareQueue``.
 
     A fair-share queue is also notified of the slots that may serve it, because it remembers what
@@ -36,29 +34,29 @@ class PlatformQueue(Protocol):
 
     __slots__ = ()
 
-    @abstractmethod
     def __len__(self) -> int:
         """Count the waiting jobs."""
+        raise NotImplementedError
 
-    @abstractmethod
     def add(self, state: JobState, at: float) -> None:
         """Queue the job (at its old place, if requeued)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def remove(self, state: JobState, at: float) -> None:
         """Remove a waiting job (cancelled, or about to get another key)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the job that this free slot would get next; nothing changes."""
+        raise NotImplementedError
 
     def place(self, state: JobState, at: float) -> Slot | None:
         """Return the free slot that a job prefers; None: the balancer decides."""
         return None
 
-    @abstractmethod
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Assign a job (waiting or arriving) to the slot."""
+        raise NotImplementedError
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
         """End the attempt; ``completed`` is False if it was lost or cancelled."""
@@ -69,28 +67,28 @@ class PlatformQueue(Protocol):
     def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
         """Withdraw a slot that waited for a job (draining, cleaning); ``gone``: for good."""
 
-    @abstractmethod
     def joined(self, follower: JobState, at: float) -> None:
         """Add a follower to the execution of its leader."""
+        raise NotImplementedError
 
     def left(self, follower: JobState, at: float) -> None:
         """Detach a follower from the execution that it shares; by default its leader stays."""
 
-    @abstractmethod
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a job that waits or follows: its key has changed from ``before``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without changing the queue."""
+        raise NotImplementedError
 
-    @abstractmethod
     def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs and keys as ``in_order`` would now, even if the queue changes afterwards.
 
         They come in portions, so that no step of the iterator takes more than about a
         millisecond (a portion may be empty).
         """
+        raise NotImplementedError
 
 
 class PlainQueue(PlatformQueue):
