@@ -89,16 +89,6 @@ def test_longest_idle_takes_the_builder_free_the_longest(ledger):
     assert farm.submit("e") == ["start e/1 on x.0"]
 
 
-def test_balancers_hold_across_kinds_of_builders(ledger):
-    """A job that several kinds may run goes to the best of all of them."""
-    farm = ledger()
-    farm.join("x", processors=("amd64",))
-    farm.join("y", processors=("amd64", "i386"), slots=4)
-    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on y.0"]
-    assert farm.submit("b", platform=Platform("amd64")) == ["start b/1 on y.1"]
-    assert farm.submit("c", platform=Platform("amd64")) == ["start c/1 on x.0"]
-
-
 # --- drain, retire, idle ------------------------------------------------------------------------
 
 
@@ -141,16 +131,6 @@ def test_drain_by_pattern(ledger):
     assert farm.submit("a") == ["start a/1 on mac-1.0"]
     farm.submit("b")
     assert farm.undrain("linux-2") == ["start b/1 on linux-2.0"]
-
-
-def test_undraining_half_busy_builders(ledger):
-    """All free slots open again, the busy ones do not."""
-    farm = ledger()
-    farm.join("x", slots=3)
-    farm.submit("a")
-    farm.drain("x")
-    farm.submit("b", "c", "d")
-    assert farm.undrain("x") == ["start b/1 on x.1", "start c/1 on x.2"]
 
 
 def test_a_broken_builder_never_takes_a_job(ledger):
@@ -242,13 +222,3 @@ def test_a_builder_that_claims_may_leave_without_claiming(ledger, claimed):
     else:
         assert farm.drain("x", retire=True) == ["retire x"]
     assert farm.retired("x") == []
-
-
-def test_a_builder_lost_while_cleaning(ledger):
-    """Nothing is left behind in the counts."""
-    farm = ledger()
-    farm.join("x", cleans=True)
-    farm.submit("a")
-    farm.finish("a")
-    assert farm.lose("x") == []
-    assert farm.cleaned("x") == "ignored"

@@ -152,15 +152,6 @@ def test_stopping_a_builder_on_purpose_costs_no_retry(ledger):
     assert farm.commands[0].reason == "its builder was lost (attempt 2 of 2)"
 
 
-def test_all_jobs_of_a_lost_builder_are_requeued(ledger):
-    """A builder with several slots loses all its jobs, each returns to its place."""
-    farm = ledger()
-    farm.join("x", slots=3)
-    farm.submit("a", "b", "c", "d")
-    assert farm.lose("x") == ["requeue a/1", "requeue b/1", "requeue c/1"]
-    assert farm.waiting == ["a", "b", "c", "d"]
-
-
 def test_an_attempt_that_its_builder_does_not_know_is_void(ledger):
     """The slot is free again, and the job goes first: it was first."""
     farm = ledger("x")
