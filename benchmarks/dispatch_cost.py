@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farm.core.commands import StartJob
-from farm.core.contention.laws import THESIS_TABLE, LoadLimits
-from farm.core.contention.progress import ContentionLaw, Progress
+from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits
+from farm.core.contention.progress import Progress
 from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job

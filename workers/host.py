@@ -6,8 +6,11 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from contextlib import ExitStack
+from pathlib import Path
 
 from farm.core.commands import CancelJob, LoseBuilder, RetireBuilder, StartJob
+from farm.core.errors import InputError
 from farm.core.events import BuilderRetired, JobFinished
 from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent
@@ -24,13 +27,14 @@ from farm.live.wire.messages import (
     stamped,
 )
 from farm.live.wire.reporter import Reporter
+from farm.metrics.service import HostMetrics
+from farm.metrics.targets import host_target
 from farm.plugins.own_behaviours import OwnBehaviours
 from workers.agenda import Agenda
 from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, BurnSettings
 from workers.journal import AttemptJournal
-from workers.monitoring import HostMetering, ReadyFile
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""
@@ -42,6 +46,66 @@ CLOSE_TIMEOUT = 2.0
 #: between two looks at the threads of a host that leaves (real seconds)
 LOOK_INTERVAL = 0.5
 log = logging.getLogger(__name__)
+
+
+class HostMetering:
+    """Counts always; serves between ``open`` and ``close`` if there is a port or a folder."""
+
+    def __init__(self, settings: LiveSettings) -> None:
+        self.metrics = HostMetrics()
+        #: where to scrape; None: nowhere
+        self.url: str | None = None
+        self._settings = settings
+        self._serving = ExitStack()
+
+    def open(self) -> None:
+        """Start serving. A failure is only logged: the host continues."""
+        settings = self._settings
+        if not (settings.metrics_port or settings.metrics_targets):
+            return
+        # its import takes a tenth of the host's start: only if it is wanted
+        from farm.metrics.exporter import LOOPBACK, MetricsPlace  # noqa: PLC0415
+
+        folder, address = settings.metrics_targets, settings.metrics_address or LOOPBACK
+        try:
+            port = port_of(settings.metrics_port or "0")
+            place = MetricsPlace(port, address, Path(folder) if folder else None)
+            server = place.server(self.metrics.readings, lambda it: host_target(it, settings.host))
+            self.url = self._serving.enter_context(server).url
+        except InputError as error:
+            log.error("this host serves no metrics: %s", error)
+
+    def close(self) -> None:
+        """Stop serving; no thread is left."""
+        self._serving.close()
+
+
+def port_of(text: str) -> int:
+    """Return the port that FARM_METRICS_PORT names; raises InputError."""
+    if text.isascii() and text.isdigit() and int(text) <= 65535:
+        return int(text)
+    raise InputError(f"FARM_METRICS_PORT: found {text!r}; allowed: 0 to 65535 (0: any free one)")
+
+
+class ReadyFile:
+    """A file for readiness probes that exists while the host plays a builder; empty path: none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path) if path else None
+        self._shown: bool | None = None
+
+    def show(self, *, playing: bool) -> None:
+        """Create or delete the file. A failure is only logged: the host continues."""
+        if self._path is None or playing == self._shown:
+            return
+        self._shown = playing
+        try:
+            if playing:
+                self._path.touch()
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            log.error("FARM_READY_FILE: %s", error)
 
 
 class BuilderHost:

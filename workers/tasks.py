@@ -23,11 +23,10 @@ from workers.host import BuilderHost
 def register(app: Celery, host: BuilderHost) -> None:
     """Define the tasks on the app, all of them served by this host."""
     _define(app, StartJob, host.start_attempt)
-    _define(app, CancelJob, host.obey)
     _define(app, Play, host.play)
-    _define(app, RetireBuilder, host.obey)
-    _define(app, LoseBuilder, host.obey)
     _define(app, Reset, host.reset)
+    for kind in (CancelJob, RetireBuilder, LoseBuilder):
+        _define(app, kind, host.obey)
 
 
 def _define(app: Celery, kind: type[Any], obey: Callable[[Any], None]) -> None:

@@ -88,8 +88,8 @@ class Scheduler:
             events.SlotCleaned: self.builder_book.slot_cleaned,
             events.DrainRequested: self.builder_book.drain,
             events.UndrainRequested: self.builder_book.undrain,
-            events.BuilderRetired: self._on_retired,
-            events.BuilderLost: self._on_lost,
+            events.BuilderRetired: self._on_gone,
+            events.BuilderLost: self._on_gone,
             events.AttemptLost: self._on_attempt_lost,
             events.LoadReported: self.builder_book.load_reported,
             events.AlarmRang: self._on_alarm,
@@ -190,12 +190,8 @@ class Scheduler:
         self.meter.ended(event.builder, event.job, event.at)
         self.requeuer.void(slot, event.at, event.reason or "its builder does not know it")
 
-    def _on_retired(self, event: events.BuilderRetired) -> None:
-        self.builder_book.retired(event)
-        self.meter.gone(event.builder)
-
-    def _on_lost(self, event: events.BuilderLost) -> None:
-        self.builder_book.lost(event)
+    def _on_gone(self, event: events.BuilderRetired | events.BuilderLost) -> None:
+        self.builder_book.gone(event)
         self.meter.gone(event.builder)
 
     def _on_cancel(self, event: events.CancelRequested) -> None:

@@ -20,8 +20,6 @@ from farm.scenario.pools import Pool, SlowdownTable
 from farm.scenario.quantities import Count, NonNegative, PositiveNumber
 from farm.scenario.section import Mapped
 
-MAX_BYTES = 1_000_000
-
 
 def _kernel(name: object) -> str:
     if name not in KERNELS:
@@ -98,17 +96,7 @@ class Calibration(Mapped):
 
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration file, YAML or JSON; raises ScenarioError that names file, line and key."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ScenarioError(f"{path}: found a file of more than {MAX_BYTES} bytes")
-        if not (path.is_file() or path.is_dir()):
-            raise ScenarioError(f"{path}: allowed: a file")
-    except FileNotFoundError:
-        raise ScenarioError(f"{path}: no such file; farm admin calibrate -o writes one") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ScenarioError(f"{path}: cannot be read: {reason}") from None
-    document = read_document(path)
+    document = read_document(path, hint="; farm admin calibrate -o writes one")
     try:
         return Calibration.model_validate(document)
     except ValidationError as error:

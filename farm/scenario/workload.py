@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, field_validator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
@@ -97,23 +97,16 @@ class Releases(Traits):
     platform: Platforms | None = None
     """One platform, or a list with weights. Absent: the only pool's."""
 
-    @field_validator("daily_cycle")
+    @field_validator("daily_cycle", "weekly_cycle")
     @classmethod
-    def _a_day(cls, factors: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if factors is not None and (len(factors) != 24 or sum(factors) <= 0):
+    def _a_whole_cycle(
+        cls, factors: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        hours = 24 if info.field_name == "daily_cycle" else 168
+        if factors is not None and (len(factors) != hours or sum(factors) <= 0):
             raise ValueError(
                 f"found {len(factors)} factors with sum {sum(factors):g}; "
-                "allowed: 24, not all of them 0"
-            )
-        return factors
-
-    @field_validator("weekly_cycle")
-    @classmethod
-    def _a_week(cls, factors: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if factors is not None and (len(factors) != 168 or sum(factors) <= 0):
-            raise ValueError(
-                f"found {len(factors)} factors with sum {sum(factors):g}; "
-                "allowed: 168, not all of them 0"
+                f"allowed: {hours}, not all of them 0"
             )
         return factors
 

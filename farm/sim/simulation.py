@@ -81,19 +81,6 @@ def play(scheduler: Handler, world: World, observers: Sequence[Observer] = ()) -
         drive(scheduler, world, together(observers))
 
 
-def simulate(
-    scenario: Scenario,
-    observers: Sequence[Observer] = (),
-    *,
-    scheduler: Scheduler | None = None,
-    algorithms: Mapping[str, AnyAlgorithm] | None = None,
-) -> Scheduler:
-    """Run the scenario, and return the scheduler at the end."""
-    simulation = Simulation(scenario, scheduler=scheduler, algorithms=algorithms)
-    simulation.play(observers)
-    return simulation.scheduler
-
-
 def together(observers: Sequence[Observer]) -> Observer:
     """Return one observer that calls them all, in order."""
     if len(observers) == 1:

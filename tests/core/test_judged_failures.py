@@ -18,13 +18,6 @@ def condition(farm, builder: str) -> str:
     return condition_of(farm.scheduler.builders[builder])
 
 
-def test_without_the_judgement_a_failed_attempt_is_a_failed_job(ledger):
-    """The default: no attempt that failed by itself is repeated."""
-    farm = ledger("b")
-    farm.submit("a")
-    assert farm.finish("a", "failed") == ["end a failed"]
-
-
 @pytest.mark.parametrize(
     ("counts", "succeeded", "action"),
     [((1, 2), True, "dequeue"), ((1, 2), False, "fail"), ((2, 1), True, "reset")],

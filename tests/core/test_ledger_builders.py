@@ -61,15 +61,6 @@ def test_unspecified_and_virtual_jobs_wait_in_one_queue(ledger):
     assert farm.dispatch_order("x") == ["a", "b", "c"]
 
 
-def test_a_special_builder_is_not_kept_for_special_jobs(ledger):
-    """Work conservation: the balancer does not know what might arrive."""
-    farm = ledger()
-    farm.join("special", processors=("amd64", "i386"))
-    farm.join("plain")
-    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on special.0"]
-    assert farm.submit("b", platform=Platform("i386")) == []
-
-
 # --- which builder ------------------------------------------------------------------------------
 
 
@@ -80,17 +71,6 @@ def test_jenkins_spreads_by_room_and_breaks_ties_by_index(ledger):
     farm.join("four", slots=4)
     taken = [farm.submit(name)[0].split(" on ")[1] for name in "abcdef"]
     assert taken == ["four.0", "two.0", "four.1", "four.2", "two.1", "four.3"]
-
-
-def test_jenkins_takes_the_lowest_index_however_builders_joined(ledger):
-    """The index decides a tie, not the order of joining nor that of becoming free."""
-    farm = ledger()
-    for index in (3, 1, 2):
-        farm.join(f"b{index}", index=index)
-    assert [farm.submit(n)[0][-4:] for n in "abc"] == ["b1.0", "b2.0", "b3.0"]
-    for name in "cab":
-        farm.finish(name)
-    assert farm.submit("d") == ["start d/1 on b1.0"]
 
 
 def test_longest_idle_takes_the_builder_free_the_longest(ledger):
@@ -107,16 +87,6 @@ def test_longest_idle_takes_the_builder_free_the_longest(ledger):
     farm.at -= 1.0
     farm.finish("c")
     assert farm.submit("e") == ["start e/1 on x.0"]
-
-
-def test_balancers_hold_across_kinds_of_builders(ledger):
-    """A job that several kinds may run goes to the best of all of them."""
-    farm = ledger()
-    farm.join("x", processors=("amd64",))
-    farm.join("y", processors=("amd64", "i386"), slots=4)
-    assert farm.submit("a", platform=Platform("amd64")) == ["start a/1 on y.0"]
-    assert farm.submit("b", platform=Platform("amd64")) == ["start b/1 on y.1"]
-    assert farm.submit("c", platform=Platform("amd64")) == ["start c/1 on x.0"]
 
 
 # --- drain, retire, idle ------------------------------------------------------------------------
@@ -161,16 +131,6 @@ def test_drain_by_pattern(ledger):
     assert farm.submit("a") == ["start a/1 on mac-1.0"]
     farm.submit("b")
     assert farm.undrain("linux-2") == ["start b/1 on linux-2.0"]
-
-
-def test_undraining_half_busy_builders(ledger):
-    """All free slots open again, the busy ones do not."""
-    farm = ledger()
-    farm.join("x", slots=3)
-    farm.submit("a")
-    farm.drain("x")
-    farm.submit("b", "c", "d")
-    assert farm.undrain("x") == ["start b/1 on x.1", "start c/1 on x.2"]
 
 
 def test_a_broken_builder_never_takes_a_job(ledger):
@@ -262,13 +222,3 @@ def test_a_builder_that_claims_may_leave_without_claiming(ledger, claimed):
     else:
         assert farm.drain("x", retire=True) == ["retire x"]
     assert farm.retired("x") == []
-
-
-def test_a_builder_lost_while_cleaning(ledger):
-    """Nothing is left behind in the counts."""
-    farm = ledger()
-    farm.join("x", cleans=True)
-    farm.submit("a")
-    farm.finish("a")
-    assert farm.lose("x") == []
-    assert farm.cleaned("x") == "ignored"

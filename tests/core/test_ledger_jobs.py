@@ -120,13 +120,6 @@ def test_a_lost_builders_job_returns_to_its_old_place(ledger):
     assert farm.running == {"b": "y.0"}
 
 
-def test_a_free_builder_takes_a_lost_ones_job_at_once(ledger):
-    """Work conservation over a loss."""
-    farm = ledger("x", "y")
-    farm.submit("a")
-    assert farm.lose("x") == ["requeue a/1", "start a/2 on y.0"]
-
-
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_retries_are_bounded(ledger, retries):
     """After ``retries`` further attempts the job fails, and the reason says why."""
@@ -157,15 +150,6 @@ def test_stopping_a_builder_on_purpose_costs_no_retry(ledger):
         commands = farm.lose(f"c{number}")
     assert commands == ["end a failed"]
     assert farm.commands[0].reason == "its builder was lost (attempt 2 of 2)"
-
-
-def test_all_jobs_of_a_lost_builder_are_requeued(ledger):
-    """A builder with several slots loses all its jobs, each returns to its place."""
-    farm = ledger()
-    farm.join("x", slots=3)
-    farm.submit("a", "b", "c", "d")
-    assert farm.lose("x") == ["requeue a/1", "requeue b/1", "requeue c/1"]
-    assert farm.waiting == ["a", "b", "c", "d"]
 
 
 def test_an_attempt_that_its_builder_does_not_know_is_void(ledger):

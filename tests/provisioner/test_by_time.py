@@ -11,6 +11,7 @@ from farm.assembly import pool_specs
 from farm.core.errors import FarmError
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.scenario import Scenario
+from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 from provisioner.reconciler import Keeping, decide
 from tests.provisioner.test_reconciler import report
@@ -22,13 +23,8 @@ TIMES = {"mon": 0, "tue": 1, "wed": 2, "thu": 3, "fri": 4, "sat": 5, "sun": 6}
 def scenario(starts: str = "mon 00:00", **provisioner: Any) -> Scenario:
     """Return a scenario with one provisioned pool, of at most 50 builders without a preset."""
     limits = {} if "preset" in provisioner else {"max": 50}
-    return farm.load_scenario(
-        {
-            "starts": starts,
-            "pools": [{"name": "p", "slots": 5, "provisioner": {**limits, **provisioner}}],
-            "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],
-        }
-    )
+    pool = {"slots": 5, "provisioner": {**limits, **provisioner}}
+    return farm.load_scenario(small_scenario(pool, starts=starts))
 
 
 def wanted(loaded: Scenario, time: str, **counts: int) -> int:
@@ -128,26 +124,11 @@ def test_manual_follows_the_same_clock() -> None:
 
 def test_a_run_grows_and_shrinks_at_the_boundary() -> None:
     """Protects the instants: the first tick of the period, in a run without any event there."""
-    sizes = {"when": "08:00-18:00", "builders": 3}
-    found = farm.simulate(
-        {
-            "phases": {"run": "1d"},
-            "pools": [
-                {
-                    "name": "p",
-                    "provisioner": {
-                        "algorithm": "fixed",
-                        "builders": 1,
-                        "max": 9,
-                        "interval": "7s",
-                        "by_time": [sizes],
-                    },
-                }
-            ],
-            "workload": [{"arrivals": {"every": "1h", "count": 2, "service_time": "1s"}}],
-        },
-        keep_events=True,
-    )
+    sizing = {"algorithm": "fixed", "builders": 1, "max": 9, "interval": "7s"}
+    sizing["by_time"] = [{"when": "08:00-18:00", "builders": 3}]
+    load = {"every": "1h", "count": 2}
+    scenario = small_scenario({"provisioner": sizing}, load, phases={"run": "1d"})
+    found = farm.simulate(scenario, keep_events=True)
     plans = [e for e in found.events if e["event"] == "pool-planned"]
     assert [(e["at_s"], e["desired"]) for e in plans] == [(7.0, 1), (28805.0, 3), (64806.0, 1)]
 

@@ -9,6 +9,7 @@ import pytest
 import farm
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan, restore_memory, save_memory
+from farm.testing import small_scenario
 from provisioner.algorithms.arc import Arc
 from provisioner.faulty_observations import WithFaultyObservations
 
@@ -67,15 +68,10 @@ def test_wrong_looks_have_the_given_frequency_and_are_reproducible() -> None:
 
 def week(**pool: Any) -> farm.Result:
     """Simulate a pool that one wrong look in four stops."""
-    scenario = {
-        "seed": 3,
-        "pools": [
-            {"name": "p", "platform": {"processor": "amd64"},
-             "provisioner": {"algorithm": "arc", "max": 5, "interval": "10s"}, **pool}
-        ],
-        "workload": [{"arrivals": {"every": "20s", "count": 60, "service_time": "30s"}}],
-        "scheduling": {"retries": 9},
-    }  # fmt: skip
+    sizing = {"algorithm": "arc", "max": 5, "interval": "10s"}
+    load = {"every": "20s", "count": 60, "service_time": "30s"}
+    more = {"seed": 3, "scheduling": {"retries": 9}}
+    scenario = small_scenario({"provisioner": sizing, **pool}, load, **more)
     return farm.simulate(scenario, keep_events=True)
 
 

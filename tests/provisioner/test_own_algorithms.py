@@ -12,6 +12,8 @@ import pytest
 import farm
 from farm.core.errors import FarmError, RunError
 from farm.core.pools.algorithm import PoolSnapshot
+from farm.testing import small_scenario
+from provisioner.from_scenario import algorithms_of
 
 OWN = """
 from farm.core.pools.algorithm import ScalingPlan
@@ -85,12 +87,7 @@ def sized(name: str, signals: Any = None, **options: Any) -> farm.Result:
     """Simulate ten jobs on a pool that the user's algorithm sizes, from 1 to 4 builders."""
     rule = {"algorithm": f"sizing_of_mine:{name}", "min": 1, "max": 4, "interval": "1s", **options}
     jobs = {"every": "1s", "count": 10, "service_time": "30s"}
-    return farm.simulate(
-        {
-            "pools": [{"name": "p", "provisioner": rule, "signals": signals or {}}],
-            "workload": [{"arrivals": jobs}],
-        }
-    )
+    return farm.simulate(small_scenario({"provisioner": rule, "signals": signals or {}}, jobs))
 
 
 @pytest.mark.parametrize(
@@ -153,20 +150,8 @@ def test_an_invalid_algorithm_is_reported_before_the_run(
 
 def test_a_snapshot_without_a_size_is_kept_within_the_limits() -> None:
     """Existing builders count, and never less than the pool's minimum."""
-    from provisioner.from_scenario import algorithms_of
-
-    scenario = farm.load_scenario(
-        {
-            "pools": [
-                {
-                    "name": "p",
-                    "platform": {"processor": "amd64"},
-                    "provisioner": {"algorithm": "fixed", "builders": 3, "min": 2, "max": 4},
-                }
-            ],
-            "workload": [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}],
-        }
-    )
+    sizing = {"algorithm": "fixed", "builders": 3, "min": 2, "max": 4}
+    scenario = farm.load_scenario(small_scenario({"provisioner": sizing}))
     guarded = algorithms_of(scenario, {"p": lambda _: math.nan})["p"]
     plan, _ = guarded.plan(PoolSnapshot(pool="p", at=0.0, idle=1), guarded.start())
     assert (plan.desired, plan.start, plan.stop) == (2, 1, 0)

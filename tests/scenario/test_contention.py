@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from farm.core.contention.laws import LinearSlowdown, SlowdownTable
-from farm.core.contention.progress import ContentionLaw, Load
+from farm.core.contention.laws import ContentionLaw, LinearSlowdown, Load, SlowdownTable
 from farm.core.errors import ScenarioError
 from farm.scenario import parse_scenario
 from farm.testing import small_scenario
@@ -57,7 +56,10 @@ def test_the_memory_bus_has_its_own_law() -> None:
         ({"slowdwon": [1]}, r"slowdwon: unknown key; did you mean slowdown\?"),
         ({"slowdown": [1], "threads": {"cores": 1}}, " found slowdown and threads together"),
         ({"slowdown": []}, "slowdown: found an empty table"),
-        ({"slowdown": [1, 0.5]}, r"slowdown: found 0\.5 after 1; allowed: from 1 on"),
+        (
+            {"slowdown": [1, 0.5]},
+            r"slowdown: found 0\.5 after 1; allowed: from 1 on, never falling",
+        ),
         ({"slowdown": [1, 2, 1.5]}, r"slowdown: found 1\.5 after 2"),
         ({"slowdown": [1, "x"]}, r"slowdown\.1: found 'x'"),
         ({"slowdown": [1, float("nan")]}, r"slowdown\.1: found nan"),

@@ -79,24 +79,10 @@ def test_the_schema_demands_a_preset_or_the_keys() -> None:
 
 # --- ``like``: one key stands for those with which a farm decides as another system does ----------
 
-FARM: dict[str, Any] = {
-    "pools": [
-        {
-            "name": "p",
-            "platform": {"processor": "amd64"},
-            "provisioner": {"algorithm": "taskcluster", "max": 3},
-        }
-    ],
-    "workload": [
-        {
-            "arrivals": {
-                "every": "1s",
-                "count": 40,
-                "service_time": {"uniform": {"min": 1, "max": 9}},
-            }
-        }
-    ],
-}
+FARM = small_scenario(
+    {"provisioner": {"algorithm": "taskcluster", "max": 3}},
+    {"count": 40, "service_time": {"uniform": {"min": 1, "max": 9}}},
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import load_scenario, parse_scenario
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 
 MAC = {"processor": "arm64", "virtualized": False}
@@ -126,7 +126,7 @@ def test_the_same_seed_gives_the_same_log_byte_for_byte(tmp_path: Path):
         path = tmp_path / f"{number}.jsonl"
         auditor = Auditor()
         with EventLogWriter(path) as log:
-            simulate(scenario, [log, auditor])
+            Simulation(scenario).play([log, auditor])
         auditor.close()
         logs.append(path.read_bytes())
         assert replay(path, make_scheduler(scenario)) is None
@@ -140,7 +140,7 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
     def jobs_of(**scheduling):
         seen = []
         scenario = parse_scenario({**BUSY, "scheduling": scheduling})
-        simulate(scenario, [lambda event, _: seen.append(event)])
+        Simulation(scenario).play([lambda event, _: seen.append(event)])
         return [job for event in seen if isinstance(event, JobsSubmitted) for job in event.jobs]
 
     assert jobs_of(policy="fifo") == jobs_of(policy="sjf", balancer="longest-idle")
@@ -161,7 +161,7 @@ workload: [{arrivals: {every: 10s, service_time: 5s}}]
     path.write_text(text)
     scenario = load_scenario(path)
     recorder, starts = Recorder(), []
-    simulate(scenario, [recorder, lambda event, _: starts.append(event)])
+    Simulation(scenario).play([recorder, lambda event, _: starts.append(event)])
     arrivals = [event.at for event in starts if isinstance(event, JobsSubmitted)]
     assert (arrivals[0], arrivals[-1], len(arrivals)) == (0.0, 390.0, 40)
     summary = summarise(recorder.records(), run_info(scenario, "simulated", "reference"), 0.0)

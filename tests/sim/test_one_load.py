@@ -15,7 +15,7 @@ from farm.scenario import load_scenario
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.sim.play import play
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
@@ -24,13 +24,8 @@ SIZED = {"provisioner": {"algorithm": "taskcluster", "max": 3}, "boot_time": 20,
 
 def farm_of(pool, **scheduling):
     """Return a farm without a load of its own."""
-    return load_scenario(
-        {
-            "pools": [{"name": "p", "platform": {"processor": "x"}, **pool}],
-            "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": scheduling,
-        }
-    )
+    pool = {"platform": {"processor": "x"}, **pool}
+    return load_scenario(small_scenario(pool, scheduling=scheduling))
 
 
 def jobs_of(times):
@@ -85,9 +80,10 @@ def estimate_after(count: int, **scheduling: Any) -> float:
     """Return a waiting job's estimate after a number of successes."""
     given = {"runtime_estimates": "boinc", **scheduling}
     wanted = small_scenario(load=LOAD | {"count": count}, scheduling=given)
-    scheduler = simulate(load_scenario(wanted))
+    simulation = Simulation(load_scenario(wanted))
+    simulation.play()
     waiting = Job(id="next", service_time=20.0, declared_time=60.0, size=2e10)
-    return scheduler.estimator.estimate(waiting)
+    return simulation.scheduler.estimator.estimate(waiting)
 
 
 def test_waiting_jobs_with_sizes_in_flops_climb_the_ladder() -> None:

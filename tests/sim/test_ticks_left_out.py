@@ -14,15 +14,14 @@ import farm
 from farm.core.errors import FarmError
 from farm.core.model import Job
 from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime import make_estimator
 from farm.scenario.provisioning.times_of_week import Period
-from farm.sim.provisioning import SimulatedProvisioner
-from farm.sim.simulation import play
+from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
+from farm.testing import small_scenario
 from farm.workload import batches
 from provisioner.algorithms.gitlab import Gitlab
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
@@ -33,6 +32,8 @@ from tests.fixtures.examples import examples
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
 
 Story = list[tuple[Any, list[Any]]]
+POOL = PoolSpec(name="p", processors=("amd64",), provisioned=True)
+JOB = Job(id="a", arrived_at=0.0, service_time=5.0)
 
 
 class LongEnoughError(Exception):
@@ -70,10 +71,8 @@ def played(
     """Simulate the jobs on provisioned pools; return every event with its commands."""
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
     world = SimulatedWorld(pools, batches(jobs), ends_at=ends_at)
-    order = sorted(zip(pools, algorithms, strict=True), key=lambda pair: -pair[1].interval)
-    for place, (spec, algorithm) in enumerate(order):
-        observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
-        world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
+    names = [pool.name for pool in pools]
+    provision(world, scheduler, pools, dict(zip(names, algorithms, strict=True)))
     story: Story = []
     with suppress(LongEnoughError):
         play(scheduler, world, [lambda event, commands: story.append((event, list(commands)))])
@@ -138,20 +137,18 @@ def test_ticks_are_left_out(name: str) -> None:
     if name == "target-wait":
         options["objective"] = 60
     algorithm = AskedWhenItMatters(make_algorithm(name, options))
-    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
-    played([PoolSpec(name="p", processors=("amd64",), provisioned=True)], [algorithm], jobs, 7200.0)
+    played([POOL], [algorithm], [JOB], 7200.0)
     assert 2 <= algorithm.plans < 40
 
 
 @pytest.mark.parametrize("hours", [{7: 1}, {0: 1, 1: 2, 5: 0}, {3: 2, 23: 1}])
 def test_the_hours_of_two_days_come_in_time(hours: dict[int, int]) -> None:
     """Protects plans by the hour: each is made at the first tick of its hour."""
-    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
     jobs = [Job(id="a", arrived_at=90_000.0, service_time=5.0)]
     made = make_algorithm("manual", {"capacity": hours, "max": 3, "interval": 7})
     two_days = 172_800.0
     algorithms = [kind(made, two_days) for kind in (Asked, AskedWhenItMatters)]
-    always, when_it_matters = (played(pools, [one], jobs, two_days) for one in algorithms)
+    always, when_it_matters = (played([POOL], [one], jobs, two_days) for one in algorithms)
     assert [one for one in always if one[0].at <= two_days] == when_it_matters
     assert algorithms[1].plans < 40 < algorithms[0].plans
 
@@ -166,11 +163,9 @@ WINDOWS = [
 @pytest.mark.parametrize(("name", "options"), WINDOWS)
 def test_windows_and_cooldowns_end_in_time(name: str, options: dict[str, Any]) -> None:
     """Protects the stop that follows when a window is over and nothing happens at its end."""
-    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
-    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
     made = make_algorithm(name, {"max": 3, "interval": 1, **options})
     algorithms = [kind(made) for kind in (Asked, AskedWhenItMatters)]
-    always, when_it_matters = (played(pools, [one], jobs, 300.0) for one in algorithms)
+    always, when_it_matters = (played([POOL], [one], [JOB], 300.0) for one in algorithms)
     assert always == when_it_matters
     (stopped,) = [told[0].at for told in always if getattr(told[0], "stop", 0)]
     assert 100 <= stopped <= 110
@@ -185,9 +180,7 @@ def test_a_declaration_does_not_hold_for_subclasses() -> None:
             asked.append(snapshot.at)
             return self.towards(snapshot, 1 + (snapshot.at >= 50.5), "by the clock")
 
-    pools = [PoolSpec(name="p", processors=("amd64",), provisioned=True)]
-    jobs = [Job(id="a", arrived_at=0.0, service_time=5.0)]
-    played(pools, [ByTheClock(max=3)], jobs, 100.0)
+    played([POOL], [ByTheClock(max=3)], [JOB], 100.0)
     assert asked == [float(at) for at in range(1, 101)]
 
 
@@ -211,13 +204,12 @@ def test_ticks_keep_their_instants(interval: float) -> None:
 
 def test_what_is_remembered_at_a_time_of_the_week_is_by_the_options_until_then() -> None:
     """A throttle that fills from then on was not filled by the ticks that were left out before."""
-    pool = PoolSpec(name="p", processors=("amd64",), provisioned=True)
     usual = Gitlab(max=1, interval=0.1, throttle_limit=1.0, throttle_burst=0)
     later = Gitlab(max=1, min=1, interval=0.1, throttle_limit=0.01, throttle_burst=1)
     algorithm = ByTime(usual, [(Period(start=60.0), later)])
     job = Job(id="a", service_time=1.0, arrived_at=0.0)
     runs = [
-        played([pool], [kind(algorithm, 300.0)], [job], 300.0)
+        played([POOL], [kind(algorithm, 300.0)], [job], 300.0)
         for kind in (Asked, AskedWhenItMatters)
     ]
     assert runs[0] == runs[1]
@@ -229,12 +221,8 @@ def test_what_is_remembered_at_a_time_of_the_week_is_by_the_options_until_then()
 def plans(**provisioner):
     """Return when a pool of one builder for each job was planned, and for how many."""
     sizing = {"algorithm": "arc", "max": 9, "interval": "10s", **provisioner}
-    made = farm.simulate(
-        {
-            "pools": [{"name": "p", "boot_time": "1s", "provisioner": sizing}],
-            "workload": [{"arrivals": {"every": "15s", "count": 3, "service_time": "99s"}}],
-        }
-    )
+    load = {"every": "15s", "count": 3, "service_time": "99s"}
+    made = farm.simulate(small_scenario({"boot_time": "1s", "provisioner": sizing}, load))
     found = [(e["at_s"], e["desired"]) for e in made.events if e["event"] == "pool-planned"]
     return [one for one in found if one[0] < 60]
 

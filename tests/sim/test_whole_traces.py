@@ -12,7 +12,7 @@ import pytest
 from farm.core.commands import EndJob
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def test_every_job_of_a_trace_succeeds_once(path: Path):
     trace = {"path": str(path), "platform": {"processor": "amd64"}}
     scenario = parse_scenario(small_scenario({"builders": BUILDERS}, {"trace": trace}))
     auditor, counter = Auditor(), Counter()
-    simulate(scenario, [auditor, counter])
+    Simulation(scenario).play([auditor, counter])
     auditor.close()
     assert counter.ended.keys() <= {"succeeded", "failed", "cancelled"}
     assert sum(counter.ended.values()) == len(auditor.jobs) > 100
@@ -64,8 +64,9 @@ def test_many_jobs_in_little_memory():
     scenario = parse_scenario(small_scenario({"builders": 20, "slots": 4}, load))
     counter = Counter()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scheduler = simulate(scenario, [counter])
+    simulation = Simulation(scenario)
+    simulation.play([counter])
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert counter.ended == {"succeeded": JOBS}
-    assert scheduler.jobs == {}
+    assert simulation.scheduler.jobs == {}
     assert grown < 0.15 * JOBS, "kilobytes on Linux"

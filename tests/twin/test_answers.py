@@ -15,7 +15,7 @@ from farm.core.events import Event
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import parse_scenario
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 from tests.conftest import Said
@@ -128,7 +128,7 @@ def test_a_what_if(tmp_path, farm: Callable[..., Said]):
         if not found and event.at > 200:
             found.append(snapshot_of(scheduler, event.at))
 
-    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     image = FarmImage(snapshot=found[0], scenario=plain)
     (tmp_path / "image.json").write_bytes(msgspec.json.encode(image))
 

@@ -11,7 +11,7 @@ from farm.core.driver import Observer
 from farm.live.options import LiveOptions, Watchers
 from farm.live.run import run_live
 from farm.scenario import Scenario
-from farm.sim.simulation import simulate, together
+from farm.sim.simulation import Simulation, together
 from farm.workload import batches, build_jobs
 
 #: the names of the worlds, as parameters of a test
@@ -22,7 +22,7 @@ def play(world: str, scenario: Scenario, *observers: Observer, **options: Any) -
     """Run a scenario in one of the worlds; ``options`` are the live farm's."""
     observe = together(observers)
     if world == "simulated":
-        simulate(scenario, [observe])
+        Simulation(scenario).play([observe])
     else:
         run_live(
             make_scheduler(scenario),

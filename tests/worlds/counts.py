@@ -56,6 +56,7 @@ def check(scheduler: Scheduler) -> None:
         assert pool.builders == len(mine)
         assert pool.slots == sum(len(b.slots) for b in mine)
         assert pool.busy_slots == sum(b.busy for b in mine)
+        assert pool.cleaning_slots == sum(slot.cleaning for b in mine for slot in b.slots)
         assert pool.accepting == sum(b.accepts for b in mine)
         assert pool.idle_builders == sum(b.accepts and not b.busy for b in mine)
         assert pool.stopping == sum(b.retired for b in mine)

@@ -6,14 +6,12 @@ cores), ``memory`` the memory-heavy jobs; each resource has its own table.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
 
-from farm.core.errors import InputError
+from farm.core.model import Job
 
 Combine = Literal["product", "max"]
 
@@ -112,22 +110,20 @@ class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
             return max(threads, self.cpu.heavy_threads)
         return threads
 
+    def load_of(self, jobs: Collection[Job]) -> Load:
+        """Return the load of jobs that run on one builder under this law."""
+        return Load(
+            len(jobs),
+            sum(job.heavy for job in jobs),
+            sum(job.memory_heavy for job in jobs),
+            sum(self.threads_of(job.threads, heavy=job.heavy) for job in jobs),
+        )
+
 
 #: page 16 of the thesis: 1, 1, 1.4, 1.8, 2.2, continued linearly
 THESIS_TABLE = SlowdownTable((1.0, 1.0, 1.4, 1.8, 2.2))
 
 NO_CONTENTION = ContentionLaw()
-
-
-def slowdown_table(factors: Sequence[float], where: str) -> SlowdownTable:
-    """Build a table from its factors; raises InputError naming ``where`` and the bad entry."""
-    for k, (before, factor) in enumerate(pairwise((1.0, *factors))):
-        if not before <= factor < math.inf:
-            raise InputError(
-                f"{where}[{k}]: found {factor:g} after {before:g}; allowed: from 1 on, never "
-                "falling: more heavy jobs cannot make a builder faster"
-            )
-    return SlowdownTable(tuple(factors))
 
 
 class LoadLimits(msgspec.Struct, frozen=True):

@@ -21,8 +21,6 @@ from farm.core.contention.laws import NO_CONTENTION, ContentionLaw, Load
 from farm.core.errors import InvariantError
 from farm.core.simultaneity import latest_same
 
-__all__ = ["NO_CONTENTION", "ContentionLaw", "Load", "Progress"]
-
 Token = TypeVar("Token", bound=Hashable)
 
 #: of an end: its slot and its serial
@@ -75,26 +73,13 @@ class Progress(Generic[Token]):
         self._rates: dict[Load, float] = {}
         self._clock = _WorkClock(0.0, self._rate_under(self._load))
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     def __contains__(self, token: Token) -> bool:
         return token in self._running
-
-    @property
-    def load(self) -> Load:
-        """The load of the jobs that run now."""
-        return self._load
 
     @property
     def slowdown(self) -> float:
         """The factor by which every job on the builder is slowed now."""
         return self._law.slowdown(self._load)
-
-    @property
-    def rate(self) -> float:
-        """Work done per second by every job on the builder now: speed ÷ slowdown."""
-        return self._clock.rate
 
     def start(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.contention.laws import ContentionLaw
 from farm.core.model import Builder, Job
 
 
@@ -82,12 +82,4 @@ class _SharedBuilder:
         self._weigh()
 
     def _weigh(self) -> None:
-        jobs, law = self._jobs.values(), self._law
-        self._slowdown = law.slowdown(
-            Load(
-                len(jobs),
-                sum(job.heavy for job in jobs),
-                sum(job.memory_heavy for job in jobs),
-                sum(law.threads_of(job.threads, heavy=job.heavy) for job in jobs),
-            )
-        )
+        self._slowdown = self._law.slowdown(self._law.load_of(self._jobs.values()))

@@ -14,16 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from farm.core.alarms import Alarms
-from farm.core.contention.laws import ContentionLaw, Load
+from farm.core.contention.laws import ContentionLaw
 from farm.core.dispatching.holding import HoldRule
 from farm.core.dispatching.matching import Lane, Matching
+from farm.core.model import Job
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 
 def heavy_share(builder: BuilderState) -> float:
     """Return heavy jobs ÷ slots."""
-    return load_of(builder).heavy / len(builder.slots)
+    return sum(job.heavy for job in _running_on(builder)) / len(builder.slots)
 
 
 def slowdown_by(laws: Mapping[str, ContentionLaw]) -> Callable[[BuilderState], float]:
@@ -31,20 +32,13 @@ def slowdown_by(laws: Mapping[str, ContentionLaw]) -> Callable[[BuilderState], f
 
     def slowdown(builder: BuilderState) -> float:
         law = laws.get(builder.builder.pool)
-        return 1.0 if law is None else law.slowdown(load_of(builder, law))
+        return 1.0 if law is None else law.slowdown(law.load_of(_running_on(builder)))
 
     return slowdown
 
 
-def load_of(builder: BuilderState, law: ContentionLaw | None = None) -> Load:
-    """Count what runs on a builder: O(slots)."""
-    jobs = [slot.running.job for slot in builder.slots if slot.running is not None]
-    return Load(
-        len(jobs),
-        sum(job.heavy for job in jobs),
-        sum(job.memory_heavy for job in jobs),
-        0 if law is None else sum(law.threads_of(j.threads, heavy=j.heavy) for j in jobs),
-    )
+def _running_on(builder: BuilderState) -> list[Job]:
+    return [slot.running.job for slot in builder.slots if slot.running is not None]
 
 
 def _is_on_its_way(slot: Slot) -> bool:

@@ -105,25 +105,13 @@ class BuilderBook:
             self._dispatcher.open_builder(state, event.at)
             self.watch_idleness(state)
 
-    def retired(self, event: events.BuilderRetired) -> None:
-        """Remove a builder that left as asked."""
-        self._gone(event, "its builder retired")
-
-    def lost(self, event: events.BuilderLost) -> None:
-        """Remove a builder that left without notice."""
-        reason = event.reason or "its builder was lost"
-        self._gone(event, reason, lost=True, excused=event.excused)
-
-    def _gone(
-        self,
-        event: events.BuilderRetired | events.BuilderLost,
-        reason: str,
-        *,
-        lost: bool = False,
-        excused: bool = False,
-    ) -> None:
+    def gone(self, event: events.BuilderRetired | events.BuilderLost) -> None:
         """Remove a builder; its jobs return to their places in the queue, or fail for good."""
         at, state = event.at, self._builders.pop(event.builder, None)
+        reason, blamed, excused = "its builder retired", False, False
+        if isinstance(event, events.BuilderLost):
+            reason, excused = event.reason or "its builder was lost", event.excused
+            blamed = not excused
         if state is None:
             self._never_came(event.builder, at)
             return
@@ -139,7 +127,7 @@ class BuilderBook:
         state.retired = True
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            if lost and not excused:
+            if blamed:
                 self._requeuer.note_loss(slot)
             lane = self._requeuer.give_back(slot, at, reason, excused or None)
             slot.running = None

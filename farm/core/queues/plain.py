@@ -6,7 +6,6 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Protocol
 
 from farm.core.queues.heap import walk
 from farm.core.state.working_state import JobState, Slot
@@ -26,30 +25,38 @@ PORTIONS = 100
 SAMPLED = 50
 
 
-class PlatformQueue(Protocol):
+class PlatformQueue:
     """The interface of a platform queue, implemented by ``PlainQueue`` and ``FairShareQueue``.
 
     A fair-share queue is also notified of the slots that may serve it, because it remembers what
-    each of them ran last. ``at`` is the time of the event being handled.
+    each of them ran last; others need not be. ``at`` is the time of the event being handled.
     """
+
+    __slots__ = ()
 
     def __len__(self) -> int:
         """Count the waiting jobs."""
+        raise NotImplementedError
 
     def add(self, state: JobState, at: float) -> None:
         """Queue the job (at its old place, if requeued)."""
+        raise NotImplementedError
 
     def remove(self, state: JobState, at: float) -> None:
         """Remove a waiting job (cancelled, or about to get another key)."""
+        raise NotImplementedError
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the job that this free slot would get next; nothing changes."""
+        raise NotImplementedError
 
     def place(self, state: JobState, at: float) -> Slot | None:
         """Return the free slot that a job prefers; None: the balancer decides."""
+        return None
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Assign a job (waiting or arriving) to the slot."""
+        raise NotImplementedError
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
         """End the attempt; ``completed`` is False if it was lost or cancelled."""
@@ -62,15 +69,18 @@ class PlatformQueue(Protocol):
 
     def joined(self, follower: JobState, at: float) -> None:
         """Add a follower to the execution of its leader."""
+        raise NotImplementedError
 
     def left(self, follower: JobState, at: float) -> None:
-        """Detach a follower from the execution that it shares."""
+        """Detach a follower from the execution that it shares; by default its leader stays."""
 
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a job that waits or follows: its key has changed from ``before``."""
+        raise NotImplementedError
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in dispatch order, without changing the queue."""
+        raise NotImplementedError
 
     def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs and keys as ``in_order`` would now, even if the queue changes afterwards.
@@ -78,9 +88,10 @@ class PlatformQueue(Protocol):
         They come in portions, so that no step of the iterator takes more than about a
         millisecond (a portion may be empty).
         """
+        raise NotImplementedError
 
 
-class PlainQueue:
+class PlainQueue(PlatformQueue):
     """A queue in policy order: a heap whose void entries are skipped when they surface.
 
     Entries are numbered, and only the one that its job names (``JobState.entry``) counts, so
@@ -150,10 +161,6 @@ class PlainQueue:
             heapq.heappop(heap)
         return None
 
-    def place(self, state: JobState, at: float) -> Slot | None:
-        """Return None: the balancer decides."""
-        return None
-
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Remove the job if it waits here."""
         if state.entry:
@@ -164,24 +171,12 @@ class PlainQueue:
             if self._heap[0][2] is state:
                 heapq.heappop(self._heap)
 
-    def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
-        """Do nothing."""
-
-    def slot_free(self, slot: Slot, at: float) -> None:
-        """Do nothing."""
-
-    def slot_unavailable(self, slot: Slot, at: float, *, gone: bool) -> None:
-        """Do nothing."""
-
     def joined(self, follower: JobState, at: float) -> None:
         """Move a waiting leader up to the best place of those that it serves."""
         leader = follower.leader
         if leader is not None and leader.entry and follower.key < leader.key:
             leader.key = follower.key
             self._move(leader)
-
-    def left(self, follower: JobState, at: float) -> None:
-        """Do nothing: the leader keeps its place."""
 
     def rekeyed(self, state: JobState, before: Key, at: float) -> None:
         """Move a waiting job to its new place; a follower can only move its leader up."""

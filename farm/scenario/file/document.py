@@ -83,12 +83,15 @@ def document_text(data: Mapping[str, object], *, compact: bool = False) -> str:
     return text
 
 
-def read_document(path: Path) -> MarkedDict:
-    """Return the mapping in a YAML file; ScenarioError names the file and line of an error."""
+def read_document(path: Path, *, hint: str = "") -> MarkedDict:
+    """Return the mapping in a YAML file; ScenarioError names the file and line of an error.
+
+    ``hint``: what else to say if there is no such file.
+    """
     try:
         text = read_whole(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
-        raise ScenarioError(f"{path}: no such file") from None
+        raise ScenarioError(f"{path}: no such file{hint}") from None
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path}: byte {error.start} is not UTF-8 text") from None
     except (OSError, ValueError) as error:

@@ -15,7 +15,7 @@ from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.live.operating.farm_image import FarmImage
 from farm.scenario import parse_scenario
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 
@@ -177,7 +177,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         if event.at > 20 and not found:
             found.append(snapshot_of(scheduler, event.at))
 
-    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     plain = scenario.model_dump(mode="json", exclude_none=True)
     image = FarmImage(snapshot=found[0], scenario=plain)
     Path("image.json").write_bytes(msgspec.json.encode(image))
@@ -206,7 +206,7 @@ def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeyp
         if not found and isinstance(event, JobsSubmitted):
             memory.take(event.at, event.jobs)
 
-    simulate(scenario, [watch], scheduler=scheduler)
+    Simulation(scenario, scheduler=scheduler).play([watch])
     plain = scenario.model_dump(mode="json", exclude_none=True)
     (now,) = found
     image = FarmImage(snapshot=now, scenario=plain, recent=memory.recent(now.at))

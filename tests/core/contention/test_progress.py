@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.contention.laws import THESIS_TABLE, LinearSlowdown, SlowdownTable, ThreadSlowdown
-from farm.core.contention.progress import ContentionLaw, Load, Progress
+from farm.core.contention.laws import (
+    THESIS_TABLE,
+    ContentionLaw,
+    LinearSlowdown,
+    Load,
+    SlowdownTable,
+    ThreadSlowdown,
+)
+from farm.core.contention.progress import Progress
 from farm.core.errors import InvariantError
 
 THESIS = ContentionLaw(THESIS_TABLE)
@@ -59,33 +66,6 @@ def test_a_job_alone_takes_its_work_divided_by_the_builders_speed() -> None:
     progress: Progress[str] = Progress(speed=2.0)
     progress.start(0.1, "a", 3.0)
     assert progress.next_finish() == (0.1 + 3.0 / 2.0, "a")
-
-
-def test_a_finish_moves_when_a_heavy_neighbour_comes_and_goes() -> None:
-    """Protects the exact law by an example worked out by hand.
-
-    a (heavy, 10) alone until 2; with b (heavy, 1) both at 1/1.4, so b ends at 3.4; a then has
-    7 left and ends at 10.4.
-    """
-    progress: Progress[str] = Progress(THESIS)
-    progress.start(0.0, "a", 10.0, heavy=True)
-    progress.start(2.0, "b", 1.0, heavy=True)
-    assert progress.slowdown == 1.4
-    assert progress.remaining(3.0, "a") == pytest.approx(8 - 1 / 1.4)
-    assert progress.pop_due(100.0) == (pytest.approx(3.4), "b")
-    assert progress.pop_due(100.0) == (pytest.approx(10.4), "a")
-    assert progress.pop_due(100.0) is None
-    assert len(progress) == 0
-
-
-def test_light_jobs_are_slowed_by_heavy_ones_and_slow_no_other() -> None:
-    """Protects the set of slowed jobs: every running job on the builder."""
-    progress: Progress[str] = Progress(THESIS)
-    progress.start(0.0, "light", 1.0)
-    for name in "abc":
-        progress.start(0.0, name, 5.0, heavy=True)
-    assert progress.next_finish() == (pytest.approx(1.8), "light")
-    assert (progress.load.jobs, progress.load.heavy) == (4, 3)
 
 
 def test_memory_is_a_separate_resource_and_the_factors_multiply() -> None:
@@ -141,17 +121,6 @@ def test_many_cancelled_jobs_leave_no_rubbish_behind_a_long_one() -> None:
         progress.stop(0.0, token)
     assert len(progress._ends) == 1
     assert progress.next_finish() == (1.0, -1)
-
-
-def test_a_token_may_run_again() -> None:
-    """Protects a second attempt on the same builder from the first one's void entry."""
-    progress: Progress[str] = Progress(THESIS)
-    progress.start(0.0, "other", 1.0)
-    progress.start(0.0, "a", 2.0)
-    progress.stop(0.5, "a")
-    progress.start(0.5, "a", 5.0)
-    assert progress.pop_due(9.0) == (1.0, "other")
-    assert progress.next_finish() == (5.5, "a")
 
 
 def test_an_instant_before_the_latest_counts_as_the_latest() -> None:
@@ -220,7 +189,7 @@ def test_work_is_conserved(
     def advance(to: float) -> None:
         nonlocal now
         for token in running:
-            done[token] += (to - now) * progress.rate
+            done[token] += (to - now) / progress.slowdown
         now = to
 
     def pop(until: float) -> None:

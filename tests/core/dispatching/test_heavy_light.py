@@ -5,7 +5,6 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,14 +152,6 @@ def test_load_by_the_contention_law():
     assert farm.finish("l2") == ["h2@b0"]
 
 
-def test_a_single_slot_holds_no_job_back():
-    """With one slot there is nothing to co-schedule."""
-    farm = Farm(1)
-    assert farm.submit("h1 h2 l1") == ["h1@b0"]
-    assert farm.finish("h1") == ["h2@b0"]
-    assert farm.finish("h2") == ["l1@b0"]
-
-
 def test_fair_share_holds_among_heavy_and_among_light_jobs():
     """Users take turns in each class; between the classes the one with fewer slots goes first."""
     farm = Farm(4, make_queue=FairShareQueue, path=path_extractor(["user"]))
@@ -285,12 +276,3 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
 
     rule = HeavyLight(limits=HALF, measure=heavy_share)
     assert mean_response(rule) < 0.5 * mean_response(None)
-
-
-@pytest.mark.parametrize(
-    ("load", "was", "now"),
-    [(0.5, False, True), (0.4, True, True), (0.4, False, False), (0.25, True, False)],
-)
-def test_limits(load, was, now):
-    """At the upper limit a builder is overloaded, at the lower one no longer."""
-    assert HALF.overloaded(load, was=was) is now

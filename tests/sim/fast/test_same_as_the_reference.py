@@ -15,7 +15,6 @@ from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTab
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -31,8 +30,7 @@ from farm.sim.fast.job_arrays import load_of
 from farm.sim.fast.kernel import native
 from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.run_records import records
-from farm.sim.provisioning import SimulatedProvisioner
-from farm.sim.simulation import play
+from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
@@ -170,11 +168,7 @@ def simulated(
     recorder, log = Recorder(), EventLogLines()
     scheduler = Scheduler(rules, make_estimator(estimator), specs)
     world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
-    sized = sorted((s for s in specs if s.provisioned), key=lambda s: -algorithms[s.name].interval)
-    for place, spec in enumerate(sized):
-        algorithm = algorithms[spec.name]
-        observer = PoolObserver(scheduler, spec, closely=algorithm.looks_closely)
-        world.provision(SimulatedProvisioner(spec.name, algorithm, observer, place))
+    provision(world, scheduler, specs, algorithms)
     play(scheduler, world, [recorder, log])
     return recorder.records(), log.take()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from farm.app.runs.estimates import Estimating
-from farm.assembly import make_rules, make_scheduler, pool_specs
+from farm.assembly import make_scheduler
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
@@ -19,10 +19,11 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn
-from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.rollout import rollouts
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from farm.workload import batches, build_jobs
+from tests.sim.rollouts.test_rollouts import fork_of
 
 
 def busy(scheduling, **estimates):
@@ -38,32 +39,26 @@ def busy(scheduling, **estimates):
     )
 
 
-def played(wanted, stop_at):
-    """Play a scenario; return the farm at an instant, and what arrived until then."""
+def played(wanted):
+    """Play a scenario; return the farm at 3000 s, and what arrived until then."""
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
     snapshots, memory = [], ArrivalMemory()
 
     def watch(event, _) -> None:
-        if event.at >= stop_at and not snapshots:
+        if event.at >= 3000.0 and not snapshots:
             snapshots.append(snapshot_of(scheduler, event.at))
         if not snapshots and (jobs := getattr(event, "jobs", ())):
             memory.take(event.at, jobs)
 
     Simulation(wanted, scheduler=scheduler, around=estimating.around).play([watch])
-    return snapshots, memory
+    return snapshots[0], memory
 
 
-def fork_of(wanted, snapshot, recent):
+def known_fork(wanted, snapshot, recent):
     """Return the farm with known run times."""
-    return Fork(
-        snapshot=snapshot,
-        pools=tuple(pool_specs(wanted)),
-        rules=make_rules(wanted),
-        run_times=RuntimeDistribution(Oracle()),
-        truthful=True,
-        recent=recent,
-    )
+    known = RuntimeDistribution(Oracle())
+    return fork_of(wanted, snapshot, known, truthful=True, recent=recent)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +72,8 @@ def test_those_who_overtake_are_counted(scheduling, off) -> None:
     says of the rate is not enough to tell when; without them it is told a third.
     """
     wanted = busy(scheduling)
-    (snapshot,), memory = played(wanted, stop_at=3000.0)
-    fork = fork_of(wanted, snapshot, memory.recent(snapshot.at))
+    snapshot, memory = played(wanted)
+    fork = known_fork(wanted, snapshot, memory.recent(snapshot.at))
 
     def load(seed):
         return batches(build_jobs(wanted.model_copy(update={"seed": seed})))
@@ -96,10 +91,10 @@ def test_those_who_overtake_are_counted(scheduling, off) -> None:
 def test_in_order_of_arrival_they_do_not_matter() -> None:
     """First in, first out on a fixed pool: the fast method, and the same numbers, as without."""
     wanted = busy({"policy": "fifo"})
-    (snapshot,), memory = played(wanted, stop_at=3000.0)
+    snapshot, memory = played(wanted)
     recent = memory.recent(3000.0)
     assert recent is not None
-    with_them, without = fork_of(wanted, snapshot, recent), fork_of(wanted, snapshot, None)
+    with_them, without = (known_fork(wanted, snapshot, one) for one in (recent, None))
     assert with_them.later is None
     found = [rollouts(lambda one=one: one, count=2).dispatch_at for one in (with_them, without)]
     assert found[0].tobytes() == found[1].tobytes()
@@ -108,8 +103,8 @@ def test_in_order_of_arrival_they_do_not_matter() -> None:
 def test_they_overtake_by_the_estimates_of_the_farm() -> None:
     """Not by those of the forecast: where the farm takes new jobs for long ones, none overtakes."""
     wanted = busy({"policy": "sjf"})
-    (snapshot,), memory = played(wanted, stop_at=3000.0)
-    fork = fork_of(wanted, snapshot, memory.recent(3000.0))
+    snapshot, memory = played(wanted)
+    fork = known_fork(wanted, snapshot, memory.recent(3000.0))
     long = make_estimator("declared", EstimatorOptions(default_time=1e6))
     jobs = tuple((msgspec.structs.replace(one, declared_time=None),) for one in fork.recent.jobs)
     recent = msgspec.structs.replace(fork.recent, submissions=jobs)
@@ -125,8 +120,8 @@ def test_they_overtake_by_the_estimates_of_the_farm() -> None:
 def test_the_slow_method_is_bounded() -> None:
     """Once this number of events was simulated there are no more rollouts than the least."""
     wanted = busy({"policy": "ljf"})
-    (snapshot,), memory = played(wanted, stop_at=3000.0)
-    fork = fork_of(wanted, snapshot, memory.recent(3000.0))
+    snapshot, memory = played(wanted)
+    fork = known_fork(wanted, snapshot, memory.recent(3000.0))
     assert fork.later is not None
     found = rollouts(
         lambda: fork, count=30, processes=1, events=1, jobs=[snapshot.waiting[0].job.id]

@@ -24,7 +24,7 @@ from farm.sim.fast.kernel import native
 from farm.sim.rollouts.draws import Uniforms
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
-from farm.sim.simulation import simulate
+from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
@@ -52,7 +52,8 @@ def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, floa
     """
     scheduler = make_scheduler(scenario)
     events = []
-    simulate(scenario, [lambda event, _: events.append(event)], algorithms=algorithms_of(scenario))
+    simulation = Simulation(scenario, algorithms=algorithms_of(scenario))
+    simulation.play([lambda event, _: events.append(event)])
     last = max(n for n, event in enumerate(events) if isinstance(event, JobsSubmitted))
     wanted = min(last + after, len(events) - 1)
     seen = itertools.count()
@@ -67,7 +68,7 @@ def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, floa
             dispatched.clear()
             found.append(snapshot_of(scheduler, event.at))
 
-    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     return found[0], dispatched
 
 
@@ -162,7 +163,7 @@ def busy_farm(**scheduling):
             frozen.load(run_times.dump())
             found.append(frozen)
 
-    simulate(scenario, [watch], scheduler=scheduler)
+    Simulation(scenario, scheduler=scheduler).play([watch])
     return partial(fork_of, scenario=scenario, snapshot=found[0], run_times=found[1])
 
 
@@ -363,7 +364,7 @@ def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_
         if next(events) == 20:
             found.append(snapshot_of(scheduler, event.at))
 
-    simulate(scenario, [watch], scheduler=scheduler, algorithms=algorithms_of(scenario))
+    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     snapshot = found[0]
     waits = {
         most: rollouts(known_fork(provisioned(provisioner={"max": most}), snapshot), count=1)
@@ -406,7 +407,7 @@ def test_contention_counts_once(estimates) -> None:
             found.append(snapshot_of(scheduler, 5300.0))
         dispatched.update((c.job.id, event.at) for c in commands if isinstance(c, StartJob))
 
-    simulate(scenario, [watch], scheduler=scheduler)
+    Simulation(scenario, scheduler=scheduler).play([watch])
     snapshot = msgspec.json.decode(msgspec.json.encode(found[-1]), type=FarmSnapshot)
     rolled = rollouts(partial(fork_of, scenario, snapshot, run_times), count=3, processes=1)
     truth = [dispatched[job] for job in rolled.jobs]

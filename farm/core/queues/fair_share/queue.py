@@ -14,22 +14,19 @@ from typing import Literal
 from farm.core.errors import InvariantError
 from farm.core.queues.fair_share.executions import Executions
 from farm.core.queues.fair_share.future_order import Replay, kept_order
-from farm.core.queues.fair_share.invocation import (
-    FreeSlots,
-    SwappingFreeSlots,
-)
+from farm.core.queues.fair_share.invocation import FreeSlots, SwappingFreeSlots
 from farm.core.queues.fair_share.listing import TreeListing
 from farm.core.queues.fair_share.slots import SlotBook
 from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
-from farm.core.queues.plain import Key, Keyed
+from farm.core.queues.plain import Key, Keyed, PlatformQueue
 from farm.core.state.working_state import JobState, Slot
 
 
-class FairShareQueue:
-    """A ``PlatformQueue`` in which invocations, not jobs, take turns.
+class FairShareQueue(PlatformQueue):
+    """A queue in which invocations, not jobs, take turns.
 
     ``stickiness``: seconds per level, outermost first, during which a slot that could serve
     several equally deserving nodes stays with its own. ``compatibility="buildbarn"`` restores
@@ -246,7 +243,7 @@ class FairShareQueue:
             self.add(state, 0.0)
         for node, was in nodes:
             node.created, node.started, node.completed = was.created, was.started, was.completed
-        self._tree.skip_instants(memory.instants)
+        self._tree.instants = max(self._tree.instants, memory.instants)
         self._tree.settle(node for node, _ in nodes)
 
     def _resume(self, state: JobState) -> None:

@@ -31,24 +31,16 @@ class InvocationTree:
     ) -> None:
         self._free_slots = free_slots
         self.offsets = {} if offsets is None else offsets
-        self._instants = 0
+        #: the last running number used
+        self.instants = 0
         #: replays of an order that must not change
         self.onlookers: list[Replay] = []
         self.root = Invocation((), None, self.instant(0.0), free_slots())
 
     def instant(self, at: float) -> Instant:
         """Return ``at`` with the next running number."""
-        self._instants += 1
-        return at, self._instants
-
-    @property
-    def instants(self) -> int:
-        """The last running number used."""
-        return self._instants
-
-    def skip_instants(self, to: int) -> None:
-        """Continue numbering after ``to`` (when a tree is restored)."""
-        self._instants = max(self._instants, to)
+        self.instants += 1
+        return at, self.instants
 
     def find(self, path: tuple[str, ...]) -> Invocation | None:
         """Return the node of this path, if it exists."""

@@ -58,17 +58,6 @@ def test_queue_order_is_the_order_of_leaving(yard):
     assert listed == yard.take_all(20)
 
 
-def test_the_order_of_dispatch_is_predicted(yard):
-    """in_order() names the jobs as single new slots would take them, from a tree in motion."""
-    fill(yard)
-    yard.wait("x", "b", priority=300)
-    yard.follow("y", "x", "a/x", priority=-10)
-    predicted = [state.job.id for state in yard.queue.in_order()]
-    assert predicted[:1] == ["b0"] or "x" in predicted
-    assert predicted == yard.take_all(20)
-    assert list(yard.queue.in_order()) == []
-
-
 def test_listing_changes_nothing(yard):
     """Half a listing, then a dispatch: as if there had been no listing."""
     fill(yard)

@@ -61,27 +61,15 @@ def test_inner_nodes_count_free_slots_of_their_subtree(make_yard, compatibility,
     assert yard.arrive("q", "C", 20) == taken
 
 
-def test_own_slots_go_longest_free_first(make_yard):
-    """Slots of one node are used in the order in which they became free."""
-    yard = make_yard()
+@pytest.mark.parametrize(
+    ("compatibility", "used"), [(None, ["w0", "w1", "w2"]), ("buildbarn", ["w0", "w2", "w1"])]
+)
+def test_own_slots_go_longest_free_first(make_yard, compatibility, used):
+    """In the order in which they became free (upstream swaps the last into the hole: D20)."""
+    yard = make_yard(compatibility=compatibility)
     for name in ("w0", "w1", "w2"):
         assert yard.take(name, 1) is None
-    assert [yard.arrive(f"q{n}", "A", 2) for n in range(3)] == ["w0", "w1", "w2"]
-
-
-def test_compatibility_swaps_the_last_into_the_hole(make_yard):
-    """Upstream's list is not first come, first served: w0, w2, w1 (D20)."""
-    yard = make_yard(compatibility="buildbarn")
-    for name in ("w0", "w1", "w2"):
-        assert yard.take(name, 1) is None
-    assert [yard.arrive(f"q{n}", "A", 2) for n in range(3)] == ["w0", "w2", "w1"]
-
-
-def test_work_conserving(yard):
-    """Locality never delays a start; only without a free slot does a job wait."""
-    settle(yard, w0="A")
-    assert yard.arrive("q0", "B", 20) == "w0"
-    assert yard.arrive("q1", "B", 21) is None
+    assert [yard.arrive(f"q{n}", "A", 2) for n in range(3)] == used
 
 
 def test_unavailable_slots_are_not_offered_yet_keep_their_home(yard):
@@ -91,12 +79,6 @@ def test_unavailable_slots_are_not_offered_yet_keep_their_home(yard):
     assert yard.arrive("q0", "A", 12) is None
     assert (yard.node("A").idle, yard.node("A").free) == (1, 0)
     assert yard.take("w0", 13) == "q0"
-
-
-def test_new_slots_belong_to_the_root(yard):
-    """A new slot has no history."""
-    assert yard.take("w", 1) is None
-    assert yard.home("w") == ""
 
 
 def test_a_shared_job_searches_from_all_its_nodes_in_step(yard):

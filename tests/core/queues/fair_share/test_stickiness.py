@@ -24,13 +24,6 @@ def test_a_slot_stays_until_its_limit(make_yard):
     assert yard.turn("s", 30) == "a3"
 
 
-def test_without_limits_slots_rotate(make_yard):
-    """No limit, no stickiness."""
-    yard = make_yard()
-    fill(yard, "a", "b")
-    assert [yard.take("s", 1), yard.turn("s", 2), yard.turn("s", 3)] == ["a0", "b0", "a1"]
-
-
 def test_it_never_overrides_counts(make_yard):
     """A slot leaves its invocation when another one has fewer slots (D8)."""
     yard = make_yard([1000])
@@ -42,43 +35,28 @@ def test_it_never_overrides_counts(make_yard):
     assert yard.turn("s1", 4) == "b1", "one each without it: now it stays"
 
 
-def test_it_never_overrides_priority(make_yard):
-    """A more urgent job elsewhere goes first (D8)."""
+@pytest.mark.parametrize("need", [{"priority": -1}, {"level": 1}], ids=str)
+def test_it_never_overrides_priority_and_levels(make_yard, need):
+    """A more urgent job elsewhere goes first (D8), and so does one of a higher level."""
     yard = make_yard([1000])
     fill(yard, "a")
     assert yard.take("s", 1) == "a0"
-    yard.wait("urgent", "b", priority=-1)
-    assert yard.turn("s", 2) == "urgent"
-
-
-def test_it_never_overrides_levels(make_yard):
-    """Static levels go first here too."""
-    yard = make_yard([1000])
-    fill(yard, "a")
-    assert yard.take("s", 1) == "a0"
-    yard.wait("first", "b", level=1)
+    yard.wait("first", "b", **need)
     assert yard.turn("s", 2) == "first"
 
 
-def two_levels(make_yard, compatibility):
-    """One user, two images: level 0 never switches, level 1 does."""
+@pytest.mark.parametrize(
+    ("compatibility", "others"), [(None, "y0 y1 y2 x3"), ("buildbarn", "y0 x3 y1 x4")]
+)
+def test_each_level_counts_from_its_own_switch(make_yard, compatibility, others):
+    """One user, two images: level 1 starts anew when it switches, though level 0 stays (D10).
+
+    As upstream has it, level 1 is never sticky again until level 0 switches (D11).
+    """
     yard = make_yard([1000, 5], compatibility=compatibility)
     fill(yard, "u/x", "u/y")
-    return yard
-
-
-def test_each_level_counts_from_its_own_switch(make_yard):
-    """Level 1 starts anew when level 1 switches, though level 0 stays (D10)."""
-    yard = two_levels(make_yard, None)
     taken = [yard.take("s", 20)] + [yard.turn("s", at) for at in (22, 24, 26, 28, 30, 32)]
-    assert taken == ["u/x0", "u/x1", "u/x2", "u/y0", "u/y1", "u/y2", "u/x3"]
-
-
-def test_compatibility_counts_every_level_from_the_outermost(make_yard):
-    """As upstream has it, level 1 is never sticky again until level 0 switches (D11)."""
-    yard = two_levels(make_yard, "buildbarn")
-    taken = [yard.take("s", 20)] + [yard.turn("s", at) for at in (22, 24, 26, 28, 30, 32)]
-    assert taken == ["u/x0", "u/x1", "u/x2", "u/y0", "u/x3", "u/y1", "u/x4"]
+    assert taken == ["u/x0", "u/x1", "u/x2", *(f"u/{name}" for name in others.split())]
 
 
 def test_a_zero_outer_limit_does_not_switch_the_inner_one_off(make_yard):
@@ -147,11 +125,3 @@ def test_a_lost_job_leaves_nothing_to_stay_with(make_yard, limits):
     yard.end("s", 2, completed=False)
     assert yard.home("s") == ""
     assert yard.take("s", 2) == "b0"
-
-
-def test_a_sticky_node_without_waiting_jobs_is_passed_over(make_yard):
-    """Nothing to stay for: the slot goes elsewhere, work conserving."""
-    yard = make_yard([1e9])
-    fill(yard, "a", count=1)
-    fill(yard, "b", count=1)
-    assert [yard.take("s", 1), yard.turn("s", 2), yard.turn("s", 3)] == ["a0", "b0", None]

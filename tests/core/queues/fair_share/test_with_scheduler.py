@@ -52,55 +52,6 @@ def farm() -> Farm:
 # --- one platform -------------------------------------------------------------------------------
 
 
-def test_users_take_turns(farm):
-    """A flood of one user does not delay another's first job by more than one."""
-    farm.submit(*(f"ta{n}" for n in range(5)))
-    farm.submit("tb0")
-    assert farm.dispatch_order("x")[:3] == ["ta0", "tb0", "ta1"]
-
-
-def test_arrivals_go_to_the_nearest_builder(farm):
-    """A user's job returns to the builder that ran the user's last one."""
-    for name in "xyz":
-        farm.join(name)
-    ran = {}
-    for user in "abc":
-        farm.submit(f"t{user}0")
-        ran[user] = farm.running[f"t{user}0"]
-    for user in "bac":
-        farm.finish(f"t{user}0")
-    for user in "cab":
-        farm.submit(f"t{user}1")
-        assert farm.running[f"t{user}1"] == ran[user]
-
-
-def test_shared_actions_survive_a_loss_and_a_cancel(farm):
-    """One execution for two users; lost, it waits for both; the first leaves, the other stays."""
-    farm.join("x")
-    assert farm.submit("ta", action="A") == ["start ta/1 on x.0"]
-    assert farm.submit("tb", action="A") == []
-    (tree,) = farm.trees()
-    assert len(tree._tree.root.executing) == 1
-    farm.lose("x")
-    assert (len(tree), tree._tree.root.waiting) == (1, 2)
-    assert farm.cancel("ta") == ["end ta cancelled"]
-    assert (len(tree), tree._tree.root.waiting) == (1, 1)
-    assert farm.join("y") == ["start tb/1 on y.0"]
-    assert farm.finish("tb") == ["end tb succeeded"]
-
-
-def test_a_cancelled_leader_leaves_its_running_execution(farm):
-    """Its user is no longer charged, and the slot's home is that of the remaining user."""
-    farm.join("x")
-    farm.submit("ta", action="A")
-    farm.submit("tb", action="A")
-    (tree,) = farm.trees()
-    farm.cancel("ta")
-    assert tree._tree.find(("t", "ta")) is None
-    farm.finish("ta")
-    assert [row.last for row in tree.memory().slots] == [("t", "tb")]
-
-
 def test_cancelling_an_invocation(farm):
     """All of a team's jobs end, waiting and running, and its node goes."""
     farm.join("x")
@@ -109,16 +60,6 @@ def test_cancelling_an_invocation(farm):
     assert sorted(ended) == ["end a1 cancelled", "end a2 cancelled", "stop a0/1 on x"]
     assert farm.finish("a0", "cancelled") == ["end a0 cancelled", "start b/1 on x.0"]
     assert farm.trees()[0]._tree.find(("a",)) is None
-
-
-def test_drained_builders_keep_their_home(farm):
-    """Drained by pattern, a builder takes nothing; undrained, it takes what waits."""
-    farm.join("x")
-    farm.submit("a")
-    farm.finish("a")
-    farm.drain("x*")
-    assert farm.submit("b") == []
-    assert farm.undrain("x*") == ["start b/1 on x.0"]
 
 
 def test_an_undrained_builder_has_been_free_the_shortest(farm):
