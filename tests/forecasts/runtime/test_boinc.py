@@ -90,12 +90,11 @@ def test_failures_move_the_streak_and_never_a_time() -> None:
     """Only successes say how long a job takes."""
     estimator = taught(Boinc(), ONE, 40.0, 150)
     before = estimator.estimate(job(), ONE)
-    assert estimator.reliable(job(), ONE, turnaround_limit=60.0)
-    assert not estimator.reliable(job(), ONE, turnaround_limit=30.0)
     estimator.learn(job(), ONE, 1.0, "failed")
     assert estimator.estimate(job(), ONE) == before
-    assert not estimator.reliable(job(), ONE, turnaround_limit=60.0)
-    assert not estimator.reliable(job(), TWO, turnaround_limit=60.0)
+    record = estimator.history.host_record("one", "unit")
+    assert record is not None
+    assert record.consecutive_valid == 0
 
 
 def test_a_cancelled_attempt_teaches_nothing() -> None:
