@@ -213,17 +213,6 @@ def test_hosts_are_forgotten_eventually(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(estimator.dump()["hosts"]) == ["a", "c"]
 
 
-def test_statistics_survive_a_restart() -> None:
-    """Through JSON text and back everything continues unchanged."""
-    estimator = taught(Boinc(), ONE, 40.0, 120)
-    taught(estimator, TWO, 90.0, 120, kind="link")
-    restarted = Boinc()
-    restarted.load(json.loads(json.dumps(estimator.dump())))
-    for each in (estimator, restarted):
-        taught(each, TWO, 70.0, 7, kind="link")
-    assert restarted.dump() == estimator.dump()
-
-
 def test_the_old_system_has_one_factor_for_all_kinds() -> None:
     """It rises at once and falls by a tenth; what one kind teaches spoils another's estimate."""
     estimator = BoincDcf()
