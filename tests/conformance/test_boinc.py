@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from farm.forecasts.runtime.boinc_2010 import flops_2010
+from farm.forecasts.runtime.boinc_2010 import speed_2010
 from farm.upstream.boinc.averages import (
     Average,
     Averaging,
@@ -125,7 +125,7 @@ def flops_by(given: Given, *, from_peak_counts: bool) -> dict[str, Any]:
 def flops_of_2010(given: Given) -> dict[str, Any]:
     """The rule of the 2010 text."""
     host = _variance(given["host_history"])
-    return {"projected_flops": flops_2010(given["peak_flops"], given["pfc_scale"], host)}
+    return {"projected_flops": speed_2010(given["peak_flops"], given["pfc_scale"], host).flops}
 
 
 def version_selection(given: Given) -> dict[str, Any]:
