@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -357,10 +358,8 @@ class PlatformRecords:
         low, high = 0, 1
         while _p95(jobs, high) > objective and high < MOST_SERVERS:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _p95(jobs, middle) <= objective else (middle, high)
-        return high
+        found = range(high)
+        return bisect_left(found, x=True, lo=low + 1, key=lambda n: _p95(jobs, n) <= objective)
 
 
 def _p95(jobs: Sequence[tuple[float, float]], servers: int) -> float:
