@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from farm.core.fields import json_name
-from farm.doctor.survival import wait_quantile
+from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.table.columns import Floats
 
 MOST_USERS = 10
 
@@ -77,14 +75,7 @@ def _platform(
     name: str, attempts: Sequence[Attempt], begins: float, hours: float, ends: float,
     slots: dict[str, int],
 ) -> PlatformContents:  # fmt: skip
-    waits = _floats([one.waited for one in attempts])
-    broken_off = _floats(
-        [
-            (ends if one.finished_at is None else one.finished_at) - one.eligible_at
-            for one in attempts
-            if one.eligible_at is not None and one.started_at is None
-        ]
-    )
+    waits = Waits(attempts, ends)
     runners = {one.runner for one in attempts if one.runner in slots}
     arrivals = sum(one.arrived_at >= begins for one in attempts)
     return PlatformContents(
@@ -93,18 +84,14 @@ def _platform(
         arrivals=arrivals,
         arrivals_per_hour=arrivals / hours if hours else None,
         results=dict(Counter(one.result for one in attempts).most_common()),
-        waits=spread_of(waits),
-        wait_p50=wait_quantile(waits, broken_off, 0.5),
-        wait_p95=wait_quantile(waits, broken_off, 0.95),
-        censored=len(broken_off),
-        unknown_waits=sum(one.eligible_at is None for one in attempts),
-        service_times=spread_of(_floats([one.ran for one in attempts])),
+        waits=spread_of(waits.ended),
+        wait_p50=waits.quantile(0.5),
+        wait_p95=waits.quantile(0.95),
+        censored=len(waits.broken_off),
+        unknown_waits=waits.unknown,
+        service_times=spread_of([ran for one in attempts if (ran := one.ran) is not None]),
         kinds=len({one.kind for one in attempts if one.kind}),
         runners=len(runners),
         slots=sum(slots[one] for one in runners),
         users=len({one.user for one in attempts if one.user}),
     )
-
-
-def _floats(values: Sequence[float | None]) -> Floats:
-    return np.array([one for one in values if one is not None], np.float64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -21,7 +22,7 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.doctor.capacity import refuse_more_than_told, unlike_slots
 from farm.doctor.occupancy import Spans, Steps, steps_of
-from farm.doctor.survival import wait_quantile
+from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
@@ -176,8 +177,7 @@ class PlatformRecords:
         """Return the figures."""
         ends, loaded = self.ends, self._loaded()
         run_times = np.array([one.ran for one in self.ran], np.float64)
-        waits = np.array([one.waited for one in self.attempts if one.waited is not None])
-        broken_off = np.array([_broken_off(one, ends) for one in self.attempts if _is_broken(one)])
+        waits = Waits(self.attempts, ends)
         steps = self.steps()
         work = self._work()
         comes = [_from(one) >= self.begins for one in self.attempts]
@@ -211,12 +211,12 @@ class PlatformRecords:
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
             full_while_waiting=steps.full_while_waiting,
-            waits=spread_of(waits),
-            wait_p50=wait_quantile(waits, broken_off, 0.5),
-            wait_p95=wait_quantile(waits, broken_off, 0.95),
-            censored=len(broken_off),
-            censored_wait=spread_of(broken_off),
-            unknown_waits=sum(one.eligible_at is None for one in self.attempts),
+            waits=spread_of(waits.ended),
+            wait_p50=waits.quantile(0.5),
+            wait_p95=waits.quantile(0.95),
+            censored=len(waits.broken_off),
+            censored_wait=spread_of(waits.broken_off),
+            unknown_waits=waits.unknown,
             turnaround=turnaround,
             retries=sum(one.attempt > 1 for one in self.attempts),
             wasted_share=self._wasted(float(run_times.sum())),
@@ -358,10 +358,8 @@ class PlatformRecords:
         low, high = 0, 1
         while _p95(jobs, high) > objective and high < MOST_SERVERS:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _p95(jobs, middle) <= objective else (middle, high)
-        return high
+        found = range(high)
+        return bisect_left(found, x=True, lo=low + 1, key=lambda n: _p95(jobs, n) <= objective)
 
 
 def _p95(jobs: Sequence[tuple[float, float]], servers: int) -> float:
@@ -380,14 +378,6 @@ def _hour(at: float, zone: tzinfo | None) -> str:
     if at < CALENDAR:
         return f"hour {int(at // 3600)}"
     return datetime.fromtimestamp(at, zone or UTC).strftime("%a %H h")
-
-
-def _is_broken(one: Attempt) -> bool:
-    return one.eligible_at is not None and one.started_at is None
-
-
-def _broken_off(one: Attempt, ends: float) -> float:
-    return _end(one, ends) - (one.eligible_at or 0.0)
 
 
 def _end(one: Attempt, ends: float) -> float:

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from farm.core.errors import InputError
 from farm.metrics.catalogue import CATALOGUE
-from farm.metrics.series import HistogramValue, Labels, Readings, Value
+from farm.metrics.series import HistogramValue, Readings
 from farm.metrics.targets import Target, host_and_port
 
 log = logging.getLogger("farm.metrics")
@@ -38,32 +38,25 @@ SILENCE_ALLOWED = 10.0
 MOST_CONNECTIONS = 16
 
 
+_FAMILIES: Mapping[str, Callable[..., Any]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
 def families(readings: Readings) -> Iterator[Metric]:
     """Yield a family for each metric that has a value."""
     for name, values in readings.items():
         if values:
-            yield _family(name, values)
-
-
-def _family(name: str, values: Mapping[Labels, Value]) -> Metric:
-    metric = CATALOGUE[name]
-    if metric.kind == "histogram":
-        return _histogram(name, values)
-    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = make(name, metric.help, labels=metric.labels)
-    for labels, value in values.items():
-        if not isinstance(value, HistogramValue):
-            family.add_metric(labels, value)
-    return family
-
-
-def _histogram(name: str, values: Mapping[Labels, Value]) -> Metric:
-    metric = CATALOGUE[name]
-    family = HistogramMetricFamily(name, metric.help, labels=metric.labels)
-    for labels, value in values.items():
-        if isinstance(value, HistogramValue):
-            family.add_metric(labels, value.cumulative(), value.total)
-    return family
+            metric = CATALOGUE[name]
+            family = _FAMILIES[metric.kind](name, metric.help, labels=metric.labels)
+            for labels, value in values.items():
+                if isinstance(value, HistogramValue):
+                    family.add_metric(labels, value.cumulative(), value.total)
+                else:
+                    family.add_metric(labels, value)
+            yield family
 
 
 class ReadingsCollector(Collector):

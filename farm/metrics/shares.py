@@ -67,18 +67,23 @@ class Shares:
 
     def waiting(self, matching: Matching) -> dict[Labels, float]:
         """Return how many jobs of each share wait: O(platforms and shares)."""
-        found = dict.fromkeys(self._series.labels("farm_share_jobs_submitted_total"), 0.0)
-        for _, tree in matching.with_trees():
-            for name, count in tree.listing.waiting_by_outermost():
-                share = (self.share_of((name,)),)
-                found[share] = found.get(share, 0.0) + count
-        return found
+        trees = matching.with_trees()
+        return self._by_share(
+            ((name,), count)
+            for _, tree in trees
+            for name, count in tree.listing.waiting_by_outermost()
+        )
 
     def slots(self, builders: Iterable[BuilderState]) -> dict[Labels, float]:
         """Return how many slots run jobs of each share: O(slots)."""
-        found = dict.fromkeys(self._series.labels("farm_share_jobs_submitted_total"), 0.0)
         running = [slot.running for state in builders if state.busy for slot in state.slots]
-        for path, count in Counter(job.path[:1] for job in running if job is not None).items():
+        paths = Counter(job.path[:1] for job in running if job is not None)
+        return self._by_share(paths.items())
+
+    def _by_share(self, counts: Iterable[tuple[tuple[str, ...], int]]) -> dict[Labels, float]:
+        """Return the sums of counts by share; a share that has been seen stays, at zero."""
+        found = dict.fromkeys(self._series.labels("farm_share_jobs_submitted_total"), 0.0)
+        for path, count in counts:
             share = (self.share_of(path),)
             found[share] = found.get(share, 0.0) + count
         return found

@@ -234,13 +234,10 @@ def _bins(guesses: _Guesses, values: Numbers, lows: Sequence[float]) -> tuple[Bi
     places = np.searchsorted(lows, values, side="right")
     highs = [*lows[1:], None]
     return tuple(
-        _bin(guesses.where(places == place), lows[place - 1], highs[place - 1])
-        for place in np.unique(places[places > 0]).tolist()
+        Bin(low=lows[n - 1], high=highs[n - 1], count=len(inside.true), **inside.accuracy())
+        for n in np.unique(places[places > 0]).tolist()
+        for inside in [guesses.where(places == n)]
     )
-
-
-def _bin(inside: _Guesses, low: float, high: float | None) -> Bin:
-    return Bin(low=low, high=high, count=len(inside.true), **inside.accuracy())
 
 
 class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -284,19 +281,16 @@ def score_rungs(entries: Iterable[Entry], estimator: RuntimeEstimator) -> list[R
         for command in entry.commands:
             if isinstance(command, StartJob):
                 job, builder = command.job, builders[command.builder]
-                rung, estimate = (
-                    estimator.basis(job, builder).rung,
-                    estimator.estimate(job, builder),
-                )
-                attempts[job.id, command.attempt] = _Attempt(job, builder, rung, estimate)
-    scores = [_rung_score(estimator.name, rung, found) for rung, found in pairs.items()]
+                rung, time = estimator.basis(job, builder).rung, estimator.estimate(job, builder)
+                attempts[job.id, command.attempt] = _Attempt(job, builder, rung, time)
+    scores = [
+        RungScore(
+            estimator=estimator.name, rung=rung, jobs=len(found), **_errors(*np.array(found).T)
+        )
+        for rung, found in pairs.items()
+    ]
     return sorted(scores, key=lambda one: -one.jobs)
 
 
 def _of(event: JobStarted | JobFinished) -> tuple[str, int]:
     return event.job, event.attempt
-
-
-def _rung_score(estimator: str, rung: str, found: list[tuple[float, float]]) -> RungScore:
-    estimated, took = np.array(found).T
-    return RungScore(estimator=estimator, rung=rung, jobs=len(found), **_errors(estimated, took))

@@ -24,13 +24,7 @@ PRIVATE_BONUS = 10_000
 COPY_ARCHIVE_PENALTY = 2600
 
 KINDS = {
-    "recipe": 2510,
-    "snap": 2510,
-    "livefs": 2510,
-    "charm": 2510,
-    "craft": 2510,
-    "rock": 2510,
-    "oci": 2510,
+    **dict.fromkeys(("recipe", "snap", "livefs", "charm", "craft", "rock", "oci"), 2510),
     "ci": 2600,
     "translationtemplates": 2515,
 }
@@ -99,14 +93,8 @@ KB_PER_SECOND = 6
 """Binary packages without a history: 6 KB of source a second and a minute on top."""
 
 DEFAULTS_S = {
-    "recipe": 600.0,
-    "charm": 600.0,
-    "craft": 600.0,
-    "rock": 600.0,
-    "ci": 600.0,
-    "snap": 1800.0,
-    "livefs": 1800.0,
-    "oci": 1800.0,
+    **dict.fromkeys(("recipe", "charm", "craft", "rock", "ci"), 600.0),
+    **dict.fromkeys(("snap", "livefs", "oci"), 1800.0),
 }
 """Other kinds without a history, seconds."""
 

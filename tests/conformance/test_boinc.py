@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from farm.forecasts.runtime.boinc_2010 import flops_2010
+from farm.forecasts.runtime.boinc_2010 import speed_2010
 from farm.upstream.boinc.averages import (
     Average,
     Averaging,
@@ -22,7 +22,7 @@ from farm.upstream.boinc.averages import (
     updated,
     updated_variance,
 )
-from farm.upstream.boinc.claims import Result, claim, clipped
+from farm.upstream.boinc.claims import Result, claim, clipped, scales
 from farm.upstream.boinc.deadlines import check_deadline, delay_bounds
 from farm.upstream.boinc.durations import computing_time, running_total, time_limit, wall_time
 from farm.upstream.boinc.ladder import (
@@ -37,7 +37,6 @@ from farm.upstream.boinc.ladder import (
     speed_when_chosen,
 )
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
-from farm.upstream.boinc.scales import scales
 
 from .conftest import refuse_unknown
 
@@ -126,7 +125,7 @@ def flops_by(given: Given, *, from_peak_counts: bool) -> dict[str, Any]:
 def flops_of_2010(given: Given) -> dict[str, Any]:
     """The rule of the 2010 text."""
     host = _variance(given["host_history"])
-    return {"projected_flops": flops_2010(given["peak_flops"], given["pfc_scale"], host)}
+    return {"projected_flops": speed_2010(given["peak_flops"], given["pfc_scale"], host).flops}
 
 
 def version_selection(given: Given) -> dict[str, Any]:
@@ -343,7 +342,7 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.conformance("boinc")
 def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
-    from farm.upstream.boinc import averages, claims, durations, ladder, reliability, scales
+    from farm.upstream.boinc import averages, claims, durations, ladder, reliability
 
     known = {
         # two that the farm has no use for: it renews scales by count, and replicates nothing
@@ -353,7 +352,7 @@ def test_constants(document: dict[str, Any]) -> None:
         "MIN_VERSION_SAMPLES": claims.MIN_VERSION_SAMPLES,
         "ET_RATIO_LIMIT": ladder.SPEED_RATIO_LIMIT,
         "GPU_CPU_RATIO": ladder.GPU_TO_CPU,
-        "DEFAULT_GPU_SCALE": scales.DEFAULT_GPU_SCALE,
+        "DEFAULT_GPU_SCALE": claims.DEFAULT_GPU_SCALE,
         "AVG_CPU_FPOPS": claims.AVERAGE_CPU_FLOPS,
         "COBBLESTONE_SCALE": claims.COBBLESTONE_SCALE,
         "CONS_VALID_RELIABLE": reliability.CONSECUTIVE_VALID_RELIABLE,

@@ -117,7 +117,8 @@ def test_secondary_numbers(case, tmp_path):
     for key in {*expect, *asserted}:
         if match := FREE.fullmatch(key):
             processor = None if match[1] == "any" else match[1]
-            found[key] = builder_pools.free(Platform(processor, match[2] == "virtual"))
+            platform = Platform(processor, match[2] == "virtual")
+            found[key] = builder_pools.next_builder(platform).free
     assert found == found | {key: expect[key] for key in found if key in expect}
     if "error" in expect:
         return

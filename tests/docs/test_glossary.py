@@ -46,7 +46,6 @@ OTHERS = {
         "farm/doctor/": "of a runner, between two jobs: what its operators call it",
         "farm/twin/": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
-        "farm/forecasts/runtime/boinc.py": "BOINC's word",
     },
     "config": {
         "farm/scenario/": "pydantic's model_config",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from farm.core.events import (
     JobStarted,
 )
 from farm.core.model import Builder, Cause, Job, Platform
+from farm.results.log.writer import EventLogWriter
 
 History = list[tuple[Event, Sequence[Command]]]
 LINUX = Platform("amd64", True)
@@ -56,6 +58,10 @@ def history() -> History:
     b = job("b", 20.0, matrix="m1", attributes={"team": "blue"})
     c = job("c", 10.0, arrived_at=5.0, matrix="m1", attributes={"team": "red"})
     d = job("d", 5.0, attributes={"team": "blue"})
+    why: dict[str, Any] = {"reason": "cancelled by request", "cause": Cause.REQUESTED}
+    cancelled = EndJob(d, "cancelled", 0, 7.0, 20.0, **why)
+    why = {"reason": "exit 1", "cause": Cause.FAILED, "pool": "linux"}
+    failed = EndJob(c, "failed", 1, 6.0, 40.0, 30.0, 30.0, "b1", 0, **why)
     one, two, idle = builder("b1", 0), builder("b2", 1), builder("b3", 2, takes_jobs=False)
     return [
         (FarmOpened(0.0), [RequestBuilder(two)]),
@@ -77,20 +83,7 @@ def history() -> History:
         ),
         (JobStarted(10.0, "b", 2, "b1"), NO_COMMANDS),
         (JobFinished(11.0, "b", 1, "b2", "succeeded"), IGNORED),
-        (
-            CancelRequested(20.0, ("d",)),
-            [
-                EndJob(
-                    d,
-                    "cancelled",
-                    0,
-                    7.0,
-                    20.0,
-                    reason="cancelled by request",
-                    cause=Cause.REQUESTED,
-                )
-            ],
-        ),
+        (CancelRequested(20.0, ("d",)), [cancelled]),
         (
             JobFinished(30.0, "b", 2, "b1", "succeeded"),
             [
@@ -101,23 +94,7 @@ def history() -> History:
         (JobStarted(30.0, "c", 1, "b1"), NO_COMMANDS),
         (
             JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"),
-            [
-                EndJob(
-                    c,
-                    "failed",
-                    1,
-                    6.0,
-                    40.0,
-                    30.0,
-                    30.0,
-                    "b1",
-                    0,
-                    "exit 1",
-                    cause=Cause.FAILED,
-                    pool="linux",
-                ),
-                RetireBuilder("b1"),
-            ],
+            [failed, RetireBuilder("b1")],
         ),
         (BuilderRetired(40.0, "b1"), NO_COMMANDS),
     ]
@@ -133,3 +110,11 @@ def tell() -> Callable[[Any, History], Any]:
         return observer
 
     return told
+
+
+@pytest.fixture
+def log(tmp_path: Path, history: History, tell: Callable[[Any, History], Any]) -> Path:
+    """Write the history to a log."""
+    with EventLogWriter(tmp_path / "events.jsonl") as writer:
+        tell(writer, history)
+    return tmp_path / "events.jsonl"

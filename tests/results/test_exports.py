@@ -157,23 +157,9 @@ def test_a_single_stream_can_go_to_standard_output(export, run: Path, tmp_path: 
     for kind in ("csv", "swf", "openmetrics"):
         file = tmp_path / kind
         assert export(kind, file).code == 0
-        piped = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "farm.cli.main",
-                "admin",
-                "export",
-                run,
-                "--format",
-                kind,
-                "-o",
-                "-",
-            ],
-            capture_output=True,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
+        words = [sys.executable, "-m", "farm.cli.main", "admin", "export", run, "--format", kind]
+        path = os.environ | {"PYTHONPATH": str(ROOT)}
+        piped = subprocess.run([*words, "-o", "-"], capture_output=True, text=True, env=path)
         assert (piped.returncode, piped.stdout) == (0, file.read_text())
         assert piped.stderr.startswith("standard output: ")
     assert piped.stdout.endswith("# EOF\n")

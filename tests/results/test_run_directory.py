@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 from pathlib import Path
@@ -55,29 +54,11 @@ def run(tmp_path: Path, history: Any, tell: Any) -> Path:
 def test_the_columns_are_the_promised_ones(run: Path) -> None:
     """Spreadsheets and notebooks rely on these names, in this order."""
     assert ", ".join(COLUMNS) == PROMISED
-    with (run / "jobs.csv").open(newline="") as file:
-        rows = {row["job_id"]: row for row in csv.DictReader(file)}
-    assert rows["c"] == {
-        "job_id": "c",
-        "matrix": "m1",
-        "invocation": "red",
-        "platform": "amd64/virtual",
-        "kind": "job",
-        "submitted_at_s": "6.0",
-        "dispatched_at_s": "30.0",
-        "started_at_s": "30.0",
-        "finished_at_s": "40.0",
-        "outcome": "failed",
-        "attempts": "1",
-        "builder": "b1",
-        "waiting_time_s": "25.0",
-        "service_time_s": "10.0",
-        "response_time_s": "35.0",
-        "stretch": "3.5",
-        "declared_time_s": "",
-        "estimated_dispatch_at_s": "",
-    }
-    assert rows["d"]["started_at_s"] == rows["d"]["waiting_time_s"] == ""
+    header, *rows = (run / "jobs.csv").read_text().splitlines()
+    assert header == PROMISED.replace(" ", "")
+    failed = "c,m1,red,amd64/virtual,job,6.0,30.0,30.0,40.0,failed,1,b1,25.0,10.0,35.0,3.5,,"
+    waited = "d,,blue,amd64/virtual,job,7.0,,,20.0,cancelled,0,,,,13.0,2.6,,"
+    assert {failed, waited} < set(rows)
 
 
 def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None:

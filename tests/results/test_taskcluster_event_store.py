@@ -137,6 +137,16 @@ def test_a_run_has_its_store(result: farm.Result):
     assert max(started) <= 5
 
 
+def exported(result: farm.Result, tmp_path: Path) -> Path:
+    """Return the file that the command writes of a run."""
+    result.save(tmp_path / "run")
+    out = tmp_path / "datastore.json"
+    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None, done.exception
+    return out
+
+
 #: two jobs of 10 s in the run phase; nothing happens after the first 70 s of it
 QUIET = small_scenario(
     load={"every": "1m", "start": "1m", "count": 2, "service_time": "10s"},
@@ -147,13 +157,9 @@ QUIET = small_scenario(
 def test_the_phase_lasts_though_nothing_happens_at_its_end(tmp_path: Path):
     """Its length was the last event's time: the charts of a farm at rest ended there."""
     result = farm.simulate(QUIET, keep_events=True)
-    result.save(tmp_path / "run")
-    out = tmp_path / "datastore.json"
-    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
-    assert CliRunner().invoke(app, words).exit_code == 0
-    exported = EventStore.from_json(out.read_bytes())
-    assert exported.duration == result.event_store.duration == 1_200_000
-    assert exported.statistics()["Simulation Duration"] == 1_200_000
+    store = EventStore.from_json(exported(result, tmp_path).read_bytes())
+    assert store.duration == result.event_store.duration == 1_200_000
+    assert store.statistics()["Simulation Duration"] == 1_200_000
     samples = result.analyze(60_000, {"done": METRICS["resolvedTasks"]}).metrics
     assert [sample["time"] for sample in samples] == [60_000 * n for n in range(21)]
     assert [sample["done"] for sample in samples] == [0, 1, *[2] * 19]
@@ -181,11 +187,7 @@ def test_a_builder_that_was_lost_twice_is_one_worker(history: Any):
 
 def test_the_file_round_trips(result: farm.Result, tmp_path: Path):
     """Exported, read again, and used as a load: nothing is lost."""
-    result.save(tmp_path / "run")
-    out = tmp_path / "datastore.json"
-    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
-    done = CliRunner().invoke(app, words)
-    assert done.exception is None, done.exception
+    out = exported(result, tmp_path)
     again = EventStore.from_json(out.read_bytes())
     assert again == EventStore.from_json(result.event_store.to_json())
     assert again.statistics() == result.event_store.statistics()

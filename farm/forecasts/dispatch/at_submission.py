@@ -144,7 +144,7 @@ class EstimatingWorld:
         if not chosen:
             return
         waiting = [state for state in chosen if executing(state).slot is None]
-        asked = _Request(event.at, waiting, self._depth())
+        asked = _Request(event.at, waiting, self._scheduler.dispatcher.matching.waiting())
         for forecaster in self._immediate:
             forecasts = self._immediately(forecaster, asked)
             self._events.extend(
@@ -157,9 +157,6 @@ class EstimatingWorld:
             self._asked.append(asked)
             if self._work is None:
                 self._begin()
-
-    def _depth(self) -> int:
-        return self._scheduler.dispatcher.matching.waiting()
 
     def _chosen(self, event: JobsSubmitted) -> list[JobState]:
         """Return the submitted jobs that get estimates."""

@@ -72,10 +72,6 @@ class BuilderPools:
         lost = self._rules.loses_unspecified and platform.virtualized is None
         return 0 if lost and platform.processor is not None else self.group_pool(platform)
 
-    def free(self, platform: Platform) -> int:
-        """Count the usable slots of this platform that no job of any status holds."""
-        return self.next_builder(platform).free
-
     def next_builder(self, platform: Platform) -> NextBuilder:
         """Return when a slot of this platform becomes free."""
         platform = platform.normalised()

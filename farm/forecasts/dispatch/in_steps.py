@@ -127,8 +127,10 @@ class QueueSweep:
                     look(state)
             yield
         held: list[JobView] = []
+        expected, replace = self._run_times.held, msgspec.structs.replace
         for view, job, builder in self._held:
-            held.append(self._with_duration(view, job, builder))
+            known = view if expected is None else replace(view, duration_s=expected(job, builder))
+            held.append(known)
             if len(held) % STEP == 0:
                 yield
         yield
@@ -144,12 +146,6 @@ class QueueSweep:
             if state.serial > since or state.followers:
                 self.places[state.serial] = place
         self.newest = max([self.newest, *(state.serial for state in states)])
-
-    def _with_duration(self, view: JobView, job: Job, builder: Builder) -> JobView:
-        expected = self._run_times.held
-        if expected is None:
-            return view
-        return msgspec.structs.replace(view, duration_s=expected(job, builder))
 
 
 def _merged(orders: Sequence[Iterator[list[Keyed]]]) -> Iterator[list[JobState]]:

@@ -25,7 +25,7 @@ import math
 
 from farm.core.model import Builder, Job, Outcome
 from farm.emulation.client import available, claimed_speed, is_anonymous
-from farm.forecasts.runtime.boinc_history import DAILY_QUOTA, History
+from farm.forecasts.runtime.boinc_history import History
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
@@ -49,7 +49,6 @@ from farm.upstream.boinc.ladder import (
     anonymous_speed,
     choose,
 )
-from farm.upstream.boinc.reliability import is_reliable
 
 #: sizes and times are kept within these, so that no quotient of two of them overflows
 SMALLEST, LARGEST = 1e-3, 1e12
@@ -192,11 +191,6 @@ class Boinc(RuntimeEstimator):
         static = self.estimate(job, builder)
         rest = running_total(elapsed, static, progress.done, progress.elapsed) - elapsed
         return max(rest, 0.0) if rest < math.inf else self.options.overdue_time
-
-    def reliable(self, job: Job, builder: Builder, turnaround_limit: float) -> bool:
-        """Return whether the builder is fast and has a streak of successes with the kind."""
-        record = self.history.host_record(self.host(builder), job.kind)
-        return record is not None and is_reliable(record, DAILY_QUOTA, turnaround_limit)
 
     def dump(self) -> JsonValues:
         """Return all records as plain JSON values."""

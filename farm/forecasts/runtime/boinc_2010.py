@@ -10,12 +10,12 @@ from farm.upstream.boinc.claims import MIN_HOST_SAMPLES
 from farm.upstream.boinc.ladder import Speed
 
 
-def flops_2010(
+def speed_2010(
     peak: float,
     pfc_scale: float,
     host_history: Variance,
     host_samples: float = MIN_HOST_SAMPLES,
-) -> float:
+) -> Speed:
     """Return the estimated speed: from the host's history if long enough, else peak x scale.
 
     "Long enough" means more than ten samples (the page says only "sufficient"); a scale of 0 is
@@ -23,8 +23,8 @@ def flops_2010(
     April 2010; the scale was replaced by peak ÷ the version's average in June 2011.
     """
     if host_history.n > host_samples:
-        return ratio(1.0, host_history.avg)
-    return peak * pfc_scale if pfc_scale else peak
+        return Speed(ratio(1.0, host_history.avg), "host_app_version")
+    return Speed(peak * (pfc_scale or 1.0), "app_version" if pfc_scale else "none")
 
 
 class Boinc2010(Boinc):
@@ -33,19 +33,13 @@ class Boinc2010(Boinc):
     name = "boinc-2010"
 
     def _believed(self, job: Job, builder: Builder | None, plan: float) -> Speed:
+        version = self.history.version(job.kind)
+        scale = 0.0 if version is None else version.pfc_scale
         if builder is None:
-            scale = self._scale(job)
-            return Speed(flops_2010(plan, scale, Variance()), "app_version" if scale else "none")
-        anonymous = is_anonymous(builder)
-        kind = generalised(job) if anonymous else job.kind
+            return speed_2010(plan, scale, Variance())
+        kind = job.kind
+        if is_anonymous(builder):
+            kind, scale = generalised(job), 0.0
         record = self.history.host_record(self.host(builder), kind)
         et = Variance() if record is None else record.et
-        peak, scale = self.peak(builder), 0.0 if anonymous else self._scale(job)
-        flops = flops_2010(plan * peak, scale, et, self.options.host_samples)
-        if et.n > self.options.host_samples:
-            return Speed(flops, "host_app_version")
-        return Speed(flops, "app_version" if scale else "none")
-
-    def _scale(self, job: Job) -> float:
-        version = self.history.version(job.kind)
-        return 0.0 if version is None else version.pfc_scale
+        return speed_2010(plan * self.peak(builder), scale, et, self.options.host_samples)

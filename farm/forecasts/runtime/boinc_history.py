@@ -21,6 +21,7 @@ from farm.upstream.boinc.claims import (
     Result,
     claim,
     learned,
+    scales,
 )
 from farm.upstream.boinc.records import (
     App,
@@ -30,7 +31,6 @@ from farm.upstream.boinc.records import (
     predecessor,
     with_pending_counted,
 )
-from farm.upstream.boinc.scales import scales
 
 #: maximum number of hosts; beyond that the one that learned longest ago is forgotten
 HOSTS_KEPT = 10_000

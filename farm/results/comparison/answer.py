@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from farm.results.comparison.metrics import Metric, metrics_named, readable
+from farm.results.comparison.significance import ends_of
 from farm.results.formatting import readable_percent, spoken_in, spoken_span, spoken_unit
 
 if TYPE_CHECKING:
@@ -177,8 +178,7 @@ def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choic
         yield Choice(
             setting_name(row.settings, sweep.scenario),
             row.mean or 0.0,
-            None if row.interval is None else row.interval.low,
-            None if row.interval is None else row.interval.high,
+            *ends_of(row.interval),
             _worth(row.verdict or "", metric),
             0.0 if metric.name == COST else cost.mean or 0.0,
             differs and metric.name != COST,

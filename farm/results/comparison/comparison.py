@@ -198,35 +198,39 @@ def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Compa
     return Comparison(tuple(_compare_pair(base, other, relevant) for other in others))
 
 
+class Sides(NamedTuple):
+    """Two settings, and what a difference between them is judged by."""
+
+    base: Setting
+    other: Setting
+    jobs: CommonJobs
+    relevant: float
+    twin: TwinErrors | None
+    #: how many differences are judged together
+    together: int = 1
+
+
 def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairComparison:
     found = CommonJobs(base, other)
     twin = _twin_of(base, other)
-    metrics = tuple(_compare_metric(m, base, other, found, relevant, twin) for m in METRICS)
+    sides = Sides(base, other, found, relevant, twin)
     jobs = _job_by_job(found) if found.count else None
-    given = (base, other, found, relevant, twin)
     return PairComparison(
         base=base.label,
         other=other.label,
         worlds=(base.first.summary.world, other.first.summary.world),
-        metrics=metrics,
+        metrics=tuple(_compare_metric(metric, sides) for metric in METRICS),
         jobs=jobs,
         agreement=_agreement(base, other, jobs),
         note=found.note,
         twin=None if twin is None else twin.model_dump(),
-        parts=(*_parts("invocation", *given), *_parts("platform", *given)),
+        parts=(*_parts("invocation", sides), *_parts("platform", sides)),
     )
 
 
-def _parts(
-    of: str,
-    base: Setting,
-    other: Setting,
-    found: CommonJobs,
-    relevant: float,
-    twin: TwinErrors | None,
-) -> Iterator[PartComparison]:
+def _parts(of: str, sides: Sides) -> Iterator[PartComparison]:
     """Yield the mean waits of the invocations or platforms, if there are several, of most jobs."""
-    names = _parts_of(found.base[of], of)
+    names = _parts_of(sides.jobs.base[of], of)
     most = [name for name, _ in Counter(names.tolist()).most_common(MOST_PARTS)]
     for name in most if len(most) > 1 else ():
 
@@ -238,8 +242,8 @@ def _parts(
             return sum(w.count * (w.mean or 0.0) for w in waits) / count if count else None
 
         metric = Metric("waiting_time mean", "s", mean_wait, of_jobs="waiting_time_s")
-        some = found.only(of, name)
-        one = _compare_metric(metric, base, other, some, relevant, twin, len(most))
+        some = sides._replace(jobs=sides.jobs.only(of, name), together=len(most))
+        one = _compare_metric(metric, some)
         yield PartComparison(of=of, name=name or "(none)", **msgspec.structs.asdict(one))
 
 
@@ -287,10 +291,6 @@ class CommonJobs:
             self.impostors += int((~same).sum())
         self.pairs = Pairs(*(joined(tables) for tables in zip(*self.by_run, strict=True)))
         self.count = len(self.pairs.base)
-
-    def values(self, column: str) -> tuple[Floats, Floats]:
-        """Return the values of both settings, job by job."""
-        return self.pairs.values(column)
 
     def only(self, column: str, part: str) -> CommonJobs:
         """Return those of a part alone."""
@@ -356,20 +356,12 @@ def _time_alone(jobs: JobTable) -> Floats:
         return jobs.counted("response_time_s") / jobs["stretch"]
 
 
-def _compare_metric(
-    metric: Metric,
-    base: Setting,
-    other: Setting,
-    found: CommonJobs,
-    relevant: float,
-    twin: TwinErrors | None,
-    together: int = 1,
-) -> MetricComparison:
-    one, two = base.mean(metric), other.mean(metric)
+def _compare_metric(metric: Metric, sides: Sides) -> MetricComparison:
+    one, two = sides.base.mean(metric), sides.other.mean(metric)
     difference = None if one is None or two is None else two - one
-    interval = None if difference is None else _interval(metric, base, other, found)
+    interval = None if difference is None else _interval(metric, sides)
     if interval is not None and difference is not None:
-        interval = interval.widened(difference, together)
+        interval = interval.widened(difference, sides.together)
     return MetricComparison(
         metric=metric.name,
         unit=metric.unit,
@@ -381,19 +373,20 @@ def _compare_metric(
         interval=interval,
         verdict=None
         if one is None or difference is None
-        else verdict_of(metric, one, difference, interval, relevant, twin),
+        else verdict_of(metric, one, difference, interval, sides.relevant, sides.twin),
     )
 
 
-def _interval(metric: Metric, base: Setting, other: Setting, found: CommonJobs) -> Interval | None:
+def _interval(metric: Metric, sides: Sides) -> Interval | None:
     """Return the interval of a difference: over the seeds, or for single runs over the jobs."""
+    base, other, found = sides.base, sides.other, sides.jobs
     if min(len(base.runs), len(other.runs)) > 1:
         return _interval_over_seeds(metric, base, other)
     if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
         return None
     rng = np.random.default_rng(1)
     if found.count and (metric.level is not None or found.days >= FEW_DAYS):
-        return resampled_interval(*found.values(metric.of_jobs), found.day, metric.level, rng)
+        return resampled_interval(*found.pairs.values(metric.of_jobs), found.day, metric.level, rng)
     if found.count:
         return paired_interval(found.pairs.differences(metric.of_jobs), rng)
     if metric.level is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Literal, get_args
 
 import msgspec
@@ -29,6 +30,7 @@ direction is better. A direction: the noise is unknown."""
 Unit = Literal["s", "count", "ratio", "share"]
 
 WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
+LEVELS = {"p50": 0.5, "p95": 0.95}
 RELEVANT = 0.01
 """Differences below this share of the base are small, by default."""
 
@@ -52,35 +54,20 @@ class Metric(msgspec.Struct, frozen=True):
         return self.name.startswith(WAITS)
 
 
+def _of_spread(name: str, unit: Unit, *statistics: str, column: str = "") -> Iterator[Metric]:
+    """Yield statistics of a distribution; ``column``: of the jobs, behind all but the maximum."""
+    for one in statistics:
+        value = attrgetter(f"{name}.{one}")
+        of_jobs = column if column and one != "max" else None
+        yield Metric(f"{name} {one}", unit, value, of_jobs=of_jobs, level=LEVELS.get(one))
+
+
 METRICS: tuple[Metric, ...] = (
-    Metric("waiting_time mean", "s", lambda s: s.waiting_time.mean, of_jobs="waiting_time_s"),
-    Metric(
-        "waiting_time p50", "s", lambda s: s.waiting_time.p50, of_jobs="waiting_time_s", level=0.5
-    ),
-    Metric(
-        "waiting_time p95", "s", lambda s: s.waiting_time.p95, of_jobs="waiting_time_s", level=0.95
-    ),
-    Metric("waiting_time max", "s", lambda s: s.waiting_time.max),
-    Metric("response_time mean", "s", lambda s: s.response_time.mean, of_jobs="response_time_s"),
-    Metric(
-        "response_time p50",
-        "s",
-        lambda s: s.response_time.p50,
-        of_jobs="response_time_s",
-        level=0.5,
-    ),
-    Metric(
-        "response_time p95",
-        "s",
-        lambda s: s.response_time.p95,
-        of_jobs="response_time_s",
-        level=0.95,
-    ),
-    Metric("response_time max", "s", lambda s: s.response_time.max),
-    Metric("stretch mean", "ratio", lambda s: s.stretch.mean, of_jobs="stretch"),
-    Metric("stretch p95", "ratio", lambda s: s.stretch.p95, of_jobs="stretch", level=0.95),
-    Metric("matrix_response_time mean", "s", lambda s: s.matrix_response_time.mean),
-    Metric("first_failure_time mean", "s", lambda s: s.first_failure_time.mean),
+    *_of_spread("waiting_time", "s", "mean", "p50", "p95", "max", column="waiting_time_s"),
+    *_of_spread("response_time", "s", "mean", "p50", "p95", "max", column="response_time_s"),
+    *_of_spread("stretch", "ratio", "mean", "p95", column="stretch"),
+    *_of_spread("matrix_response_time", "s", "mean"),
+    *_of_spread("first_failure_time", "s", "mean"),
     Metric("makespan", "s", lambda s: s.makespan),
     Metric("jobs submitted", "count", lambda s: s.jobs.submitted, None),
     Metric("jobs succeeded", "count", lambda s: s.jobs.succeeded, "higher"),

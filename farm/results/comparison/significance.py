@@ -42,6 +42,11 @@ class Interval(msgspec.Struct, frozen=True):
         return self if comparisons == 1 else Interval(ends[0], ends[1], self.method)
 
 
+def ends_of(interval: Interval | None) -> tuple[float | None, float | None]:
+    """Return the ends of an interval, None for those of none."""
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
 def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval | None:
     """Return the interval of the mean of paired differences, which are in order of arrival.
 

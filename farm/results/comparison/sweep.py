@@ -105,8 +105,8 @@ def _rows_of(
     metric: Metric, played: Played, baseline: Mapping[str, str], relevant: float
 ) -> list[SweepRow]:
     table = np.array(
-        [[_number(metric.value(one)) for one in found] for found in played.summaries.values()],
-        dtype=np.float64,
+        [[metric.value(one) for one in found] for found in played.summaries.values()],
+        dtype=np.float64,  # of None NaN
     )
     places = {settings: place for place, settings in enumerate(played.summaries)}
     bases = {settings: _baseline_of(settings, played, baseline) for settings in places}
@@ -116,8 +116,7 @@ def _rows_of(
     differences = {
         settings: apart[places[settings]] for settings, base in bases.items() if settings != base
     }
-    p_values = {s: m.p for s, m in differences.items() if m is not None and m.p is not None}
-    judged = {s: p for s, p in p_values.items() if p is not None}
+    judged = {s: p for s, m in differences.items() if m is not None and (p := m.p) is not None}
     levels = dict(zip(judged, holm_levels(list(judged.values())), strict=True))
     rows = []
     for settings, place in places.items():
@@ -158,10 +157,6 @@ def _means(table: np.ndarray) -> list[Mean | None]:
     """Return the mean of each row; None if a replication has no such value."""
     there = np.isfinite(table).all(axis=1).tolist()
     return [mean if whole else None for mean, whole in zip(means_of(table), there, strict=True)]
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
 
 
 def _baseline_of(settings: Settings, played: Played, baseline: Mapping[str, str]) -> Settings:

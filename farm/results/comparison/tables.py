@@ -23,7 +23,7 @@ from farm.results.comparison.answer import (
 )
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
 from farm.results.comparison.metrics import DIRECTIONS, METRICS, Metric, Unit, readable
-from farm.results.comparison.significance import Interval
+from farm.results.comparison.significance import Interval, ends_of
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.scenario import TwinErrors
@@ -144,7 +144,7 @@ def difference_cells(
 ) -> list[str]:
     """Return a difference and its interval, as shares of the base where that is not 0."""
     shares = shares_of(difference, relative, interval)
-    ends = _ends(interval)
+    ends = ends_of(interval)
     if difference == 0 and base:
         shares = [0.0, *(None if end is None else math.expm1(end / base) for end in ends)]
     elif relative == -1:
@@ -166,20 +166,16 @@ def shares_of(
     if not difference or not relative or relative <= -1:
         return None
     log = math.log1p(relative) / difference
-    found = (difference, *_ends(interval))
+    found = (difference, *ends_of(interval))
     return [None if value is None else math.expm1(value * log) for value in found]
-
-
-def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (interval.low, interval.high)
 
 
 def tidy(sweep: Sweep) -> list[dict[str, object]]:
     """Return a row for each setting and metric, with the columns of ``TIDY``."""
     rows: list[dict[str, object]] = []
     for row in sweep.rows:
-        low, high = _ends(row.interval)
-        difference_low, difference_high = _ends(row.difference_interval)
+        low, high = ends_of(row.interval)
+        difference_low, difference_high = ends_of(row.difference_interval)
         values = (
             row.metric, row.unit, row.replications, row.mean, low, high, row.median,
             row.difference, row.relative, difference_low, difference_high, row.p, row.verdict,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from farm.results.comparison.answer import Choice, frontier
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.metrics import Metric, readable
-from farm.results.comparison.significance import Interval
+from farm.results.comparison.significance import Interval, ends_of
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import shares_of
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
@@ -117,8 +117,7 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
             Dot(
                 ", ".join(row.settings.values()) or sweep.scenario,
                 row.mean,
-                None if row.interval is None else row.interval.low,
-                None if row.interval is None else row.interval.high,
+                *ends_of(row.interval),
                 row.verdict or ("baseline" if row.baseline is None and sweep.axes else ""),
             )
             for row in sweep.rows

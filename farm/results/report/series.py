@@ -14,7 +14,7 @@ import numpy as np
 from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.results.table.builders import BuilderLives, Builders
-from farm.results.table.columns import Flags, Floats
+from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
 
 BINS = 400
@@ -125,12 +125,12 @@ class PoolsOverTime:
         lives = lives.taken(~np.isnan(lives.joined_at))
         ends = np.where(np.isnan(lives.gone_at), jobs.end, lives.gone_at)
         there = sum(
-            slots * _between(lives.joined_at[one], ends[one], grid)
+            slots * time_within(lives.joined_at[one], ends[one], grid)
             for slots in np.unique(lives.slots)
             for one in [lives.slots == slots]
         )
         ran = np.isin(jobs.table["builder"], lives.builder.texts()) & ~np.isnan(jobs.started)
-        held = _between(jobs.started[ran], jobs.stopped[ran], grid)
+        held = time_within(jobs.started[ran], jobs.stopped[ran], grid)
         return np.where(there > 0, held / np.maximum(there, 1e-9), np.nan)
 
     def booting(self, pool: str, grid: Floats) -> Floats:
@@ -177,18 +177,5 @@ def lanes(jobs: JobsOverTime) -> list[Lane]:
 def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]
-    held = _between(jobs.started[places], jobs.stopped[places], grid)
+    held = time_within(jobs.started[places], jobs.stopped[places], grid)
     return np.asarray(held / (np.diff(grid) * max(1, len(chosen))), dtype=np.float64)
-
-
-def _between(starts: Floats, ends: Floats, grid: Floats) -> Floats:
-    """Return the time of all spans together that lies in each interval."""
-    integral = _ramp(np.sort(starts), grid) - _ramp(np.sort(ends), grid)
-    return np.asarray(np.diff(integral), dtype=np.float64)
-
-
-def _ramp(starts: Floats, grid: Floats) -> Floats:
-    """Return the sum over starts of max(0, t - start) at each t of the grid."""
-    before = np.searchsorted(starts, grid, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(starts)])
-    return np.asarray(before * grid - sums[before], dtype=np.float64)

@@ -12,7 +12,7 @@ from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_number, spoken_span
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Summary
-from farm.results.table.columns import Flags, Floats
+from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
 from farm.scenario import Pool, Scenario
 from farm.units import format_time, many
@@ -204,7 +204,7 @@ def _span(starts: Floats, ends: Floats, midnight: float) -> tuple[tuple[float, f
     first, last = min(0.0, float(starts.min())), float(ends.max())
     grain = next((g for g in GRAINS if last - first <= MOST_INTERVALS * g), GRAINS[-1])
     edges = np.arange(np.floor(first / grain), np.ceil(last / grain) + 1) * grain
-    times = _time_within(starts, ends, edges)
+    times = time_within(starts, ends, edges)
     low, high = _shortest_half(times)
     if high - low <= len(times) / 2:
         return (float(edges[low]), float(edges[high])), False
@@ -212,20 +212,10 @@ def _span(starts: Floats, ends: Floats, midnight: float) -> tuple[tuple[float, f
         return None, False
     hours = np.arange(np.floor(first / 3600.0), np.ceil(last / 3600.0) + 1) * 3600.0
     of_day = ((hours[:-1] + midnight) // 3600.0).astype(np.int64) % 24
-    by_hour = np.bincount(of_day, _time_within(starts, ends, hours), 24)
+    by_hour = np.bincount(of_day, time_within(starts, ends, hours), 24)
     low, high = _shortest_half(np.concatenate([by_hour, by_hour]), by_hour.sum() / 2)
     few = high - low <= MOST_HOURS
     return ((low % 24 * 3600.0, high % 24 * 3600.0) if few else None), few
-
-
-def _time_within(starts: Floats, ends: Floats, edges: Floats) -> Floats:
-    """Return the time that all spans together have in each interval."""
-    sums = []
-    for instants in (starts, ends):
-        ordered = np.sort(instants)
-        before = np.searchsorted(ordered, edges, side="right")
-        sums.append(before * edges - np.concatenate([[0.0], np.cumsum(ordered)])[before])
-    return np.asarray(np.diff(sums[0] - sums[1]), dtype=np.float64)
 
 
 def _shortest_half(times: Floats, half: float | None = None) -> tuple[int, int]:

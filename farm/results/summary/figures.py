@@ -19,7 +19,7 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs
-from farm.results.table.columns import Floats, Numbers, in_order_of_appearance, numbered
+from farm.results.table.columns import Numbers, in_order_of_appearance, numbered
 from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of
 from farm.results.table.runs import Runs
 
@@ -113,47 +113,27 @@ class Counted:
 
     def figures(self) -> list[Figures]:
         """Return the figures of each run."""
-        found = []
-        for number, row in enumerate(zip(*self._columns(), strict=True)):
-            seed, counts, attempts, spreads, builders, present, slots, busy, fairness = row
-            served, length = spreads[1].count, self.lengths[number]
-            figures = Figures(
-                seed=seed,
-                jobs=counts,
-                attempts=int(attempts),
-                makespan=self.makespans[number],
-                waiting_time=spreads[0],
-                response_time=spreads[1],
-                stretch=spreads[2],
-                matrix_response_time=spreads[3],
-                first_failure_time=spreads[4],
-                builders=builders,
-                builder_time=present,
-                utilization=busy / slots if slots > 0 else None,
-                fairness_index=fairness,
-                cost=self.costs.total(number),
-                idle_share=self.costs.idle_share(number),
-                throughput_per_s=served / length if length else None,
-            )
-            found.append(figures)
-        return found
-
-    def _columns(self) -> Sequence[Sequence[Any]]:
-        """Return what figures are made of, for each run."""
         info, runs, jobs = self._info, self._runs, self.jobs
         times = builder_times(runs, info.window)
-        stretches = self._parts(jobs.stretch, jobs.has_stretch)
-        return (
-            runs.seeds,
-            self._counts(),
-            runs.total(self._run, np.where(jobs.shared, 0, jobs.attempts)).tolist(),
-            self._spreads(stretches),
-            builder_counts(runs, self._builders_in),
-            times.present,
-            times.slots,
-            times.busy,
-            self._fairness(),
-        )
+        attempts = runs.total(self._run, np.where(jobs.shared, 0, jobs.attempts))
+        spreads, numbers = self._spreads(), range(len(runs.seeds))
+        served = [spread.count for spread in spreads["response_time"]]
+        columns: dict[str, Sequence[Any]] = {
+            "seed": runs.seeds,
+            "jobs": self._counts(),
+            "attempts": attempts.astype(np.int64).tolist(),
+            "makespan": self.makespans,
+            **spreads,
+            "builders": builder_counts(runs, self._builders_in),
+            "builder_time": times.present,
+            "utilization": list(map(_ratio, times.busy, times.slots)),
+            "fairness_index": self._fairness(),
+            "cost": list(map(self.costs.total, numbers)),
+            "idle_share": list(map(self.costs.idle_share, numbers)),
+            "throughput_per_s": list(map(_ratio, served, self.lengths)),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return [Figures(**dict(zip(columns, row, strict=True))) for row in rows]
 
     def _fairness(self) -> list[float]:
         """Return Jain's index of the parties' mean stretches, in order of their first ends."""
@@ -173,20 +153,23 @@ class Counted:
             found.append(JobCounts(submitted=sum(each) + lost, lost=lost, **by_outcome))
         return found
 
-    def _spreads(self, stretches: Sequence[Floats]) -> list[list[Spread]]:
+    def _spreads(self) -> dict[str, list[Spread]]:
         jobs = self.jobs
         # as Taskcluster does: of the jobs that ended by the phase's end
         started = jobs.started(self._info.window.end if self._info.as_taskcluster else np.inf)
-        waits = self._parts(jobs.waiting_time, started)
-        responses = self._parts(jobs.response_time, jobs.served)
-        no_times = [np.zeros(0)] * len(self._runs.seeds)
-        in_matrices = first_failures = no_times
+        in_matrices = first_failures = [np.zeros(0)] * len(self._runs.seeds)
         if jobs.matrix.values:
             unfinished, each = self.lost.names_of_matrices(), self._parts(jobs)
             in_matrices = [one.matrix_response_times(unfinished) for one in each]
             first_failures = [one.times_to_first_failure() for one in each]
-        columns = (waits, responses, stretches, in_matrices, first_failures)
-        return [list(map(spread_of, row)) for row in zip(*columns, strict=True)]
+        values = {
+            "waiting_time": self._parts(jobs.waiting_time, started),
+            "response_time": self._parts(jobs.response_time, jobs.served),
+            "stretch": self._parts(jobs.stretch, jobs.has_stretch),
+            "matrix_response_time": in_matrices,
+            "first_failure_time": first_failures,
+        }
+        return {name: list(map(spread_of, found)) for name, found in values.items()}
 
     def _parts(self, values: Any, some: Any = None) -> list[Any]:
         """Return the values of each run, of some of the jobs."""
@@ -196,6 +179,10 @@ class Counted:
         if some is None or some.all():
             return self._runs.parts(self._run, values)
         return self._runs.parts(self._run[some], values[some])
+
+
+def _ratio(part: float, whole: float | None) -> float | None:
+    return part / whole if whole else None
 
 
 def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:

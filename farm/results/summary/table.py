@@ -86,14 +86,12 @@ def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
 def _jobs(summary: Summary) -> str:
     jobs = summary.jobs
     parts = [f"{readable_count(jobs.submitted)} submitted"]
-    for word, count in (
-        ("succeeded", jobs.succeeded),
-        ("failed", jobs.failed),
-        ("cancelled", jobs.cancelled),
-        ("lost", jobs.lost),
-    ):
-        if count or word == "succeeded":
-            parts.append(f"{readable_count(count)} {word}")
+    ended = {word: getattr(jobs, word) for word in jobs.__struct_fields__[1:]}
+    parts += [
+        f"{readable_count(count)} {word}"
+        for word, count in ended.items()
+        if count or word == "succeeded"
+    ]
     if summary.attempts > jobs.submitted:
         parts.append(f"{readable_count(summary.attempts)} attempts")
     return ", ".join(parts)

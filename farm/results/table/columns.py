@@ -177,6 +177,17 @@ def total(values: Floats) -> float:
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
+def time_within(starts: Floats, ends: Floats, edges: Floats) -> Floats:
+    """Return the time that all spans together have in each interval between the edges."""
+    sums = []
+    for instants in (starts, ends):
+        ordered = np.sort(instants)
+        before = np.searchsorted(ordered, edges, side="right")
+        sums.append(before * edges - np.concatenate([[0.0], np.cumsum(ordered)])[before])
+    times: Floats = np.diff(sums[0] - sums[1])
+    return times
+
+
 def which(some: Flags) -> Flags | slice:
     """Return what takes these of a column: all of them without a copy."""
     return slice(None) if some.all() else some

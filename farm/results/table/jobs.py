@@ -217,9 +217,8 @@ class Jobs(Table):
         """Return last end - first arrival of each finished matrix, in order of first end."""
         if not self.matrix.values:
             return np.zeros(0)
-        some, matrix, names = self._matrices()
-        released, finished = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-        np.minimum.at(released, matrix, self.arrived_at[some])
+        some, matrix, names, released = self._matrices()
+        finished = np.full(len(names), -np.inf)
         np.maximum.at(finished, matrix, self.finished_at[some])
         whole = np.array([name not in unfinished for name in names], np.bool_)
         times: Floats = (finished - released)[whole]
@@ -233,20 +232,21 @@ class Jobs(Table):
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
         if not self.matrix.values:
             return np.zeros(0)
-        some, matrix, names = self._matrices()
-        released, failed = np.full(len(names), np.inf), np.full(len(names), np.inf)
-        np.minimum.at(released, matrix, self.arrived_at[some])
+        some, matrix, names, released = self._matrices()
+        failed = np.full(len(names), np.inf)
         fails = self.outcome.where("failed")[some]
         np.minimum.at(failed, matrix[fails], self.finished_at[some][fails])
         there = failed < np.inf
         times: Floats = (failed - released)[there]
         return times
 
-    def _matrices(self) -> tuple[Flags, Numbers, list[str]]:
-        """Return which jobs have a matrix, its number in order of first end, and the names."""
+    def _matrices(self) -> tuple[Flags, Numbers, list[str], Floats]:
+        """Return which jobs have a matrix, its number in order of first end; names and releases."""
         some = self.matrix.numbers >= 0
         number, order = in_order_of_appearance(self.matrix.numbers[some])
-        return some, number, [self.matrix.values[place] for place in order.tolist()]
+        released = np.full(len(order), np.inf)
+        np.minimum.at(released, number, self.arrived_at[some])
+        return some, number, [self.matrix.values[place] for place in order.tolist()], released
 
 
 MARKED = {

@@ -6,8 +6,7 @@ them to a build farm.
 
 averages       running averages: exact mean first, exponential afterwards, high outliers cut
 records        what is remembered per (host, app version), per app version and per app
-claims         what a validated result claims and teaches
-scales         normalisation of app versions among themselves (pfc_scale)
+claims         what a validated result claims and teaches; pfc_scale of versions among themselves
 ladder         which speed is used, which version is chosen; hosts with their own versions
 durations      from speed to wall-clock time; estimates of running jobs; kill limits
 deadlines      may a job be sent to a host with this queue

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.heavy_light import heavy_share
-from farm.core.events import BuilderJoined, JobsSubmitted
+from farm.core.events import BuilderJoined, DrainRequested, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -16,6 +16,7 @@ from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.runtime.oracle import Oracle
+from tests.fixtures.estimates import whole_table
 
 HEAVY_LIGHT = {
     "heavy_light": HeavyLight(limits=LoadLimits(0.5, 0.25), measure=heavy_share),
@@ -65,3 +66,21 @@ def test_a_shared_execution_holds_up_no_queue() -> None:
     ]  # fmt: skip
     seen, _ = both_orders(submitted(*jobs, dedup=True))
     assert seen == [2, 5, 3, 4]
+
+
+def test_running_jobs_free_their_slots() -> None:
+    """Elapsed time counts from the start, else from dispatch; draining builders do not count."""
+    scheduler = Scheduler(SchedulingRules(), Oracle())
+    jobs = [Job(id=f"{time:g}", service_time=time) for time in (100.0, 101.0, 60.0, 80.0)]
+    two, one = (Builder(id=f"b{n}", pool="p", index=n, slots=n) for n in (2, 1))
+    for event in (
+        BuilderJoined(0.0, one), DrainRequested(0.0, "b1"), BuilderJoined(0.0, two),
+        JobsSubmitted(5.0, (jobs[0],)), JobStarted(10.0, "100", 1, "b2"),
+        JobsSubmitted(30.0, (jobs[1],)), JobsSubmitted(40.0, tuple(jobs[2:])),
+    ):  # fmt: skip
+        scheduler.handle(event)
+    lanes = scheduler.dispatcher.matching.lanes
+    found = QueueSweep(lanes, scheduler.builders.values(), 40.0).finish()
+    # 100 s estimated, 30 s done; then 60 s ahead ÷ 1 job
+    assert whole_table(found) == [70.0, 130.0]
+    assert found.new_job(Platform()) == 70 + 140 / 2

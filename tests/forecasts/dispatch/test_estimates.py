@@ -95,17 +95,6 @@ def test_builder_with_several_processors():
     assert (ours.predecessors, ours.estimate_s, ours.head_job) == (1, 600, "p")
 
 
-def test_plain_formula_on_one_platform():
-    """Equal one-slot builders and one platform: TNB + sum ÷ min(ahead, builders), for every job."""
-    jobs = queue(*(30 + 7 * i for i in range(12)))
-    busy = tuple(running(i, f"i386-v-{i}", 500.0, 100.0 * i) for i in range(3))
-    ordered, found = estimate_queue(FarmView(builders(3), (*busy, *jobs)), FARM)
-    for place, job in enumerate(ordered):
-        ahead = [j.duration_s for j in jobs[:place]]
-        plain = 300 + (sum(ahead) / min(len(ahead), 3) if ahead else 0)
-        assert found.new_job(job.platform, place) == pytest.approx(plain, rel=1e-12), job.name
-
-
 def test_empty_queue_and_new_jobs():
     """With nothing waiting there are no rows, and a new job's estimate is its builder's."""
     view = FarmView(builders(1), (running(1, "i386-v-0", 100.0, 40.0),))

@@ -173,17 +173,3 @@ def test_our_rules_are_launchpads_on_launchpads_farm(view):
         ahead = [predecessors_of(view, job.id, rules) for rules in (FARM, RULES["launchpad"])]
         assert ahead[0] == ahead[1]
         assert ours.head_job == theirs.head_job
-
-
-@each_rule_set
-@on_random_farms
-@given(view=farms())
-def test_jobs_behind_do_not_matter(rules, view):
-    """Removing the jobs behind a job leaves its estimate as it was."""
-    waiting = view.waiting()
-    for place, job in enumerate(waiting):
-        behind = {other.id for other in waiting[place + 1 :]}
-        kept = tuple(other for other in view.jobs if other.id not in behind)
-        order = None if view.order is None else view.order[: place + 1]
-        alone = FarmView(view.builders, kept, order)
-        assert estimate_dispatch(alone, job.id, rules) == estimate_dispatch(view, job.id, rules)

@@ -85,16 +85,6 @@ def test_launchpad_by_family() -> None:
     assert estimator.estimate(job("recipe:daily")) == 400.0
 
 
-def test_launchpad_even_medians() -> None:
-    """Of two runs a snap's estimate is the longer, a recipe's the shorter."""
-    estimator = make_estimator("launchpad")
-    for kind in ("snap:core", "recipe:daily"):
-        for run in (300.0, 500.0):
-            estimator.learn(job(kind), SLOW, run, "succeeded")
-    assert estimator.estimate(job("snap:core")) == 500.0
-    assert estimator.estimate(job("recipe:daily")) == 300.0
-
-
 def test_launchpad_keeps_processors_apart_except_for_recipes() -> None:
     """A build on another processor is a different build; a recipe builds source."""
     estimator = make_estimator("launchpad")

@@ -106,13 +106,3 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch):
     assert len(state["errors"]) == 20
     assert estimator.estimate(job(1, kind="k99x")) == 109.0
     assert estimator.basis(job(1, kind="k5x")).rung != "the kind's median"
-
-
-def test_a_dump_continues():
-    """Another process estimates the same."""
-    jobs = [job(n, attributes={"user": "ann" if n % 2 else "bob"}) for n in range(80)]
-    estimator, another = taught(jobs, lambda n: 60.0 if n % 2 else 600.0), Learned()
-    another.load(estimator.dump())
-    for one in (job(99, attributes={"user": "ann"}), job(98), job(97, kind="new")):
-        assert another.estimate(one) == estimator.estimate(one)
-        assert another.basis(one) == estimator.basis(one)

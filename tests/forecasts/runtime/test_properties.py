@@ -90,14 +90,6 @@ def test_a_restart_changes_nothing(name, before, after, job, builder) -> None:
     assert again.dump() == estimator.dump()
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-@settings(max_examples=20, deadline=None)
-@given(histories)
-def test_learning_is_deterministic(name, history) -> None:
-    """The same attempts leave the same statistics: no clock, no randomness."""
-    assert taught(name, history).dump() == taught(name, history).dump()
-
-
 run_times = st.floats(0.01, 1e5)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, RetireBuilder, SetAlarm
 from farm.core.events import BuilderJoined, Event, FarmOpened
 from farm.core.model import Builder
@@ -19,7 +17,6 @@ from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.runtime import make_estimator
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import replay
-from farm.results.log.writer import EventLogWriter
 
 
 class Parrot:
@@ -30,15 +27,6 @@ class Parrot:
 
     def handle(self, _: Event) -> Sequence[Command]:
         return next(self.answers)
-
-
-@pytest.fixture
-def log(tmp_path: Path, history: Any, tell: Any) -> Path:
-    """Write the history to a log."""
-    path = tmp_path / "events.jsonl"
-    with EventLogWriter(path) as writer:
-        tell(writer, history)
-    return path
 
 
 def test_same_commands_are_no_difference(log: Path, history: Any) -> None:
