@@ -25,7 +25,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
-from farm.live.wire.pool_report import PoolReport
+from farm.live.wire.pool_report import HostRecord, PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.processes.identity import end_of
@@ -204,10 +204,10 @@ class Provisioner:
             self._metrics.cycled(time.monotonic() - began)
 
     def _look(self) -> None:
-        reports, requested = self._client.pools_and_requested()
+        reports, requested, hosts = self._client.to_provision()
         self._reported = tuple(reports)
         self._pauses.hear(reports, self._monotonic())
-        self._tend(reports)
+        self._tend(reports, hosts)
         found: list[Instance] | None = None
         if self._backend.outside:
             try:
@@ -235,10 +235,9 @@ class Provisioner:
             ends = [end for pid in watched for end in stack.enter_context(end_of(pid))]
             return stop.wait(pause, *ends)
 
-    def _tend(self, reports: Mapping[str, PoolReport]) -> None:
+    def _tend(self, reports: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord]) -> None:
         now = self._monotonic()
         if self._pause.over(now):
-            hosts = self._client.hosts()
             self._check_charge()
             try:
                 self._tended = self._backend.tend(reports, hosts)

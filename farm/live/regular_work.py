@@ -55,11 +55,13 @@ class RegularWork:
         if now >= min(self._next_tick, self._tick_by):
             self._next_tick, self._tick_by = now + TICK_INTERVAL, math.inf
             self.tick()
-        if now >= self._next_look:
+        late_by = now - self._next_status
+        shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._has_time(now))
+        # a farm at rest wakes once for both
+        if now >= self._next_look - (STATUS_INTERVAL if shows else 0.0):
             self._next_look = now + LOOK_INTERVAL
             self._look()
-        late_by = now - self._next_status
-        if late_by >= STATUS_INTERVAL or (late_by >= 0 and self._has_time(now)):
+        if shows:
             self._next_status = now + STATUS_INTERVAL
             self.show()
 

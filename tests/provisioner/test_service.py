@@ -163,7 +163,7 @@ def test_a_provisioner_that_was_paused_in_its_look_does_nothing(world, what):
     told, boxes, memory = list(world.farm.told), dict(world.backend.boxes), dict(world.farm.memory)
     tended = world.backend.tended
     paused_in = world.farm if what == "hosts" else world.backend
-    method = "hosts" if what == "hosts" else "instances"
+    method = "to_provision" if what == "hosts" else "instances"
     see = getattr(paused_in, method)
 
     def see_and_be_paused() -> Any:

@@ -143,13 +143,16 @@ class FarmClient(Sender):
         """Return the present builders, by id."""
         return self._hash(self.keys.builders, BuilderRecord)
 
-    def pools_and_requested(self) -> tuple[dict[str, PoolReport], dict[str, Play]]:
-        """Return the pools, and the requested builders that separate hosts are to play."""
+    def to_provision(
+        self,
+    ) -> tuple[dict[str, PoolReport], dict[str, Play], dict[str, HostRecord]]:
+        """Return the pools, the builders that separate hosts are to play, and the builder hosts."""
         pipe = self._client.pipeline(transaction=True)
-        pipe.hgetall(self.keys.pools)
-        pipe.hgetall(self.keys.requested)
-        pools, requested = pipe.execute()
-        return self._values(pools, PoolReport), self._values(requested, Play)
+        for key in (self.keys.pools, self.keys.requested, self.keys.hosts):
+            pipe.hgetall(key)
+        pools, requested, hosts = pipe.execute()
+        values = self._values
+        return values(pools, PoolReport), values(requested, Play), values(hosts, HostRecord)
 
     def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
         """Return the last refused messages, newest first, and their number by reason."""
