@@ -36,7 +36,16 @@ class Coded(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[object]) -> Coded:
         """Return the column of these values, one for each row."""
-        return cls(np.arange(len(values)), values).distinct()
+        keys, firsts = values, dict[object, Any]()
+        try:
+            firsts = {value: value for value in dict.fromkeys(values)}
+        except TypeError:  # dicts
+            keys = list(map(_key, values))
+            for key, value in zip(keys, values, strict=True):
+                firsts.setdefault(key, value)
+        places = dict(zip(firsts, range(len(firsts)), strict=True))
+        codes = np.fromiter(map(places.__getitem__, keys), np.int32, len(keys))
+        return cls(codes, list(firsts.values()))
 
     def distinct(self) -> Coded:
         """Return the same column, equal values with one place."""

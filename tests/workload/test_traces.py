@@ -111,7 +111,7 @@ def content(reader: Callable[[Path], Records], path: Path) -> object:
         return str(error)
     details = {name: one.tolist() for name, one in found.details.items()}
     width = None if found.width is None else found.width.tolist()
-    happened = found.happened and [*found.happened.recorded()]
+    happened = repr([one if one is None else one.tolist() for one in found.happened or ()])
     times = found.arrived.tobytes(), found.service.tobytes()
     return times, found.ids, details, width, found.left_out, happened
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from itertools import chain, compress, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from shlex import quote
@@ -28,10 +29,11 @@ from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
+from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded, columns_of
 from farm.records.columns import result_of
 from farm.records.content import read_text
-from farm.records.traces.records import Happened, Records, Times
+from farm.records.traces.records import Records
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -74,59 +76,75 @@ def read(path: Path) -> Records:
 
 def by_column(text: str, path: Path) -> Records:
     """Return the jobs of a table, a column at once; raises for whatever is wrong in it."""
-    header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    names = [name.strip() for name in header]
+    names, cells = _columns(text)
     used = dict(found := _used(names, f"{path}:1"))
-    rows = [row for row in rows if row]
-    if {len(names)} != {*map(len, rows)} or len(used) < len(found):
-        raise ValueError("found rows of other lengths, or a column twice")
-    count = len(rows)
-    if "outcome" in used:
-        rows = [row for row in rows if row[used[REQUIRED[1]]]]
-    never_ran = count - len(rows)
-    columns = {}
+    if len(used) < len(found):
+        raise ValueError("found a column twice")
+    never_ran = 0
+    if "outcome" in used and not all(ran := cells[used[REQUIRED[1]]]):
+        never_ran = ran.count("")
+        cells = [list(compress(column, ran)) for column in cells]
+    arrived, service = (_numbers(name, cells[used.pop(name)]) for name in REQUIRED)
+    nothing, columns = [""] * len(arrived), {}
+    ids = _given(cells[used.pop("job_id")] if "job_id" in used else nothing)
     for name, place in used.items():
-        cells = list(map(itemgetter(place), rows))
-        known = dict.fromkeys(cells)
-        values = _values(name, list(known))
-        if {*map(id, values)} != {id(UNSET)}:
-            places = dict(zip(known, range(len(known)), strict=True))
-            codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
-            columns[COLUMNS.get(name, "fails")] = Coded(codes, values)
-    arrived, service = (columns.pop(name).mapped(float) for name in ("arrived_at", "service_time"))
-    ids = columns.pop("id", Coded.same(UNSET, len(rows))).replaced("").tolist()
-    cells = []
-    if RECORDED[0] in names:
-        cells = [
-            [row[names.index(name)] for row in rows] if name in names else [""] * len(rows)
-            for name in RECORDED
-        ]
+        column = Coded.of(cells[place])
+        values = _values(name, column.values)
+        if any(one is not UNSET for one in values):
+            columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
+    places = [names.index(name) if name in names else -1 for name in RECORDED]
+    of_run = [cells[place] if place >= 0 else nothing for place in places]
     return Records(
         arrived,
         service,
         _unique(ids, path),
         columns,
         left_out={"of jobs that never ran": never_ran} if never_ran else {},
-        happened=_happened([(str(path), *one) for one in zip(*cells, strict=True)], arrived)
-        if cells
-        else None,
+        happened=_happened(repeat(str(path)), of_run if places[0] >= 0 else (), arrived),
     )
 
 
-def _values(name: str, cells: list[str]) -> list[Any]:
+def _columns(text: str) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the columns, and their cells. Raises where rows differ in length."""
+    plain = text.replace("\r\n", "\n").rstrip("\n")
+    lines = plain.split("\n")
+    widths, longest = {line.count(",") + 1 for line in lines}, max(map(len, lines))
+    if len(widths) > 1 or longest >= csv.field_size_limit() or '"' in plain or "\r" in plain:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        widths = {len(rows[0]), *map(len, filter(None, rows))}
+        cells = list(chain.from_iterable(rows))
+    else:
+        cells = plain.replace("\n", ",").split(",")
+    (width,) = widths  # else rows differ in length
+    names = [name.strip() for name in cells[:width]]
+    return names, [cells[width + place :: width] for place in range(width)]
+
+
+def _numbers(name: str, cells: Sequence[str]) -> Times:
+    """Return a column that must have a number in each row; raises for what is wrong."""
+    numbers = np.array(list(map(float, cells)), np.float64)
+    holds = JOB_FIELDS[COLUMNS[name]].limit.holds
+    if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
+        raise ValueError(name)
+    return numbers
+
+
+def _values(name: str, cells: Sequence[str]) -> list[Any]:
     """Return what distinct cells of a column hold; UNSET: nothing. Raises for what is wrong."""
-    cells = list(map(as_given, cells))
+    cells = _given(cells)
     if name == "outcome":
         return [True if cell == "failed" else UNSET for cell in cells]
     if name == "platform":
         return [value_of(name, cell, "", name) if cell else UNSET for cell in cells]
     field = JOB_FIELDS[COLUMNS[name]]
-    values = list(map(field.read, [cell for cell in cells if cell or name in REQUIRED]))
-    if not all(map(field.limit.holds, values)):
+    values = [field.read(cell) if cell else UNSET for cell in cells]
+    if not all(field.limit.holds(value) for value in values if value is not UNSET):
         raise ValueError(name)
-    if len(values) < len(cells):
-        values.insert(cells.index(""), UNSET)
     return values
+
+
+def _given(cells: Sequence[str]) -> list[str]:
+    return [as_given(cell) if cell[:1] == "'" else cell for cell in cells]
 
 
 def by_row(text: str, path: Path) -> Records:
@@ -137,6 +155,7 @@ def by_row(text: str, path: Path) -> Records:
     ids: list[str] = []
     details: list[dict[str, Any]] = []
     of_run: list[tuple[str, ...]] = []
+    lines: list[str] = []
     never_ran = 0
     try:
         names = [name.strip() for name in next(rows, [])]
@@ -159,7 +178,8 @@ def by_row(text: str, path: Path) -> Records:
                 never_ran += 1
             else:
                 if cells_of_run is not None:
-                    of_run.append((where, *cells_of_run([*row, ""])))
+                    lines.append(where)
+                    of_run.append(cells_of_run([*row, ""]))
                 arrived.append(fields.pop("arrived_at"))
                 service.append(fields.pop("service_time"))
                 ids.append(fields.pop("id", ""))
@@ -176,30 +196,33 @@ def by_row(text: str, path: Path) -> Records:
         _unique(ids, path),
         columns_of(details),
         left_out=left_out,
-        happened=_happened(of_run, np.array(arrived)) if of_run else None,
+        happened=_happened(lines, list(zip(*of_run, strict=True)), np.array(arrived)),
     )
 
 
-def _happened(rows: Sequence[tuple[str, ...]], arrived: Times) -> Happened | None:
-    """Return what happened to a run's jobs, by their lines and the cells of ``RECORDED``."""
-    where, starts, ends, outcomes, builders = zip(*rows, strict=True)
-    started = _seconds(starts, RECORDED[0], where)
-    finished = _seconds(ends, RECORDED[1], where)
-    known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
-    results = [known[word] for word in outcomes] if any(outcomes) else None
-    return Happened.between(arrived, started, finished, list(map(as_given, builders)), results)
+def _happened(
+    where: Iterable[str], of_run: Sequence[Sequence[str]], arrived: Times
+) -> Happened | None:
+    """Return what happened to a run's jobs, by their lines and the columns of ``RECORDED``."""
+    if not of_run:
+        return None
+    started, finished = (_seconds(of_run[place], RECORDED[place], where) for place in (0, 1))
+    words, runners = Coded.of(of_run[2]), Coded.of(_given(of_run[3]))
+    results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
+    told = results if any(words.values) else None
+    return Happened.between(arrived, started, finished, runners, told)
 
 
-def _seconds(texts: Sequence[str], name: str, where: Sequence[str]) -> Times:
+def _seconds(texts: Sequence[str], name: str, where: Iterable[str]) -> Times:
     """Return a column as numbers; absent ones are nan."""
-    values = []
-    for text, line in zip(texts, where, strict=True):
-        try:
-            values.append(float(text or "nan"))
-        except ValueError:
-            raise TraceError(
-                f"{line}: {name}: found {text!r:.60}; allowed: a number of seconds"
-            ) from None
+    values: list[float] = []
+    try:
+        values.extend(float(text or "nan") for text in texts)
+    except ValueError:
+        text, line = next(islice(zip(texts, where, strict=False), len(values), None))
+        raise TraceError(
+            f"{line}: {name}: found {text!r:.60}; allowed: a number of seconds"
+        ) from None
     return np.array(values)
 
 

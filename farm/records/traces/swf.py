@@ -35,10 +35,10 @@ from msgspec import UNSET
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
-from farm.records.attempt import Result
+from farm.records.attempt import Happened, Result, Times
 from farm.records.coded import Array, Coded, combined, distinct
 from farm.records.content import read_bytes
-from farm.records.traces.records import Happened, Records, Times
+from farm.records.traces.records import Records
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -92,14 +92,15 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     started = np.where(waits >= 0, submitted + waits, np.nan)
     # when the parts of a job ended that was put together is not known
     finished = np.where(_is_among(status, PARTS), np.nan, started + run)
-    known = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
-    results = _repeating(status).mapped(lambda one: _RESULTS.get(one, "succeeded")).tolist()
+    width = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
+    known = _repeating(status)
+    results = known._replace(values=[_RESULTS.get(one, "succeeded") for one in known.values])
     return Records(
         submitted.copy(),
         run.copy(),
         numbers if len(set(numbers)) == len(numbers) else None,
         _details(lines, mapping, path),
-        np.clip(known, 1, 2.0**53).astype(np.int64),
+        np.clip(width, 1, 2.0**53).astype(np.int64),
         left_out,
         happened=Happened.between(submitted, started, finished, None, results),
     )

@@ -17,9 +17,11 @@ from farm.results.table.builders import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
+from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
+from farm.workload.job_columns import JobColumns
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
 #: how a job ended, by ``layout.ENDS_…``, unless its attempt failed
@@ -32,15 +34,15 @@ _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 def records(played: Played) -> RunRecords:
     """Return a recorder's records."""
     farm, load = played.farm, played.load
-    left = np.flatnonzero(farm.jobs["ended"] == 0).tolist()
+    left = np.flatnonzero(farm.jobs["ended"] == 0)
     endless = [
         EndJob(load.jobs[n], "cancelled", 0, float(farm.jobs["submitted_at"][n]), math.nan)
-        for n in left
+        for n in left.tolist()
     ]
     names = _names(played)
     return RunRecords(
         jobs=_jobs(played, names),
-        lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
+        lost=lost(endless, builder=Coded(np.full(len(left), -1), ()), **_rows(load, left)),
         builders=_builders(played, names),
         void=_void(played, names),
         events=int(farm.counts["events"][0]),
@@ -73,7 +75,13 @@ def _jobs(played: Played, names: Sequence[str]) -> Jobs:
         slot=of("slot"),
         shared=np.broadcast_to(np.False_, len(ended)),
         builder=Coded(of("builder"), names),
+        **_rows(load, ended),
     )
+
+
+def _rows(load: Load, jobs: Array) -> dict[str, Array]:
+    """Return where these jobs are in their trace: in columns there are those of one trace alone."""
+    return {"recorded_row": jobs} if isinstance(load.jobs, JobColumns) else {}
 
 
 def _builders(played: Played, names: Sequence[str]) -> Builders:
