@@ -238,7 +238,7 @@ def _recorded(
 
 def _may_be_padded(ids: Sequence[str]) -> bool:
     """Return whether ids stay apart with zeros before the short ones."""
-    if all(one[:1] != "0" for one in ids):
+    if "0" not in {one[:1] for one in ids}:
         return True
     return len({one.rjust(6, "0") for one in ids}) == len(ids)
 

@@ -273,14 +273,17 @@ def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Cod
     for part, made in (("kind", str), ("matrix", str), ("platform", Platform)):
         if part in columns:
             place, column = mapping[part], columns[part]
-            values = [made(_named(place, v)) if v >= 0 else UNSET for v in column.values]
+            values = [made(name) if (name := _named(place, v)) else UNSET for v in column.values]
             found[part] = column._replace(values=values)
     known = [part for part in mapping if part not in found]
     firsts, codes = combined([columns[part] for part in known], len(lines))
-    some = lines[firsts]
+    named = {}
+    for part in known:  # each name is made once
+        names = [_named(mapping[part], value) for value in columns[part].values]
+        named[part] = Coded(columns[part].codes[firsts], names).tolist()
     attributes = [
-        {part: _named(mapping[part], v) for part in known if (v := line[mapping[part]]) >= 0}
-        for line in some.tolist()
+        {part: name for part, names in named.items() if (name := names[row])}
+        for row in range(len(firsts))
     ]
     found["attributes"] = Coded(codes, attributes)
     found["fails"] = Coded(_is_among(lines[:, STATUS], FAILS).astype(np.int8), [UNSET, True])
@@ -293,4 +296,7 @@ def _repeating(column: Times) -> Coded:
 
 
 def _named(place: int, value: float) -> str:
+    """Return the name of a number; empty: it is not known."""
+    if value < 0:
+        return ""
     return f"{FIELDS[place]}-{value:g}" if value < 1e6 else f"{FIELDS[place]}-{value:.0f}"
