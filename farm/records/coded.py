@@ -36,16 +36,20 @@ class Coded(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[object]) -> Coded:
         """Return the column of these values, one for each row."""
-        keys, firsts = values, dict[object, Any]()
+        keys: Sequence[object] = values
         try:
-            firsts = {value: value for value in dict.fromkeys(values)}
-        except TypeError:  # dicts
-            keys = list(map(_key, values))
-            for key, value in zip(keys, values, strict=True):
-                firsts.setdefault(key, value)
-        places = dict(zip(firsts, range(len(firsts)), strict=True))
+            known = dict.fromkeys(values)
+        except TypeError:
+            keys = [tuple(one.items()) if isinstance(one, dict) else one for one in values]
+            known = dict.fromkeys(keys)
+        found = list(known)
+        places = dict(zip(found, range(len(found)), strict=True))
+        if len(found) == 1:
+            return cls.same(values[0], len(values))
         codes = np.fromiter(map(places.__getitem__, keys), np.int32, len(keys))
-        return cls(codes, list(firsts.values()))
+        if keys is not values:
+            found = [dict(one) if isinstance(one, tuple) else one for one in found]
+        return cls(codes, found)
 
     def distinct(self) -> Coded:
         """Return the same column, equal values with one place."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, compress, islice, repeat
 from operator import itemgetter
@@ -44,6 +45,7 @@ _LEFT_OUT = [
     for name, field in JOB_FIELDS.items()
 ]
 """The value for which a cell is empty, for each column."""
+_QUOTED = re.compile(r'(?<![^,\n])"([^"]*(?:""[^"]*)*)"(?![^,\r\n])')
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -105,19 +107,33 @@ def by_column(text: str, path: Path) -> Records:
 
 
 def _columns(text: str) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns, and their cells. Raises where rows differ in length."""
-    plain = text.replace("\r\n", "\n").rstrip("\n")
-    lines = plain.split("\n")
-    widths, longest = {line.count(",") + 1 for line in lines}, max(map(len, lines))
-    if len(widths) > 1 or longest >= csv.field_size_limit() or '"' in plain or "\r" in plain:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        widths = {len(rows[0]), *map(len, filter(None, rows))}
-        cells = list(chain.from_iterable(rows))
-    else:
-        cells = plain.replace("\n", ",").split(",")
-    (width,) = widths  # else rows differ in length
-    names = [name.strip() for name in cells[:width]]
-    return names, [cells[width + place :: width] for place in range(width)]
+    """Return the names of the columns, and their cells; raises where the text is irregular.
+
+    A quoted cell stands for its number meanwhile, behind a quote, as no other cell has any.
+    """
+    quoted: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return quoted.setdefault(found[1], f'"{len(quoted)}')
+
+    plain, count = _QUOTED.subn(number, text)
+    plain = plain.replace("\r\n", "\n").rstrip("\n")
+    cells = plain.replace("\n", ",\n").split(",")
+    width = plain.partition("\n")[0].count(",") + 1
+    begins = [cells[0], *(cell[1:] for cell in cells[width::width] if cell[:1] == "\n")]
+    if not len(begins) * width == len(cells) == (plain.count("\n") + 1) * width:
+        raise ValueError("found rows of other lengths")
+    columns = [begins, *(cells[place::width] for place in range(1, width))]
+    written = {numbered: cell.replace('""', '"') for cell, numbered in quoted.items()}
+    longest = max(map(len, chain(plain.split("\n"), written.values())))
+    if longest > csv.field_size_limit() or plain.count('"') > count or "\r" in plain:
+        raise ValueError("found a long cell, or a quote or the end of a line where there are none")
+    if quoted:
+        columns = [
+            [written.get(cell, cell) for cell in column] if '"' in "".join(column) else column
+            for column in columns
+        ]
+    return [column[0].strip() for column in columns], [column[1:] for column in columns]
 
 
 def _numbers(name: str, cells: Sequence[str]) -> Times:
