@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, compress, islice, repeat
 from operator import itemgetter
@@ -45,7 +46,8 @@ _LEFT_OUT = [
     for name, field in JOB_FIELDS.items()
 ]
 """The value for which a cell is empty, for each column."""
-_QUOTED = re.compile(r'(?<![^,\n])"([^"]*(?:""[^"]*)*)"(?![^,\r\n])')
+# a literal first, which is searched for fastest
+_QUOTED = re.compile(r'"(?<![^,\n]")([^"]*(?:""[^"]*)*)"(?![^,\r\n])')
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -111,12 +113,8 @@ def _columns(text: str) -> tuple[list[str], list[list[str]]]:
 
     A quoted cell stands for its number meanwhile, behind a quote, as no other cell has any.
     """
-    quoted: dict[str, str] = {}
-
-    def number(found: re.Match[str]) -> str:
-        return quoted.setdefault(found[1], f'"{len(quoted)}')
-
-    plain, count = _QUOTED.subn(number, text)
+    quoted: dict[str, str] = defaultdict(lambda: f'"{len(quoted)}')
+    plain, count = _QUOTED.subn(lambda found: quoted[found[1]], text)
     plain = plain.replace("\r\n", "\n").rstrip("\n")
     cells = plain.replace("\n", ",\n").split(",")
     width = plain.partition("\n")[0].count(",") + 1

@@ -17,7 +17,7 @@ from farm.results.table.builders import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
-from farm.sim.fast.job_arrays import Load
+from farm.sim.fast.job_arrays import Load, taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
@@ -53,6 +53,7 @@ def records(played: Played) -> RunRecords:
 def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     """Return how each job ended, in the order of ending."""
     load, ended = played.load, _ended(played)
+    jobs = load.jobs  # not the load: its columns are let go
 
     def of(name: str) -> Any:
         return played.farm.jobs[name][ended]
@@ -62,7 +63,7 @@ def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     submitted_at, dispatched_at, started = of("submitted_at"), of("dispatched_at"), of("started")
     return Jobs(
         len(ended),
-        lambda column: load.taken(column, ended),
+        lambda column: taken(jobs, column, ended),
         submitted_at=submitted_at,
         arrived_at=submitted_at,
         dispatched_at=dispatched_at,
