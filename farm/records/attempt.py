@@ -137,13 +137,14 @@ class Happened(NamedTuple):
         """Return what happened to the jobs of all these, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        runners, results = [], []
-        for one in parts:
-            nothing = [""] * len(one.waited)
-            runners += one.runners.tolist() if one.runners else nothing
-            results += one.results.tolist() if one.results else nothing
-        times = (np.concatenate([one[place] for one in parts]) for place in (0, 1))
-        return cls(*times, Coded.of(runners), Coded.of(results))
+
+        def texts(name: str) -> Coded:
+            columns = [getattr(one, name) or Coded.same("", len(one.ran)) for one in parts]
+            return Coded.of([text for column in columns for text in column.tolist()])
+
+        waited = np.concatenate([one.waited for one in parts])
+        ran = np.concatenate([one.ran for one in parts])
+        return cls(waited, ran, texts("runners"), texts("results"))
 
 
 def times_of(attempts: Sequence[Attempt], name: str) -> Times:

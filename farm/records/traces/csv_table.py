@@ -16,8 +16,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, compress, islice, repeat
-from operator import itemgetter
+from itertools import chain, compress
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -32,7 +31,7 @@ from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
 from farm.records.attempt import Happened, Times
-from farm.records.coded import Coded, columns_of
+from farm.records.coded import Coded
 from farm.records.columns import result_of
 from farm.records.content import read_text
 from farm.records.traces.records import Records
@@ -73,17 +72,14 @@ def read(path: Path) -> Records:
     if not (text := read_text(path)).strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
-        return by_column(text, path)
+        return _records(*by_column(text), path)
     except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
-        return by_row(text, path)  # which names what is wrong
+        return _records(*by_row(text, path), path)  # which names what is wrong
 
 
-def by_column(text: str, path: Path) -> Records:
-    """Return the jobs of a table, a column at once; raises for whatever is wrong in it."""
-    names, cells = _columns(text)
-    used = dict(found := _used(names, f"{path}:1"))
-    if len(used) < len(found):
-        raise ValueError("found a column twice")
+def _records(names: list[str], cells: list[list[str]], path: Path) -> Records:
+    """Return the jobs of these columns; raises for whatever is wrong in them."""
+    used = _used(names, f"{path}:1")
     never_ran = 0
     if "outcome" in used and not all(ran := cells[used[REQUIRED[1]]]):
         never_ran = ran.count("")
@@ -96,19 +92,21 @@ def by_column(text: str, path: Path) -> Records:
         values = _values(name, column.values)
         if any(one is not UNSET for one in values):
             columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
-    places = [names.index(name) if name in names else -1 for name in RECORDED]
-    of_run = [cells[place] if place >= 0 else nothing for place in places]
+    happened = None
+    if RECORDED[0] in names:
+        of_run = (cells[names.index(name)] if name in names else nothing for name in RECORDED)
+        happened = _happened(arrived, *of_run)
     return Records(
         arrived,
         service,
         _unique(ids, path),
         columns,
         left_out={"of jobs that never ran": never_ran} if never_ran else {},
-        happened=_happened(repeat(str(path)), of_run if places[0] >= 0 else (), arrived),
+        happened=happened,
     )
 
 
-def _columns(text: str) -> tuple[list[str], list[list[str]]]:
+def by_column(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns, and their cells; raises where the text is irregular.
 
     A quoted cell stands for its number meanwhile, behind a quote, as no other cell has any.
@@ -136,7 +134,7 @@ def _columns(text: str) -> tuple[list[str], list[list[str]]]:
 
 def _numbers(name: str, cells: Sequence[str]) -> Times:
     """Return a column that must have a number in each row; raises for what is wrong."""
-    numbers = np.array(list(map(float, cells)), np.float64)
+    numbers = np.array(list(map(float, _given(cells))), np.float64)
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
         raise ValueError(name)
@@ -161,23 +159,14 @@ def _given(cells: Sequence[str]) -> list[str]:
     return [as_given(cell) if cell[:1] == "'" else cell for cell in cells]
 
 
-def by_row(text: str, path: Path) -> Records:
-    """Return the same, row by row: the first of them that is wrong is named."""
+def by_row(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the same of any table, row by row: the first of them that is wrong is named."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    arrived: list[float] = []
-    service: list[float] = []
-    ids: list[str] = []
-    details: list[dict[str, Any]] = []
-    of_run: list[tuple[str, ...]] = []
-    lines: list[str] = []
-    never_ran = 0
+    kept, ran = [], False
     try:
         names = [name.strip() for name in next(rows, [])]
         used = _used(names, f"{path}:1")
-        is_run = any(name == "outcome" for name, _ in used)
-        # a column that is not there is the last one of a row with one more, which is empty
-        places = [names.index(name) if name in names else -1 for name in RECORDED]
-        cells_of_run = itemgetter(*places) if RECORDED[0] in names else None
+        times = [name for name in RECORDED[:2] if {name, RECORDED[0]} <= {*names}]
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
@@ -186,58 +175,48 @@ def by_row(text: str, path: Path) -> Records:
                 raise TraceError(
                     f"{where}: found {len(row)} values; the header has {len(names)} columns"
                 )
-            given = {name: as_given(text) for name, place in used if (text := row[place])}
-            fields = _fields(given, where, is_run=is_run)
-            if fields is None:
-                never_ran += 1
-            else:
-                if cells_of_run is not None:
-                    lines.append(where)
-                    of_run.append(cells_of_run([*row, ""]))
-                arrived.append(fields.pop("arrived_at"))
-                service.append(fields.pop("service_time"))
-                ids.append(fields.pop("id", ""))
-                details.append(fields)
+            kept.append(row)
+            given = {name: as_given(text) for name, place in used.items() if (text := row[place])}
+            if "outcome" not in used or REQUIRED[1] in given:
+                _check(given, {name: row[names.index(name)] for name in times}, where)
+                ran = True
     except csv.Error as error:
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
-    if not arrived:
+    if not ran:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    left_out = {"of jobs that never ran": never_ran} if never_ran else {}
+    return names, [list(column) for column in zip(*kept, strict=True)]
 
-    return Records(
-        np.array(arrived),
-        np.array(service),
-        _unique(ids, path),
-        columns_of(details),
-        left_out=left_out,
-        happened=_happened(lines, list(zip(*of_run, strict=True)), np.array(arrived)),
-    )
+
+def _check(given: dict[str, str], times: dict[str, str], where: str) -> None:
+    """Raise TraceError for what is wrong with a row: a job's cells, and the times of its run."""
+    for name in REQUIRED:
+        if name not in given:
+            raise TraceError(f"{where}: {name}: found nothing; this value is required")
+    for name, text in given.items():
+        if name != "outcome":
+            value_of(name, text, where, name)
+    for name, text in times.items():
+        try:
+            _seconds([text])
+        except ValueError:
+            raise TraceError(
+                f"{where}: {name}: found {text!r:.60}; allowed: a number of seconds"
+            ) from None
 
 
 def _happened(
-    where: Iterable[str], of_run: Sequence[Sequence[str]], arrived: Times
+    arrived: Times, starts: list[str], ends: list[str], outcomes: list[str], builders: list[str]
 ) -> Happened | None:
-    """Return what happened to a run's jobs, by their lines and the columns of ``RECORDED``."""
-    if not of_run:
-        return None
-    started, finished = (_seconds(of_run[place], RECORDED[place], where) for place in (0, 1))
-    words, runners = Coded.of(of_run[2]), Coded.of(_given(of_run[3]))
+    """Return what happened to a run's jobs, by the cells of ``RECORDED``."""
+    words, runners = Coded.of(outcomes), Coded.of(_given(builders))
     results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
     told = results if any(words.values) else None
-    return Happened.between(arrived, started, finished, runners, told)
+    return Happened.between(arrived, _seconds(starts), _seconds(ends), runners, told)
 
 
-def _seconds(texts: Sequence[str], name: str, where: Iterable[str]) -> Times:
+def _seconds(cells: list[str]) -> Times:
     """Return a column as numbers; absent ones are nan."""
-    values: list[float] = []
-    try:
-        values.extend(float(text or "nan") for text in texts)
-    except ValueError:
-        text, line = next(islice(zip(texts, where, strict=False), len(values), None))
-        raise TraceError(
-            f"{line}: {name}: found {text!r:.60}; allowed: a number of seconds"
-        ) from None
-    return np.array(values)
+    return np.array([float(cell or "nan") for cell in cells])
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -266,7 +245,7 @@ def _cell(value: object) -> object:
     )
 
 
-def _used(names: list[str], where: str) -> list[tuple[str, int]]:
+def _used(names: list[str], where: str) -> dict[str, int]:
     """Return the places of the columns that are not ignored."""
     for name in REQUIRED:
         if name not in names:
@@ -286,22 +265,7 @@ def _used(names: list[str], where: str) -> list[tuple[str, int]]:
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
     known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
-    return [(name, place) for place, name in enumerate(names) if name in known]
-
-
-def _fields(given: dict[str, str], where: str, *, is_run: bool) -> dict[str, Any] | None:
-    """Return one row as a job's fields; None for a job of a run that never ran."""
-    if is_run and "service_time_s" not in given:
-        return None
-    if given.pop("outcome", "") == "failed":
-        given["fails"] = "true"
-    fields: dict[str, Any] = {}
-    for name in REQUIRED:
-        if name not in given:
-            raise TraceError(f"{where}: {name}: found nothing; this value is required")
-    for name, text in given.items():
-        fields[COLUMNS[name]] = value_of(name, text, where, name)
-    return fields
+    return {name: place for place, name in enumerate(names) if name in known}
 
 
 def value_of(column: str, text: str, where: str, name: str) -> Any:

@@ -66,8 +66,11 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, found: Happened) -> Known:
         """Return what traces say."""
-        times = [None if np.isnan(one).all() else np.append(one, np.nan) for one in found[:2]]
-        return cls(*times, _known(found.runners, ""), _known(found.results, "open"))
+        waited, ran = (
+            None if np.isnan(times).all() else np.append(times, np.nan)
+            for times in (found.waited, found.ran)
+        )
+        return cls(waited, ran, _known(found.runners, ""), _known(found.results, "open"))
 
 
 def _known(column: Repeating | None, unknown: str) -> Coded | None:
