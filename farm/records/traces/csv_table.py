@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, compress
 from pathlib import Path
@@ -45,8 +43,6 @@ _LEFT_OUT = [
     for name, field in JOB_FIELDS.items()
 ]
 """The value for which a cell is empty, for each column."""
-# a literal first, which is searched for fastest
-_QUOTED = re.compile(r'"(?<![^,\n]")([^"]*(?:""[^"]*)*)"(?![^,\r\n])')
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
@@ -107,34 +103,17 @@ def _records(names: list[str], cells: list[list[str]], path: Path) -> Records:
 
 
 def by_column(text: str) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns, and their cells; raises where the text is irregular.
-
-    A quoted cell stands for its number meanwhile, behind a quote, as no other cell has any.
-    """
-    quoted: dict[str, str] = defaultdict(lambda: f'"{len(quoted)}')
-    plain, count = _QUOTED.subn(lambda found: quoted[found[1]], text)
-    plain = plain.replace("\r\n", "\n").rstrip("\n")
-    cells = plain.replace("\n", ",\n").split(",")
-    width = plain.partition("\n")[0].count(",") + 1
-    begins = [cells[0], *(cell[1:] for cell in cells[width::width] if cell[:1] == "\n")]
-    if not len(begins) * width == len(cells) == (plain.count("\n") + 1) * width:
-        raise ValueError("found rows of other lengths")
-    columns = [begins, *(cells[place::width] for place in range(1, width))]
-    written = {numbered: cell.replace('""', '"') for cell, numbered in quoted.items()}
-    longest = max(map(len, chain(plain.split("\n"), written.values())))
-    if longest > csv.field_size_limit() or plain.count('"') > count or "\r" in plain:
-        raise ValueError("found a long cell, or a quote or the end of a line where there are none")
-    if quoted:
-        columns = [
-            [written.get(cell, cell) for cell in column] if '"' in "".join(column) else column
-            for column in columns
-        ]
-    return [column[0].strip() for column in columns], [column[1:] for column in columns]
+    """Return the names of the columns, and their cells; raises where rows differ in length."""
+    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    (width,) = {len(rows[0]), *map(len, filter(None, rows))}
+    cells = list(chain.from_iterable(rows))
+    names = [name.strip() for name in cells[:width]]
+    return names, [cells[width + place :: width] for place in range(width)]
 
 
 def _numbers(name: str, cells: Sequence[str]) -> Times:
     """Return a column that must have a number in each row; raises for what is wrong."""
-    numbers = np.array(list(map(float, _given(cells))), np.float64)
+    numbers = np.fromiter(map(float, _given(cells)), np.float64, len(cells))
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
         raise ValueError(name)
@@ -149,9 +128,11 @@ def _values(name: str, cells: Sequence[str]) -> list[Any]:
     if name == "platform":
         return [value_of(name, cell, "", name) if cell else UNSET for cell in cells]
     field = JOB_FIELDS[COLUMNS[name]]
-    values = [field.read(cell) if cell else UNSET for cell in cells]
-    if not all(field.limit.holds(value) for value in values if value is not UNSET):
+    values: list[Any] = list(map(field.read, filter(None, cells)))
+    if not all(map(field.limit.holds, values)):
         raise ValueError(name)
+    if len(values) < len(cells):
+        values.insert(cells.index(""), UNSET)
     return values
 
 
