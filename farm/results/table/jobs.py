@@ -81,6 +81,10 @@ def _known(column: Repeating | None, unknown: str) -> Coded | None:
     return Coded(found, names) if (found >= 0).any() else None
 
 
+def _nowhere(values: Iterable[object]) -> Numbers:
+    return integers(None for _ in values)
+
+
 class Jobs(Table):
     """Jobs, each a row; an instant that was never reached is NaN.
 
@@ -184,7 +188,7 @@ class Jobs(Table):
         return None if known is None else known[self.recorded_row]
 
     #: the row of each job in what was recorded; -1: it is not there
-    recorded_row = Column(integers, "recorded_row")
+    recorded_row = Column(_nowhere, "job.id")
     #: service time alone on a builder of speed 1
     work = Column(floats, "job.service_time")
     intended_at = Column(floats, "job.arrived_at")

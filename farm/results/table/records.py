@@ -48,6 +48,8 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     events: int
     #: farm time of the last event, or the run's end: until then builders that did not leave stayed
     last_at: float
+    #: the rows of ``jobs``, and of ``lost``, in a workload that is one trace; None: go by ids
+    rows: Sequence[Numbers] | None = None
 
     @classmethod
     def of(
@@ -112,17 +114,17 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         """Return the same with what really happened to the jobs of each trace, by their ids."""
         if not recorded:
             return self
-        happened = Happened.joined([happened for _, happened in recorded])
-        known = self.having(recorded=Known.of(happened))
-        if "recorded_row" in vars(self.jobs):
-            return known
-        every = (one for ids, _ in recorded for one in ids())
-        rows = {one: row for row, one in enumerate(every)}
+        known = Known.of(Happened.joined([happened for _, happened in recorded]))
+        tables, rows = (self.jobs, self.lost), self.rows
+        if rows is None:
+            every = (one for ids, _ in recorded for one in ids())
+            places = {one: row for row, one in enumerate(every)}
+            rows = [integers(map(places.get, table.job_id.tolist())) for table in tables]
         jobs, lost = (
-            table.having(recorded_row=integers(map(rows.get, table.job_id.tolist())))
-            for table in (known.jobs, known.lost)
+            table.having(recorded=known, recorded_row=row)
+            for table, row in zip(tables, rows, strict=True)
         )
-        return msgspec.structs.replace(known, jobs=jobs, lost=lost)
+        return msgspec.structs.replace(self, jobs=jobs, lost=lost)
 
     def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
         """Return the jobs that arrived in a window: those that ended, and those that did not."""

@@ -17,7 +17,7 @@ from farm.results.table.builders import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
-from farm.sim.fast.job_arrays import Load, taken
+from farm.sim.fast.job_arrays import taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
@@ -42,11 +42,12 @@ def records(played: Played) -> RunRecords:
     names = _names(played)
     return RunRecords(
         jobs=_jobs(played, names),
-        lost=lost(endless, builder=Coded(np.full(len(left), -1), ()), **_rows(load, left)),
+        lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
         builders=_builders(played, names),
         void=_void(played, names),
         events=int(farm.counts["events"][0]),
         last_at=float(farm.instants["last_event"][0]),
+        rows=(_ended(played), left) if isinstance(load.jobs, JobColumns) else None,
     )
 
 
@@ -76,13 +77,7 @@ def _jobs(played: Played, names: Sequence[str]) -> Jobs:
         slot=of("slot"),
         shared=np.broadcast_to(np.False_, len(ended)),
         builder=Coded(of("builder"), names),
-        **_rows(load, ended),
     )
-
-
-def _rows(load: Load, jobs: Array) -> dict[str, Array]:
-    """Return where these jobs are in their trace: in columns there are those of one trace alone."""
-    return {"recorded_row": jobs} if isinstance(load.jobs, JobColumns) else {}
 
 
 def _builders(played: Played, names: Sequence[str]) -> Builders:
