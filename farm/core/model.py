@@ -163,20 +163,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         return submitted_at if self.arrived_at is None else self.arrived_at
 
 
-class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """What really happened to a job, by the trace that it comes from; None: the trace cannot tell.
-
-    The scheduler never sees it; it is for results, beside what was simulated.
-    """
-
-    #: start - arrival, seconds; below 0 if the source's clocks differ
-    waited: float | None = None
-    #: end - start, seconds
-    ran: float | None = None
-    builder: str | None = None
-    outcome: str | None = None
-
-
 JOB_FIELDS = fields_of(Job)
 """The fields of a job, as they come in: see ``farm.core.fields``."""
 

@@ -1,14 +1,20 @@
-"""One try at running a job, as the system that ran it recorded it."""
+"""One try at running a job, as the system that ran it recorded it; and of many, as columns."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.fields import json_name
+from farm.records.coded import Coded, Rows
 
+Times = NDArray[np.float64]
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 Result = Literal["succeeded", "failed", "cancelled", "lost", "open"]
 """How an attempt ended: by itself, well or not; cancelled; with its runner, or for another reason
@@ -79,3 +85,68 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
         if self.started_at is None or self.finished_at is None:
             return None
         return self.finished_at - self.started_at
+
+
+class Happened(NamedTuple):
+    """What really happened to each job, by the file's own clock; nan: it is not known.
+
+    The scheduler never sees it; it is for results, beside what was simulated.
+    """
+
+    #: start - arrival, seconds; below 0 if the source's clocks differ
+    waited: Times
+    #: end - start, seconds
+    ran: Times
+    #: empty, or None for all: not known
+    runners: Coded | None = None
+    #: ``Result``; None for all: not known
+    results: Coded | None = None
+
+    @classmethod
+    def between(
+        cls,
+        arrived: Times,
+        started: Times,
+        finished: Times,
+        runners: Coded | None = None,
+        results: Coded | None = None,
+    ) -> Happened | None:
+        """Return what follows from these instants; None: no start is known."""
+        if np.isnan(started).all():
+            return None
+        return cls(started - arrived, finished - started, runners, results)
+
+    @classmethod
+    def of(cls, attempts: Sequence[Attempt]) -> Happened:
+        """Return what these attempts tell."""
+        eligible, started, finished = (
+            times_of(attempts, name) for name in ("eligible_at", "started_at", "finished_at")
+        )
+        runners, results = (
+            Coded.of(list(map(attrgetter(name), attempts))) for name in ("runner", "result")
+        )
+        return cls(started - eligible, finished - started, runners, results)
+
+    def taken(self, order: Rows) -> Happened:
+        """Return what happened to the jobs at these positions, in this order."""
+        runners, results = (one and one.taken(order) for one in (self.runners, self.results))
+        return Happened(self.waited[order], self.ran[order], runners, results)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Happened]) -> Happened:
+        """Return what happened to the jobs of all these, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def texts(name: str) -> Coded:
+            columns = [getattr(one, name) or Coded.same("", len(one.ran)) for one in parts]
+            return Coded.of([text for column in columns for text in column.tolist()])
+
+        waited = np.concatenate([one.waited for one in parts])
+        ran = np.concatenate([one.ran for one in parts])
+        return cls(waited, ran, texts("runners"), texts("results"))
+
+
+def times_of(attempts: Sequence[Attempt], name: str) -> Times:
+    """Return a field of attempts as numbers; nan: there is none."""
+    return np.array(list(map(attrgetter(name), attempts)), np.float64)

@@ -284,15 +284,16 @@ def read_bundle(path: Path) -> Bundle:
 
 def _read_lines(path: Path, kind: type[T]) -> Iterator[T]:
     decoder = Decoder(kind)
-    before = 0
+    before, rest = 0, b""
     try:
         with gzip.open(ending(path), "rb") as file:
-            while lines := file.readlines(_PIECE):
+            while (more := file.read(_PIECE)) or rest:
+                lines, newline, rest = (rest + more).rpartition(b"\n") if more else (rest, b"", b"")
                 try:
-                    yield from decoder.decode_lines(b"".join(lines))
+                    yield from decoder.decode_lines(lines)
                 except msgspec.MsgspecError:
-                    _refuse(path, decoder, lines, before)
-                before += len(lines)
+                    _refuse(path, decoder, lines.split(b"\n"), before)
+                before += lines.count(b"\n") + len(newline)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,17 +38,19 @@ class Coded(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[object]) -> Coded:
         """Return the column of these values, one for each row."""
-        return cls(np.arange(len(values)), values).distinct()
+        # most columns of a table have one value alone
+        if len(values) and values[0] == values[-1] and values.count(values[0]) == len(values):
+            return cls.same(values[0], len(values))
+        try:
+            return cls(*_numbered(values))
+        except TypeError:  # dicts, which have no hash
+            codes, keys = _numbered(list(map(_key, values)))
+            return cls(codes, [dict(key) if isinstance(key, tuple) else key for key in keys])
 
     def distinct(self) -> Coded:
         """Return the same column, equal values with one place."""
-        known: dict[object, int] = {}
-        places = [known.setdefault(_key(value), len(known)) for value in self.values]
-        if len(known) == len(places):
-            return self
-        firsts = dict(zip(reversed(places), reversed(self.values), strict=True))
-        codes = np.array(places, np.int32)[self.codes]
-        return Coded(codes, [firsts[place] for place in range(len(known))])
+        codes, values = Coded.of(self.values)
+        return self if len(values) == len(self.values) else Coded(codes[self.codes], values)
 
     def as_they_appear(self) -> Coded:
         """Return the same column of distinct values that occur, in the order in which they do."""
@@ -74,6 +78,13 @@ class Coded(NamedTuple):
         """Return the value of each row."""
         values = self.values
         return [values[code] for code in self.codes.tolist()]
+
+
+def _numbered(values: Sequence[Any]) -> tuple[Array, list[Any]]:
+    """Return the place of each value among the distinct ones, by first appearance, and those."""
+    places: dict[Any, int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
+    return codes, list(places)
 
 
 def _key(value: Any) -> object:

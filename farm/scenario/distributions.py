@@ -35,8 +35,7 @@ class Exponential(Section):
 
     def quantile_function(self) -> Quantile:
         """-mean ln(1 - u)."""
-        mean = self.mean
-        return lambda u: -mean * math.log1p(-u)
+        return Memoryless(self.mean)
 
 
 class Lognormal(Section):
@@ -234,6 +233,16 @@ class Distribution(Section):
 
 def _constant(value: float) -> Quantile:
     return lambda _: value
+
+
+class Memoryless(msgspec.Struct, frozen=True):
+    """-mean ln(1 - u)."""
+
+    mean: float
+
+    def __call__(self, u: float) -> float:
+        """Return the quantile of the exponential distribution."""
+        return -self.mean * math.log1p(-u)
 
 
 class Interpolated(msgspec.Struct, frozen=True):

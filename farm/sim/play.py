@@ -44,8 +44,10 @@ class CompiledRun:
         self._played = played
 
     def records(self) -> RunRecords:
-        """Return what a recorder would have recorded."""
-        return records(self._played)
+        """Return what a recorder would have recorded; the run's arrays are let go, so only once."""
+        found = records(self._played)
+        del self._played
+        return found
 
     def log(self) -> Iterator[bytes]:
         """Yield the event log in pieces of whole lines; only of a run with ``noted``."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from farm.scenario.workload import Releases
 from farm.workload.columns import Floats
-from farm.workload.streams import uniforms
+from farm.workload.streams import logarithms, uniforms
 
 HOUR = 3600.0
 #: seconds before the end of an hour in which rounding may lead to the next one
@@ -61,7 +61,7 @@ def _poisson(releases: Releases, rng: random.Random, size: int) -> Iterator[Floa
     last = releases.start if releases.cycle is None else 0.0
     instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate)
     while True:
-        steps = np.array(list(map(math.log1p, (-uniforms(rng, size)).tolist())))
+        steps = logarithms(uniforms(rng, size))
         if instants_of is None:
             steps /= rate
         # from first to last, as one would add them up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +15,8 @@ import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
-from farm.core.model import Job, Platform, Recorded
+from farm.core.model import Job, Platform
+from farm.records.attempt import Happened
 from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
@@ -37,8 +38,8 @@ class Workload(NamedTuple):
     jobs: Iterable[Job]
     #: parts of the traces that make no jobs, with the reason
     remarks: list[str]
-    #: by job, what really happened
-    recorded: dict[str, Recorded]
+    #: of each trace that knows it, its jobs' ids and what really happened to them
+    recorded: list[tuple[Callable[[], list[str]], Happened]]
 
 
 def build_jobs(scenario: Scenario) -> Iterable[Job]:
@@ -58,7 +59,7 @@ def build_workload(scenario: Scenario) -> Workload:
     """
     horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
     prefixes = source_prefixes(scenario)
-    found = Workload((), [], {})
+    found = Workload((), [], [])
     sources = [
         _source_jobs(scenario, index, prefixes[index], horizon, found)
         for index in range(len(scenario.workload))
@@ -146,7 +147,7 @@ def _source_jobs(
             )
         records = read_records(path, options.format, options)
         found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
-        return _recorded(scenario, options, records, prefix, where, streams, found.recorded)
+        return _recorded(scenario, options, records, prefix, where, streams, found)
     if isinstance(options, Arrivals):
         return generators.arrivals(*_released(scenario, options, prefix, where), streams, horizon)
     return generators.matrices(*_released(scenario, options, prefix, where), streams, horizon)
@@ -173,7 +174,7 @@ class Several(NamedTuple):
         """Return what ``build_workload`` returns with each seed."""
         pairs = zip([0, *self.ends], self.ends, strict=False)
         pieces = [self.jobs.taken(slice(begin, end)) for begin, end in pairs]
-        return [Workload(JobColumns.of(one), [], {}) for one in pieces]
+        return [Workload(JobColumns.of(one), [], []) for one in pieces]
 
 
 def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
@@ -207,7 +208,7 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
 
 def _recorded(
     scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
-    streams: Streams, happened: dict[str, Recorded],
+    streams: Streams, found: Workload,
 ) -> Iterable[Job]:  # fmt: skip
     path = Path(options.path)
     if not len(records.arrived):
@@ -230,14 +231,14 @@ def _recorded(
         return f"{prefix}-{ids[number - 1].rjust(width, '0') if ids else f'{number:06d}'}"
 
     if records.happened is not None:
-        names = map(name, range(1, len(records.arrived) + 1))
-        happened.update(zip(names, records.happened.recorded(), strict=True))
+        numbers = range(1, len(records.arrived) + 1)
+        found.recorded.append((lambda: list(map(name, numbers)), records.happened))
     return trace_jobs(records, options, name, platform, streams)
 
 
 def _may_be_padded(ids: Sequence[str]) -> bool:
     """Return whether ids stay apart with zeros before the short ones."""
-    if all(one[:1] != "0" for one in ids):
+    if "0" not in {one[:1] for one in ids}:
         return True
     return len({one.rjust(6, "0") for one in ids}) == len(ids)
 

@@ -34,7 +34,7 @@ def _arrivals(
     draw, name = _drawn(source, platform, streams), f"{prefix}-{{:06d}}".format
     made = 1
     for arrived in instants(source, streams("arrivals"), horizon):
-        numbers = np.arange(made, made + len(arrived))
+        numbers = np.arange(made, made + len(arrived), dtype=np.int32)
         made += len(arrived)
         yield draw({"id": Names.by(name, numbers), "arrived_at": arrived})
 

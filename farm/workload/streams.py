@@ -9,6 +9,7 @@ numbers.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from farm.records.coded import Coded, zeros
-from farm.scenario.distributions import Capped, Interpolated, Quantile
+from farm.scenario.distributions import Capped, Interpolated, Memoryless, Quantile
 from farm.workload.columns import Floats
 
 
@@ -64,10 +65,17 @@ def uniforms(rng: Bits, count: int) -> Floats:
     return numbers
 
 
+def logarithms(numbers: Floats) -> Floats:
+    """Return ln(1 - u) of each number, to the last bit as ``math.log1p`` (NumPy's differs)."""
+    return np.fromiter(map(math.log1p, (-numbers).tolist()), np.float64, len(numbers))
+
+
 def drawn(quantile: Quantile, numbers: Floats) -> Floats:
     """Return the quantile of each number, to the last bit as one by one."""
     if isinstance(quantile, Capped) and isinstance(quantile.plain, Interpolated):
         return np.minimum(drawn(quantile.plain, numbers), quantile.most)
+    if isinstance(quantile, Memoryless):
+        return -quantile.mean * logarithms(numbers)
     if isinstance(quantile, Interpolated):
         points = np.array(quantile.points)
         places = numbers * (len(points) - 1)

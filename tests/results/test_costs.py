@@ -125,7 +125,7 @@ def test_a_run_that_ends_before_its_phases_pays_until_then(
     end: dict[str, Any], spans: tuple[int, int]
 ) -> None:
     """With ``duration`` until that instant, interrupted until its last event."""
-    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None, Workload((), [], {}))
+    recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None, Workload((), [], []))
     for name, at in (("b", 0.0), ("c", 700.0)):
         recorder.observers[0](BuilderJoined(at, Builder(id=name, pool="p", index=1)), [])
     summary = recorder.finish("test", **end).summary

@@ -3,12 +3,17 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import astuple
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from farm.core.errors import TraceError
+from farm.core.model import Platform
 from farm.records import load_records
+from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
 from farm.records.traces import read_records
+from farm.records.traces.bundle import records_of
 from farm.scenario import TraceOptions
 
 from .conftest import Write
@@ -55,8 +60,9 @@ def test_a_trace_keeps_what_happened(
     assert (found := records.happened) is not None
     assert found.waited.tolist() == [1.0, 20.0]
     assert found.ran.tolist() == records.service.tolist() == [2.0, 60.0]
-    assert tuple(found.runners or ("", "")) == runners
-    assert tuple(found.results or ()) == results
+    assert found.results is not None
+    assert tuple(found.runners.tolist() if found.runners else ("", "")) == runners
+    assert tuple(found.results.tolist()) == results
 
 
 def test_a_bundle_keeps_what_happened(write: Write, tmp_path: Path) -> None:
@@ -65,9 +71,53 @@ def test_a_bundle_keeps_what_happened(write: Write, tmp_path: Path) -> None:
     write_bundle(tmp_path / "b", bundle)
     records = read_records(tmp_path / "b", None, TraceOptions(window=(1.0, 90.0)))
     assert records.happened is not None
-    (one,) = records.happened.recorded()
     (kept,) = (one for one in bundle.attempts if one.runner == "r1")
-    assert astuple(one) == (kept.waited, kept.ran, "r1", kept.result)
+    told = [[kept.waited], [kept.ran], ["r1"], [kept.result]]
+    assert [None if one is None else one.tolist() for one in records.happened] == told
+
+
+TEXTS = st.sampled_from(["", "a", "b"])
+TIMES = st.none() | st.integers(0, 9).map(float)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Attempt,
+            id=st.uuids().map(str),
+            submitted_at=st.integers(0, 9).map(float),
+            eligible_at=TIMES,
+            started_at=st.floats(0, 9),
+            finished_at=st.floats(9, 20),
+            result=st.sampled_from(["succeeded", "failed", "lost"]),
+            **dict.fromkeys(("platform", "kind", "matrix", "user", "runner"), TEXTS),
+            attributes=st.dictionaries(
+                st.sampled_from(["user", "level", "team"]), st.sampled_from(["a", "0", "7", "-2"])
+            ),
+        ),
+        min_size=1,
+    )
+)
+def test_attempts_are_the_same_jobs_by_column_as_one_by_one(attempts: list[Attempt]) -> None:
+    """What an attempt says of itself is what its job has; what is empty says nothing."""
+    found = records_of(attempts, {})
+    first = min(one.arrived_at for one in attempts)
+    assert found.arrived.tolist() == [one.arrived_at - first for one in attempts]
+    assert found.service.tolist() == [one.ran for one in attempts]
+    details = [
+        {
+            "platform": one.platform and Platform(one.platform),
+            "kind": one.kind,
+            "matrix": one.matrix,
+            "attributes": one.traits,
+            "level": one.level,
+            "fails": one.result == "failed",
+        }
+        for one in attempts
+    ]
+    rows = [{name: of for name, of in row.items() if of} for row in details]
+    known = {name: [row.get(name, UNSET) for row in rows] for row in rows for name in row}
+    assert {name: column.tolist() for name, column in found.details.items()} == known
 
 
 def test_where_no_start_is_known_nothing_is_said(write: Write) -> None:

@@ -48,7 +48,7 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
         if scenario.phases is not None:
             end = scenario.phases.load_ends_at
             jobs = takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
-        return Workload(jobs, [], {})
+        return Workload(jobs, [], [])
 
 
 NONE = OwnParts()

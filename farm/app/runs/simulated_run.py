@@ -60,7 +60,8 @@ def simulated_run(
         refuse_too_large(scenario)
     algorithms = algorithms_of(scenario, own.algorithms)
     scheduler = estimating.scheduler()
-    workload = load or own.load(scenario)
+    with no_garbage_collection():
+        workload = load or own.load(scenario)
     record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
     began = time.monotonic()
     run = chosen(

@@ -7,23 +7,24 @@ arrives at 0.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from farm.core.errors import TraceError
 from farm.core.model import Platform
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, Happened, times_of
 from farm.records.bundle import read_bundle
-from farm.records.coded import columns_of
-from farm.records.traces.records import Happened, Records
+from farm.records.coded import Coded, combined
+from farm.records.traces.records import Records
 
 
 def read(path: Path) -> Records:
     """Return the attempts that ran; TraceError names the file that is wrong."""
     found = read_bundle(path).attempts
-    ran = [one for one in found if one.ran is not None]
+    ran = [one for one in found if one.started_at is not None and one.finished_at is not None]
     if not ran:
         raise TraceError(f"{path}: found no attempt that ran; allowed: at least one")
     left_out = {"of attempts that never ran, or did not end": len(found) - len(ran)}
@@ -32,30 +33,38 @@ def read(path: Path) -> Records:
 
 def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
     """Return attempts, each of which ran, as the jobs of a trace."""
-    platforms = {name: Platform(processor=name) for name in {one.platform for one in ran} if name}
-    arrived = np.array([one.arrived_at for one in ran])
+    happened = Happened.of(ran)
+    eligible = times_of(ran, "eligible_at")
+    arrived = np.where(np.isnan(eligible), times_of(ran, "submitted_at"), eligible)
     return Records(
         arrived - arrived.min(),
-        np.array([one.ran for one in ran], float),
+        happened.ran,
         [one.id for one in ran],
-        columns_of([_details(one, platforms) for one in ran]),
+        _details(ran),
         left_out={why: count for why, count in left_out.items() if count},
-        happened=Happened.of(ran),
+        happened=happened,
     )
 
 
-def _details(one: Attempt, platforms: dict[str, Platform]) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if one.platform:
-        details["platform"] = platforms[one.platform]
-    if one.kind:
-        details["kind"] = one.kind
-    if one.matrix:
-        details["matrix"] = one.matrix
-    if traits := one.traits:
-        details["attributes"] = traits
-        if one.level:
-            details["level"] = one.level
-    if one.result == "failed":
-        details["fails"] = True
-    return details
+def _details(ran: list[Attempt]) -> dict[str, Coded]:
+    """Return the further fields of the jobs; what is empty says nothing."""
+
+    def of(name: str) -> Coded:
+        return Coded.of(list(map(attrgetter(name), ran)))
+
+    platform, result = of("platform"), of("result")
+    firsts, codes = combined([of("user"), of("attributes")], len(ran))
+    each = [ran[first] for first in firsts.tolist()]
+    columns = {
+        "platform": platform._replace(values=[one and Platform(one) for one in platform.values]),
+        "kind": of("kind"),
+        "matrix": of("matrix"),
+        "attributes": Coded(codes, [one.traits for one in each]),
+        "level": Coded(codes, [one.level for one in each]),
+        "fails": result._replace(values=[one == "failed" for one in result.values]),
+    }
+    return {
+        field: column._replace(values=[value or UNSET for value in column.values])
+        for field, column in columns.items()
+        if any(column.values)
+    }

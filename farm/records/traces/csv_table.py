@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from itertools import chain, compress
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -28,10 +28,11 @@ from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError, json_name
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
-from farm.records.coded import Coded, columns_of
+from farm.records.attempt import Happened, Times
+from farm.records.coded import Coded
 from farm.records.columns import result_of
 from farm.records.content import read_text
-from farm.records.traces.records import Happened, Records, Times
+from farm.records.traces.records import Records
 
 _OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
 COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
@@ -67,61 +68,67 @@ def read(path: Path) -> Records:
     if not (text := read_text(path)).strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
-        return by_column(text, path)
+        return _records(*by_column(text), path)
     except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
-        return by_row(text, path)  # which names what is wrong
+        return _records(*by_row(text, path), path)  # which names what is wrong
 
 
-def by_column(text: str, path: Path) -> Records:
-    """Return the jobs of a table, a column at once; raises for whatever is wrong in it."""
-    header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    names = [name.strip() for name in header]
-    used = dict(found := _used(names, f"{path}:1"))
-    rows = [row for row in rows if row]
-    if {len(names)} != {*map(len, rows)} or len(used) < len(found):
-        raise ValueError("found rows of other lengths, or a column twice")
-    count = len(rows)
-    if "outcome" in used:
-        rows = [row for row in rows if row[used[REQUIRED[1]]]]
-    never_ran = count - len(rows)
-    columns = {}
+def _records(names: list[str], cells: list[list[str]], path: Path) -> Records:
+    """Return the jobs of these columns; raises for whatever is wrong in them."""
+    used = _used(names, f"{path}:1")
+    never_ran = 0
+    if "outcome" in used and not all(ran := cells[used[REQUIRED[1]]]):
+        never_ran = ran.count("")
+        cells = [list(compress(column, ran)) for column in cells]
+    arrived, service = (_numbers(name, cells[used.pop(name)]) for name in REQUIRED)
+    nothing, columns = [""] * len(arrived), {}
+    ids = _given(cells[used.pop("job_id")] if "job_id" in used else nothing)
     for name, place in used.items():
-        cells = list(map(itemgetter(place), rows))
-        known = dict.fromkeys(cells)
-        values = _values(name, list(known))
-        if {*map(id, values)} != {id(UNSET)}:
-            places = dict(zip(known, range(len(known)), strict=True))
-            codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
-            columns[COLUMNS.get(name, "fails")] = Coded(codes, values)
-    arrived, service = (columns.pop(name).mapped(float) for name in ("arrived_at", "service_time"))
-    ids = columns.pop("id", Coded.same(UNSET, len(rows))).replaced("").tolist()
-    cells = []
+        column = Coded.of(cells[place])
+        values = _values(name, column.values)
+        if any(one is not UNSET for one in values):
+            columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
+    happened = None
     if RECORDED[0] in names:
-        cells = [
-            [row[names.index(name)] for row in rows] if name in names else [""] * len(rows)
-            for name in RECORDED
-        ]
+        of_run = (cells[names.index(name)] if name in names else nothing for name in RECORDED)
+        happened = _happened(arrived, *of_run)
     return Records(
         arrived,
         service,
         _unique(ids, path),
         columns,
         left_out={"of jobs that never ran": never_ran} if never_ran else {},
-        happened=_happened([(str(path), *one) for one in zip(*cells, strict=True)], arrived)
-        if cells
-        else None,
+        happened=happened,
     )
 
 
-def _values(name: str, cells: list[str]) -> list[Any]:
+def by_column(text: str) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the columns, and their cells; raises where rows differ in length."""
+    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    (width,) = {len(rows[0]), *map(len, filter(None, rows))}
+    cells = list(chain.from_iterable(rows))
+    names = [name.strip() for name in cells[:width]]
+    return names, [cells[width + place :: width] for place in range(width)]
+
+
+def _numbers(name: str, cells: Sequence[str]) -> Times:
+    """Return a column that must have a number in each row; raises for what is wrong."""
+    numbers = np.fromiter(map(float, _given(cells)), np.float64, len(cells))
+    holds = JOB_FIELDS[COLUMNS[name]].limit.holds
+    if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
+        raise ValueError(name)
+    return numbers
+
+
+def _values(name: str, cells: Sequence[str]) -> list[Any]:
     """Return what distinct cells of a column hold; UNSET: nothing. Raises for what is wrong."""
-    cells = list(map(as_given, cells))
+    cells = _given(cells)
     if name == "outcome":
         return [True if cell == "failed" else UNSET for cell in cells]
     if name == "platform":
         return [value_of(name, cell, "", name) if cell else UNSET for cell in cells]
     field = JOB_FIELDS[COLUMNS[name]]
-    values = list(map(field.read, [cell for cell in cells if cell or name in REQUIRED]))
+    values: list[Any] = list(map(field.read, filter(None, cells)))
     if not all(map(field.limit.holds, values)):
         raise ValueError(name)
     if len(values) < len(cells):
@@ -129,22 +136,18 @@ def _values(name: str, cells: list[str]) -> list[Any]:
     return values
 
 
-def by_row(text: str, path: Path) -> Records:
-    """Return the same, row by row: the first of them that is wrong is named."""
+def _given(cells: Sequence[str]) -> list[str]:
+    return [as_given(cell) if cell[:1] == "'" else cell for cell in cells]
+
+
+def by_row(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the same of any table, row by row: the first of them that is wrong is named."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    arrived: list[float] = []
-    service: list[float] = []
-    ids: list[str] = []
-    details: list[dict[str, Any]] = []
-    of_run: list[tuple[str, ...]] = []
-    never_ran = 0
+    kept, ran = [], False
     try:
         names = [name.strip() for name in next(rows, [])]
         used = _used(names, f"{path}:1")
-        is_run = any(name == "outcome" for name, _ in used)
-        # a column that is not there is the last one of a row with one more, which is empty
-        places = [names.index(name) if name in names else -1 for name in RECORDED]
-        cells_of_run = itemgetter(*places) if RECORDED[0] in names else None
+        times = [name for name in RECORDED[:2] if {name, RECORDED[0]} <= {*names}]
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
@@ -153,54 +156,48 @@ def by_row(text: str, path: Path) -> Records:
                 raise TraceError(
                     f"{where}: found {len(row)} values; the header has {len(names)} columns"
                 )
-            given = {name: as_given(text) for name, place in used if (text := row[place])}
-            fields = _fields(given, where, is_run=is_run)
-            if fields is None:
-                never_ran += 1
-            else:
-                if cells_of_run is not None:
-                    of_run.append((where, *cells_of_run([*row, ""])))
-                arrived.append(fields.pop("arrived_at"))
-                service.append(fields.pop("service_time"))
-                ids.append(fields.pop("id", ""))
-                details.append(fields)
+            kept.append(row)
+            given = {name: as_given(text) for name, place in used.items() if (text := row[place])}
+            if "outcome" not in used or REQUIRED[1] in given:
+                _check(given, {name: row[names.index(name)] for name in times}, where)
+                ran = True
     except csv.Error as error:
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
-    if not arrived:
+    if not ran:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    left_out = {"of jobs that never ran": never_ran} if never_ran else {}
-
-    return Records(
-        np.array(arrived),
-        np.array(service),
-        _unique(ids, path),
-        columns_of(details),
-        left_out=left_out,
-        happened=_happened(of_run, np.array(arrived)) if of_run else None,
-    )
+    return names, [list(column) for column in zip(*kept, strict=True)]
 
 
-def _happened(rows: Sequence[tuple[str, ...]], arrived: Times) -> Happened | None:
-    """Return what happened to a run's jobs, by their lines and the cells of ``RECORDED``."""
-    where, starts, ends, outcomes, builders = zip(*rows, strict=True)
-    started = _seconds(starts, RECORDED[0], where)
-    finished = _seconds(ends, RECORDED[1], where)
-    known = {word: result_of(word, 0.0, 0.0) for word in {*outcomes}}
-    results = [known[word] for word in outcomes] if any(outcomes) else None
-    return Happened.between(arrived, started, finished, list(map(as_given, builders)), results)
-
-
-def _seconds(texts: Sequence[str], name: str, where: Sequence[str]) -> Times:
-    """Return a column as numbers; absent ones are nan."""
-    values = []
-    for text, line in zip(texts, where, strict=True):
+def _check(given: dict[str, str], times: dict[str, str], where: str) -> None:
+    """Raise TraceError for what is wrong with a row: a job's cells, and the times of its run."""
+    for name in REQUIRED:
+        if name not in given:
+            raise TraceError(f"{where}: {name}: found nothing; this value is required")
+    for name, text in given.items():
+        if name != "outcome":
+            value_of(name, text, where, name)
+    for name, text in times.items():
         try:
-            values.append(float(text or "nan"))
+            _seconds([text])
         except ValueError:
             raise TraceError(
-                f"{line}: {name}: found {text!r:.60}; allowed: a number of seconds"
+                f"{where}: {name}: found {text!r:.60}; allowed: a number of seconds"
             ) from None
-    return np.array(values)
+
+
+def _happened(
+    arrived: Times, starts: list[str], ends: list[str], outcomes: list[str], builders: list[str]
+) -> Happened | None:
+    """Return what happened to a run's jobs, by the cells of ``RECORDED``."""
+    words, runners = Coded.of(outcomes), Coded.of(_given(builders))
+    results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
+    told = results if any(words.values) else None
+    return Happened.between(arrived, _seconds(starts), _seconds(ends), runners, told)
+
+
+def _seconds(cells: list[str]) -> Times:
+    """Return a column as numbers; absent ones are nan."""
+    return np.array([float(cell or "nan") for cell in cells])
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
@@ -229,7 +226,7 @@ def _cell(value: object) -> object:
     )
 
 
-def _used(names: list[str], where: str) -> list[tuple[str, int]]:
+def _used(names: list[str], where: str) -> dict[str, int]:
     """Return the places of the columns that are not ignored."""
     for name in REQUIRED:
         if name not in names:
@@ -249,22 +246,7 @@ def _used(names: list[str], where: str) -> list[tuple[str, int]]:
         if name in COLUMNS and name in names[:place]:
             raise TraceError(f"{where}: found column {name} twice")
     known = (*COLUMNS, *(() if "fails" in names else ("outcome",)))
-    return [(name, place) for place, name in enumerate(names) if name in known]
-
-
-def _fields(given: dict[str, str], where: str, *, is_run: bool) -> dict[str, Any] | None:
-    """Return one row as a job's fields; None for a job of a run that never ran."""
-    if is_run and "service_time_s" not in given:
-        return None
-    if given.pop("outcome", "") == "failed":
-        given["fails"] = "true"
-    fields: dict[str, Any] = {}
-    for name in REQUIRED:
-        if name not in given:
-            raise TraceError(f"{where}: {name}: found nothing; this value is required")
-    for name, text in given.items():
-        fields[COLUMNS[name]] = value_of(name, text, where, name)
-    return fields
+    return {name: place for place, name in enumerate(names) if name in known}
 
 
 def value_of(column: str, text: str, where: str, name: str) -> Any:

@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, Happened
 from farm.records.coded import columns_of
 from farm.records.columns import (
     CALENDAR,
@@ -52,7 +52,7 @@ from farm.records.columns import (
 from farm.records.content import read_text
 from farm.records.traces import csv_table
 from farm.records.traces.csv_table import COLUMNS, value_of
-from farm.records.traces.records import Happened, Records
+from farm.records.traces.records import Records
 
 T = TypeVar("T")
 SPANS = ("duration", "wait", "declared_time")

@@ -3,78 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
 from farm.core.errors import TraceError
-from farm.core.model import Recorded
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
 from farm.scenario.workload import TraceOptions
-
-T = TypeVar("T")
-Times = NDArray[np.float64]
-
-
-class Happened(NamedTuple):
-    """What really happened to each job, by the file's own clock; nan: it is not known."""
-
-    #: start - arrival, seconds
-    waited: Times
-    #: end - start, seconds
-    ran: Times
-    #: empty, or None for all: not known
-    runners: list[str] | None = None
-    results: list[Result] | None = None
-
-    @classmethod
-    def between(
-        cls,
-        arrived: Times,
-        started: Times,
-        finished: Times,
-        runners: list[str] | None = None,
-        results: list[Result] | None = None,
-    ) -> Happened | None:
-        """Return what follows from these instants; None: no start is known."""
-        if np.isnan(started).all():
-            return None
-        return cls(started - arrived, finished - started, runners, results)
-
-    @classmethod
-    def of(cls, attempts: Sequence[Attempt]) -> Happened:
-        """Return what these attempts tell."""
-        return cls(
-            np.array([one.waited for one in attempts], np.float64),
-            np.array([one.ran for one in attempts], np.float64),
-            [one.runner for one in attempts],
-            [one.result for one in attempts],
-        )
-
-    def taken(self, order: NDArray[np.intp]) -> Happened:
-        """Return what happened to the jobs at these positions, in this order."""
-        runners, results = _taken(self.runners, order), _taken(self.results, order)
-        return Happened(self.waited[order], self.ran[order], runners, results)
-
-    def recorded(self) -> Iterator[Recorded]:
-        """Yield the record of each job."""
-        nothing = repeat(None)
-        runners = None if self.runners is None else [one or None for one in self.runners]
-        outcomes = [None if one == "open" else one for one in self.results or ()]
-        times = [
-            [None if one != one else one for one in times.tolist()]
-            for times in (self.waited, self.ran)
-        ]
-        return map(Recorded, *times, runners or nothing, outcomes or nothing)
-
-
-def _taken(values: list[T] | None, order: NDArray[np.intp]) -> list[T] | None:
-    return None if values is None else [values[place] for place in order.tolist()]
 
 
 class Records(NamedTuple):
@@ -104,7 +43,7 @@ class Records(NamedTuple):
         return self._replace(
             arrived=self.arrived[order],
             service=self.service[order],
-            ids=_taken(self.ids, order),
+            ids=self.ids and [self.ids[place] for place in order.tolist()],
             details={field: found.taken(order) for field, found in self.details.items()},
             width=None if self.width is None else self.width[order],
             happened=self.happened and self.happened.taken(order),

@@ -35,10 +35,10 @@ from msgspec import UNSET
 
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
-from farm.records.attempt import Result
+from farm.records.attempt import Happened, Result, Times
 from farm.records.coded import Array, Coded, combined, distinct
 from farm.records.content import read_bytes
-from farm.records.traces.records import Happened, Records, Times
+from farm.records.traces.records import Records
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",
@@ -92,14 +92,15 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     started = np.where(waits >= 0, submitted + waits, np.nan)
     # when the parts of a job ended that was put together is not known
     finished = np.where(_is_among(status, PARTS), np.nan, started + run)
-    known = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
-    results = _repeating(status).mapped(lambda one: _RESULTS.get(one, "succeeded")).tolist()
+    width = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
+    known = _repeating(status)
+    results = known._replace(values=[_RESULTS.get(one, "succeeded") for one in known.values])
     return Records(
         submitted.copy(),
         run.copy(),
         numbers if len(set(numbers)) == len(numbers) else None,
         _details(lines, mapping, path),
-        np.clip(known, 1, 2.0**53).astype(np.int64),
+        np.clip(width, 1, 2.0**53).astype(np.int64),
         left_out,
         happened=Happened.between(submitted, started, finished, None, results),
     )
@@ -272,14 +273,17 @@ def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Cod
     for part, made in (("kind", str), ("matrix", str), ("platform", Platform)):
         if part in columns:
             place, column = mapping[part], columns[part]
-            values = [made(_named(place, v)) if v >= 0 else UNSET for v in column.values]
+            values = [made(name) if (name := _named(place, v)) else UNSET for v in column.values]
             found[part] = column._replace(values=values)
     known = [part for part in mapping if part not in found]
     firsts, codes = combined([columns[part] for part in known], len(lines))
-    some = lines[firsts]
+    named = {}
+    for part in known:  # each name is made once
+        names = [_named(mapping[part], value) for value in columns[part].values]
+        named[part] = Coded(columns[part].codes[firsts], names).tolist()
     attributes = [
-        {part: _named(mapping[part], v) for part in known if (v := line[mapping[part]]) >= 0}
-        for line in some.tolist()
+        {part: name for part, names in named.items() if (name := names[row])}
+        for row in range(len(firsts))
     ]
     found["attributes"] = Coded(codes, attributes)
     found["fails"] = Coded(_is_among(lines[:, STATUS], FAILS).astype(np.int8), [UNSET, True])
@@ -292,4 +296,7 @@ def _repeating(column: Times) -> Coded:
 
 
 def _named(place: int, value: float) -> str:
+    """Return the name of a number; empty: it is not known."""
+    if value < 0:
+        return ""
     return f"{FIELDS[place]}-{value:g}" if value < 1e6 else f"{FIELDS[place]}-{value:.0f}"

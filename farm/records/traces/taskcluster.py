@@ -13,8 +13,10 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import TraceError
+from farm.records.attempt import Happened
+from farm.records.coded import Coded
 from farm.records.content import read_bytes
-from farm.records.traces.records import Happened, Records
+from farm.records.traces.records import Records
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""
@@ -57,13 +59,13 @@ def read(path: Path) -> Records:
     begun = np.array([started[task] for task in ids])
     over = np.array([ended[task] for task in ids])
     service = (over - begun) / 1000.0
-    names = [runners.get(task, "") for task in ids]
+    names = Coded.of([runners.get(task, "") for task in ids])
     reasons = {
         "of tasks that did not end": len(created) - len(complete),
         "ended before the start": len(complete) - len(ids),
     }
     left_out = {why: count for why, count in reasons.items() if count}
     happened = Happened.between(
-        arrived, begun / 1000.0, over / 1000.0, names, ["succeeded"] * len(ids)
+        arrived, begun / 1000.0, over / 1000.0, names, Coded.same("succeeded", len(ids))
     )
     return Records(arrived - arrived[0], service, ids, left_out=left_out, happened=happened)

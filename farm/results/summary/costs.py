@@ -22,6 +22,7 @@ from farm.results.summary.builder_time import Window, present
 from farm.results.table.columns import (
     Floats,
     Numbers,
+    Rows,
     in_order_of_appearance,
     numbered,
     which,
@@ -198,6 +199,7 @@ class Parts:
         self._costs = costs
         self._length = length
         self._jobs = jobs
+        self._started = jobs.started()
         of, places = costs.places(jobs, np.arange(len(jobs)))
         by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         none = np.zeros(0, np.int64)
@@ -251,19 +253,21 @@ class Parts:
     def _part(self, places: Sequence[Place]) -> Part:
         rows = [found for place in places if (found := self._rows.get(place)) is not None]
         jobs = self._jobs
-        if [len(some) for some in rows] != [len(jobs)]:
-            jobs = jobs.taken(np.concatenate([np.arange(0), *rows]))
-        responses = jobs.responses()
+        some: Rows = slice(None)
+        if [len(one) for one in rows] != [len(jobs)]:
+            some = np.concatenate([np.arange(0), *rows])
+        waits = jobs.waiting_time[some][self._started[some]]
+        responses = jobs.response_time[some][jobs.served[some]]
         cost, idle_share = self._costs.used(places)
         return Part(
             submitted=self._count(places),
             lost=sum(self._lost.get(place, 0) for place in places),
-            waiting_time=spread_of(jobs.waits()),
+            waiting_time=spread_of(waits),
             response_time=spread_of(responses),
             cost=cost,
             idle_share=idle_share,
             throughput_per_s=len(responses) / self._length if self._length else None,
-            **jobs.counts(),
+            **jobs.taken(some).counts(),
         )
 
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
-from farm.core.model import Recorded
 from farm.results.table.columns import Coded, Floats, Rows
-from farm.results.table.jobs import MARKED, PUBLIC, Jobs
+from farm.results.table.jobs import MARKED, PUBLIC, Jobs, Known
 from farm.results.table.records import RunRecords
 
 Array = NDArray[Any]
@@ -174,9 +173,10 @@ FIELDS = {json_name(name): name for name in PUBLIC}
 """The columns of a table of jobs, by their names in files."""
 EMPTY = _table(Jobs.of(()))
 """A table of no jobs, with the types of the columns."""
+RECORDED = Known(np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ()))
 TYPES = {
     name: column.dtype
-    for name, column in _table(Jobs.of((), recorded_fields=Recorded.__struct_fields__))
+    for name, column in _table(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0)))
     .to_dict()
     .items()
     if name not in MARKED

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
-from operator import attrgetter
-from typing import Any, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Cause, Job, Outcome, Recorded
+from farm.core.model import Cause, Job, Outcome
+from farm.records.attempt import Happened
+from farm.records.coded import Coded as Repeating
 from farm.results.table.columns import (
     Coded,
     Column,
@@ -32,9 +32,8 @@ from farm.results.table.columns import (
     texts,
 )
 
-A = TypeVar("A")
+A = TypeVar("A", Floats, Coded)
 
-UNKNOWN = Recorded()
 OUTCOMES = (*get_args(Outcome), "lost")
 CAUSES = tuple(Cause)
 
@@ -56,6 +55,36 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
     return "/".join([attributes[key] for key in keys if key in attributes])
 
 
+class Known(NamedTuple):
+    """What is known of what really happened to jobs; the last row is of those that no trace has."""
+
+    waited: Floats | None = None
+    ran: Floats | None = None
+    builder: Coded | None = None
+    outcome: Coded | None = None
+
+    @classmethod
+    def of(cls, found: Happened) -> Known:
+        """Return what traces say."""
+        waited, ran = (
+            None if np.isnan(times).all() else np.append(times, np.nan)
+            for times in (found.waited, found.ran)
+        )
+        return cls(waited, ran, _known(found.runners, ""), _known(found.results, "open"))
+
+
+def _known(column: Repeating | None, unknown: str) -> Coded | None:
+    if column is None:
+        return None
+    numbers, names = numbered(one if one not in ("", unknown) else None for one in column.values)
+    found = np.append(numbers[column.codes], -1)
+    return Coded(found, names) if (found >= 0).any() else None
+
+
+def _nowhere(values: Iterable[object]) -> Numbers:
+    return integers(None for _ in values)
+
+
 class Jobs(Table):
     """Jobs, each a row; an instant that was never reached is NaN.
 
@@ -67,9 +96,8 @@ class Jobs(Table):
     fair_share: Sequence[str] = ()
     #: the first dispatch estimate of each job (the instant, or None)
     estimates: Mapping[str, float | None] = {}
-    #: what really happened to jobs of traces, and of which fields of it something is known
-    recorded: Mapping[str, Recorded] = {}
-    recorded_fields: Collection[str] = ()
+    #: what really happened to jobs of traces
+    recorded: Known = Known()
 
     job_id = Column(texts, "job.id", public=True)
     matrix = Column(coded, "job.matrix", public=True)
@@ -133,7 +161,7 @@ class Jobs(Table):
     @public
     def recorded_finished_at(self) -> Floats | None:
         """The end that was recorded."""
-        ran = self._recorded(floats, "ran")
+        ran = self._of_each(self.recorded.ran)
         return None if ran is None or self.waited is None else self.arrived_at + self.waited + ran
 
     @public
@@ -144,24 +172,23 @@ class Jobs(Table):
     @public
     def recorded_builder(self) -> Coded | None:
         """The builder that was recorded."""
-        return self._recorded(coded, "builder")
+        return self._of_each(self.recorded.builder)
 
     @public
     def recorded_outcome(self) -> Coded | None:
         """The outcome that was recorded."""
-        return self._recorded(coded, "outcome")
+        return self._of_each(self.recorded.outcome)
 
     @cached_property
     def waited(self) -> Floats | None:
         """Recorded start - arrival, below 0 if the source's clocks differ."""
-        return self._recorded(floats, "waited")
+        return self._of_each(self.recorded.waited)
 
-    def _recorded(self, made: Callable[[Iterable[Any]], A], field: str) -> A | None:
-        if field not in self.recorded_fields:
-            return None
-        found = map(self.recorded.get, self.job_id.tolist(), repeat(UNKNOWN))
-        return made(map(attrgetter(field), found))
+    def _of_each(self, known: A | None) -> A | None:
+        return None if known is None else known[self.recorded_row]
 
+    #: the row of each job in what was recorded; -1: it is not there
+    recorded_row = Column(_nowhere, "job.id")
     #: service time alone on a builder of speed 1
     work = Column(floats, "job.service_time")
     intended_at = Column(floats, "job.arrived_at")

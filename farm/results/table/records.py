@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import inf, nan
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -23,7 +22,8 @@ from farm.core.events import (
     Event,
     JobsSubmitted,
 )
-from farm.core.model import Cause, Job, Recorded
+from farm.core.model import Cause, Job
+from farm.records.attempt import Happened
 from farm.results.table.builders import (
     Attempts,
     BuilderLives,
@@ -31,8 +31,8 @@ from farm.results.table.builders import (
     BuilderSpan,
     VoidAttempt,
 )
-from farm.results.table.columns import Coded, Numbers, coded, total
-from farm.results.table.jobs import OUTCOMES, Jobs
+from farm.results.table.columns import Coded, Numbers, coded, integers, total
+from farm.results.table.jobs import OUTCOMES, Jobs, Known
 
 
 class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
@@ -48,6 +48,8 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     events: int
     #: farm time of the last event, or the run's end: until then builders that did not leave stayed
     last_at: float
+    #: the rows of ``jobs``, and of ``lost``, in a workload that is one trace; None: go by ids
+    rows: Sequence[Numbers] | None = None
 
     @classmethod
     def of(
@@ -108,14 +110,21 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         jobs, lost = (table.having(**more) for table in (self.jobs, self.lost))
         return msgspec.structs.replace(self, jobs=jobs, lost=lost)
 
-    def beside(self, recorded: Mapping[str, Recorded]) -> RunRecords:
-        """Return the same with what really happened to the jobs, by id."""
-        known = {
-            name
-            for name in Recorded.__struct_fields__
-            if [*map(attrgetter(name), recorded.values())].count(None) < len(recorded)
-        }
-        return self.having(recorded=recorded, recorded_fields=known)
+    def beside(self, recorded: Sequence[tuple[Callable[[], list[str]], Happened]]) -> RunRecords:
+        """Return the same with what really happened to the jobs of each trace, by their ids."""
+        if not recorded:
+            return self
+        known = Known.of(Happened.joined([happened for _, happened in recorded]))
+        tables, rows = (self.jobs, self.lost), self.rows
+        if rows is None:
+            every = (one for ids, _ in recorded for one in ids())
+            places = {one: row for row, one in enumerate(every)}
+            rows = [integers(map(places.get, table.job_id.tolist())) for table in tables]
+        jobs, lost = (
+            table.having(recorded=known, recorded_row=row)
+            for table, row in zip(tables, rows, strict=True)
+        )
+        return msgspec.structs.replace(self, jobs=jobs, lost=lost)
 
     def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
         """Return the jobs that arrived in a window: those that ended, and those that did not."""

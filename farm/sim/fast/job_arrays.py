@@ -52,24 +52,26 @@ class Load(msgspec.Struct, frozen=True):
         """Return a load with columns of its own, into which a run writes."""
         return msgspec.structs.replace(self, columns=self.columns.copy())
 
-    def taken(self, column: Column[Any], rows: Numbers) -> Any:
-        """Return a column that is a field of the jobs, for some of them."""
-        field = column.source.removeprefix("job.")
-        if not isinstance(self.jobs, JobColumns):
-            return column.made(getattr(job, field) for job in self.jobs)[rows]
-        some = _held(self.jobs).taken(rows).column(field)
-        if isinstance(some, np.ndarray):
-            return some
-        if isinstance(some, Repeating) and column.made in (coded, attributed):
-            made = column.made(some.values)
-            return Coded(made.numbers[some.codes], made.values)
-        return column.made(some.tolist())
-
     def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
         """Return the fields of some jobs as columns, in the order of the fields."""
         if isinstance(self.jobs, JobColumns):
             return list(self.jobs.values(begin, end))
         return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
+
+
+def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
+    """Return a column that is a field of the jobs, for some of them."""
+    field = column.source.removeprefix("job.")
+    if not isinstance(jobs, JobColumns):
+        return column.made(getattr(job, field) for job in jobs)[rows]
+    found = _held(jobs).column(field)
+    if isinstance(found, np.ndarray):
+        return found[rows]
+    some = found.taken(rows)
+    if isinstance(some, Repeating) and column.made in (coded, attributed):
+        made = column.made(some.values)
+        return Coded(made.numbers[some.codes], made.values)
+    return column.made(some.tolist())
 
 
 def loads_of(
@@ -145,8 +147,9 @@ NO_JOBS = Block({"service_time": np.zeros(0), "arrived_at": np.zeros(0)})
 def _estimates(estimator: Estimator, block: Block) -> Floats:
     """Return what Oracle or Declared say of each job."""
     field = "service_time" if isinstance(estimator, Oracle) else "declared_time"
-    found = np.asarray(block.array(field), np.float64)
-    return np.where((found >= 0) & (found < np.inf), found, estimator.estimate(_UNKNOWN))
+    found: Floats = np.asarray(block.array(field), np.float64)
+    known = (found >= 0) & (found < np.inf)
+    return found if known.all() else np.where(known, found, estimator.estimate(_UNKNOWN))
 
 
 def _batches(submitted_at: Floats) -> Array:

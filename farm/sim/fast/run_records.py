@@ -17,9 +17,11 @@ from farm.results.table.builders import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
+from farm.sim.fast.job_arrays import taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
+from farm.workload.job_columns import JobColumns
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
 #: how a job ended, by ``layout.ENDS_…``, unless its attempt failed
@@ -32,10 +34,10 @@ _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 def records(played: Played) -> RunRecords:
     """Return a recorder's records."""
     farm, load = played.farm, played.load
-    left = np.flatnonzero(farm.jobs["ended"] == 0).tolist()
+    left = np.flatnonzero(farm.jobs["ended"] == 0)
     endless = [
         EndJob(load.jobs[n], "cancelled", 0, float(farm.jobs["submitted_at"][n]), math.nan)
-        for n in left
+        for n in left.tolist()
     ]
     names = _names(played)
     return RunRecords(
@@ -45,12 +47,14 @@ def records(played: Played) -> RunRecords:
         void=_void(played, names),
         events=int(farm.counts["events"][0]),
         last_at=float(farm.instants["last_event"][0]),
+        rows=(_ended(played), left) if isinstance(load.jobs, JobColumns) else None,
     )
 
 
 def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     """Return how each job ended, in the order of ending."""
     load, ended = played.load, _ended(played)
+    jobs = load.jobs  # not the load: its columns are let go
 
     def of(name: str) -> Any:
         return played.farm.jobs[name][ended]
@@ -60,7 +64,7 @@ def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     submitted_at, dispatched_at, started = of("submitted_at"), of("dispatched_at"), of("started")
     return Jobs(
         len(ended),
-        lambda column: load.taken(column, ended),
+        lambda column: taken(jobs, column, ended),
         submitted_at=submitted_at,
         arrived_at=submitted_at,
         dispatched_at=dispatched_at,
