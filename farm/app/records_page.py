@@ -7,8 +7,7 @@ import numpy as np
 from farm.doctor.figures import PlatformRecords, examine, platforms_of
 from farm.doctor.table import HEADINGS, about, row_of
 from farm.doctor.verdict import verdicts
-from farm.records import Bundle
-from farm.records.bundle import Clock
+from farm.records.bundle import Bundle, Clock
 from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, page
 from farm.results.figures.time_axis import WallClock

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import astuple
 
 from farm.core.errors import TraceError
-from farm.records import load_records
 from farm.records.bundle import write_bundle
+from farm.records.loading import load_records
 from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 

@@ -7,6 +7,7 @@ baseline form one family for Holm's step-down test, which sets the width of thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -111,7 +112,10 @@ def _rows_of(
     places = {settings: place for place, settings in enumerate(played.summaries)}
     bases = {settings: _baseline_of(settings, played, baseline) for settings in places}
     with np.errstate(invalid="ignore"):  # without such a value
-        means, medians = _means(table), np.median(table, axis=1).tolist()
+        means, half = _means(table), (table.shape[1] - 1) / 2
+        # not by np.median, which imports masked arrays
+        ordered = np.sort(table, axis=1)
+        medians = ((ordered[:, math.floor(half)] + ordered[:, math.ceil(half)]) / 2).tolist()
         apart = _means(table - table[[places[base] for base in bases.values()]])
     differences = {
         settings: apart[places[settings]] for settings, base in bases.items() if settings != base
