@@ -63,7 +63,7 @@ def _poisson(releases: Releases, rng: random.Random, size: int, end: float) -> I
     last = releases.start if releases.cycle is None else 0.0
     instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate, end)
     while True:
-        steps = np.array(list(map(math.log1p, (-uniforms(rng, size)).tolist())))
+        steps = np.fromiter(map(math.log1p, (-uniforms(rng, size)).tolist()), np.float64, size)
         if instants_of is None:
             steps /= rate
         # from first to last, as one would add them up
