@@ -18,6 +18,7 @@ from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
+from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
 from farm.sim.fast.play import Played, Watch
 from farm.sim.fast.play import play as play_columns
@@ -48,15 +49,11 @@ class CompiledRun:
 
     def log(self) -> Iterator[bytes]:
         """Yield the event log in pieces of whole lines; only of a run with ``noted``."""
-        from farm.sim.fast.event_log import log_of  # noqa: PLC0415 - for runs that are kept
-
         return log_of(self._played)
 
     @property
     def log_pieces(self) -> int:
         """The number of pieces of the event log."""
-        from farm.sim.fast.event_log import AT_ONCE  # noqa: PLC0415 - as above
-
         return 1 + -(-int(self._played.farm.counts["noted"][0]) // AT_ONCE)
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import astuple
 
 from farm.core.errors import TraceError
 from farm.records.bundle import write_bundle
-from farm.records.loading import load_records
+from farm.records.importing import load_records
 from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 

@@ -13,7 +13,7 @@ from farm.doctor.figures import Figures, examine
 from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
 from farm.doctor.verdict import Verdict, too_little, verdicts
 from farm.records.bundle import with_capacity
-from farm.records.loading import load_records
+from farm.records.importing import load_records
 from farm.terminal.options import (
     AsJson,
     Columns,

@@ -106,11 +106,14 @@ def _rows_of(
     metric: Metric, played: Played, baseline: Mapping[str, str], relevant: float
 ) -> list[SweepRow]:
     table = np.array(
-        [[_number(metric.value(one)) for one in found] for found in played.summaries.values()],
-        dtype=np.float64,
+        [[metric.value(one) for one in found] for found in played.summaries.values()],
+        dtype=np.float64,  # None: NaN
     )
     places = {settings: place for place, settings in enumerate(played.summaries)}
-    bases = {settings: _baseline_of(settings, played, baseline) for settings in places}
+    bases = {
+        settings: tuple(baseline.get(key, value) for key, value in played.named(settings).items())
+        for settings in places
+    }
     with np.errstate(invalid="ignore"):  # without such a value
         means, half = _means(table), (table.shape[1] - 1) / 2
         # not by np.median, which imports masked arrays
@@ -162,16 +165,6 @@ def _means(table: np.ndarray) -> list[Mean | None]:
     """Return the mean of each row; None if a replication has no such value."""
     there = np.isfinite(table).all(axis=1).tolist()
     return [mean if whole else None for mean, whole in zip(means_of(table), there, strict=True)]
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _baseline_of(settings: Settings, played: Played, baseline: Mapping[str, str]) -> Settings:
-    return tuple(
-        baseline.get(axis, value) for axis, value in zip(played.axes, settings, strict=True)
-    )
 
 
 def _without_effect(played: Played) -> tuple[str, ...]:
