@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import farm
 from farm.app.twin import PoolTwin, twin_of
-from farm.records import load_records
+from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.units import parse_time
 

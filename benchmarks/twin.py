@@ -22,7 +22,7 @@ from typing import Any
 import farm
 from benchmarks.drawn_farms import COLUMNS, drawn, misses, twins
 from farm.app.twin import PoolTwin, twin_of
-from farm.records import load_records
+from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 
 SPEED = 300

@@ -15,10 +15,9 @@ from farm.app.twin import order_of
 from farm.core.errors import FarmError, InputError, TraceError, file_access
 from farm.core.model import Job, Platform
 from farm.doctor.figures import PlatformFigures, examine
-from farm.records import load_records
 from farm.records.bundle import is_bundle
 from farm.records.columns import CALENDAR
-from farm.records.importing import source_of
+from farm.records.importing import load_records, source_of
 from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span

@@ -24,8 +24,7 @@ from farm.doctor.figures import PlatformRecords, examine, platforms_of
 from farm.doctor.table import HEADINGS as OF_RECORDS
 from farm.doctor.table import about, row_of
 from farm.doctor.verdict import verdicts
-from farm.records import Bundle
-from farm.records.bundle import Clock, is_bundle, read_bundle
+from farm.records.bundle import Bundle, Clock, is_bundle, read_bundle
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep

@@ -1,4 +1,4 @@
-"""From the files of a source to a bundle in memory."""
+"""From the files of a source, or a bundle, to a bundle in memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,35 @@ from typing import Any
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
-from farm.records.bundle import ZONE, Bundle, bundle_of
+from farm.records.bundle import ZONE, Bundle, bundle_of, read_bundle, refuse_other_folder
 from farm.records.reading import FIRST, STDIN, OnRead, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
 
 NAMES = (*SOURCES, *TABLES)
+
+
+def load_records(
+    paths: Sequence[Path],
+    source: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    zone: tzinfo | None = None,
+    on_read: OnRead = unseen,
+) -> Bundle:
+    """Return the records in a bundle, or in the files of a source. Raises TraceError.
+
+    ``on_read`` is told how much of the files is read, 0 to 1.
+    """
+    bundles = [path for path in paths if path.is_dir()]
+    if not bundles:
+        return import_files(paths, source, fields, zone, on_read)
+    refuse_other_folder(bundles[0])
+    if len(paths) > 1 or source is not None or fields:
+        raise InputError(
+            f"{bundles[0]}: found a bundle beside other files or options; allowed: one bundle, "
+            "or the files of one source"
+        )
+    return read_bundle(bundles[0])
 
 
 def import_files(

@@ -52,7 +52,7 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
     data = np.asarray(values, dtype=np.float64)
     if data.size == 0:
         return Spread(count=0)
-    mean = float(data.mean())
+    mean = float(np.add.reduce(data) / data.size)
     with np.errstate(over="ignore"):  # squares beyond all floats: no deviation is shown
         deviations = data - mean
         std = math.sqrt(np.add.reduce(deviations * deviations) / data.size)

@@ -62,7 +62,7 @@ class Calibration(Mapped):
     slowdown: SlowdownTable
     """Slowdown by number of heavy jobs, from 1 up, never falling."""
     measured_at: str = ""
-    machine: Machine = Machine()
+    machine: Machine = Machine.model_construct()
     reference: str = ""
     threads: Count = 0
     cores: Count = 0

@@ -132,11 +132,11 @@ class Scenario(Section):
     """The builders."""
     workload: tuple[Source, ...]
     """The sources of jobs, merged by arrival."""
-    scheduling: Scheduling = Scheduling()
+    scheduling: Scheduling = Scheduling.model_construct()
     """Which job goes next, and to which builder."""
-    estimates: Estimates = Estimates()
+    estimates: Estimates = Estimates.model_construct()
     """Which dispatch-time estimates are made and logged."""
-    live: Live = Live()
+    live: Live = Live.model_construct()
     """Settings of live runs."""
     allow_unrunnable: Flag = False
     """Accept jobs that no pool could ever run (they wait forever)."""

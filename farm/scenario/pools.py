@@ -201,7 +201,7 @@ class Pool(Section):
     one_of = ("builders", "provisioner")
     name: Name
     """Unique among the pools."""
-    platform: PoolPlatform = PoolPlatform()
+    platform: PoolPlatform = PoolPlatform.model_construct()
     """The platform of its builders."""
     slots: Positive = 1
     """Number of jobs that one builder runs concurrently."""

@@ -100,12 +100,12 @@ class Scheduling(Section):
     sort_every: PositiveDuration | None = None
     """Interval at which waiting jobs are sorted again by new estimates; absent: each keeps the
     place of its submission."""
-    heavy_light: HeavyLight = HeavyLight()
+    heavy_light: HeavyLight = HeavyLight.model_construct()
     """Thresholds of the `heavy-light` balancer."""
     runtime_estimates: Text = "declared"
     """The runtime estimator, from which policies get run times: `oracle declared learned last-3
     launchpad boinc boinc-2010 boinc-dcf`."""
-    runtime_options: RuntimeOptions = RuntimeOptions()
+    runtime_options: RuntimeOptions = RuntimeOptions.model_construct()
     """Options of that estimator."""
     fail_fast: Flag = False
     """A failed job cancels the rest of its matrix."""

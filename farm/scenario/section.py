@@ -28,7 +28,7 @@ class Mapped(BaseModel):
     """A mapping in a file. Unknown keys are refused, with a suggestion."""
 
     model_config = ConfigDict(
-        # a section is built with its scenario, not separately
+        # a section is built with its scenario, not separately: defaults are made by model_construct
         extra="forbid",
         frozen=True,
         defer_build=True,

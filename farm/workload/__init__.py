@@ -2,12 +2,11 @@
 
 ``build_jobs(scenario)`` gives a scenario's jobs by arrival, ``build_workload`` also what its traces
 say of them, ``build_several`` those of several seeds; ``batches`` those of one instant together;
-``read_trace`` and ``write_csv`` read recorded jobs and write them.
+``read_trace`` reads recorded jobs.
 """
 
 from __future__ import annotations
 
-from farm.records.traces.csv_table import write_csv
 from farm.workload.build import (
     Several,
     Workload,
@@ -21,5 +20,5 @@ from farm.workload.streams import stream
 
 __all__ = [
     "Several", "Workload", "batches", "build_jobs", "build_several", "build_workload", "read_trace",
-    "stream", "write_csv",
+    "stream",
 ]  # fmt: skip

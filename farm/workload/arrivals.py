@@ -31,7 +31,9 @@ def instants(
     end = horizon if releases.duration is None else releases.start + releases.duration
     left = releases.count or math.inf
     size = min(most, _expected(releases, end))
-    unlimited = _poisson(releases, rng, size) if releases.poisson else _every(releases, size)
+    unlimited = (
+        _poisson(releases, rng, size, end) if releases.poisson else _every(releases, size, end)
+    )
     kept = np.zeros(0)
     for block in unlimited:
         some = block[: min(left, np.searchsorted(block, end))]
@@ -55,11 +57,11 @@ def _expected(releases: Releases, end: float) -> int:
     return math.ceil(min(LEAST + expected + 3 * math.sqrt(expected), releases.count or math.inf))
 
 
-def _poisson(releases: Releases, rng: random.Random, size: int) -> Iterator[Floats]:
+def _poisson(releases: Releases, rng: random.Random, size: int, end: float) -> Iterator[Floats]:
     """Unit-mean exponential steps of the expected number of arrivals, turned into instants."""
     rate = releases.poisson.rate if releases.poisson else 1.0
     last = releases.start if releases.cycle is None else 0.0
-    instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate)
+    instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate, end)
     while True:
         steps = logarithms(uniforms(rng, size))
         if instants_of is None:
@@ -70,21 +72,22 @@ def _poisson(releases: Releases, rng: random.Random, size: int) -> Iterator[Floa
         yield sums if instants_of is None else instants_of(sums)
 
 
-def _every(releases: Releases, size: int) -> Iterator[Floats]:
+def _every(releases: Releases, size: int, end: float) -> Iterator[Floats]:
     interval, start = releases.every or 0.0, releases.start
     instants_of = None
     if releases.cycle is not None and interval:
-        instants_of = _cycle_inverse(releases, 1.0 / interval)
+        instants_of = _cycle_inverse(releases, 1.0 / interval, end)
     for first in count(0, size):
         numbers = np.arange(first, first + size, dtype=np.float64)
         yield start + numbers * interval if instants_of is None else instants_of(numbers)
 
 
-def _cycle_inverse(releases: Releases, rate: float) -> Callable[[Floats], Floats]:
+def _cycle_inverse(releases: Releases, rate: float, end: float) -> Callable[[Floats], Floats]:
     """Return the exact inverse of the expected number of arrivals since ``start``.
 
     The rate is constant within an hour of the day or week: rate times that hour's factor. The
-    function returned must be called with ascending numbers; it remembers its current hour.
+    function returned must be called with ascending numbers; it remembers its current hour, and
+    leaves out what follows the first instant at or behind the end.
     """
     factors = releases.cycle or ()
     offset = releases.cycle_start or 0.0
@@ -109,6 +112,8 @@ def _cycle_inverse(releases: Releases, rate: float) -> Callable[[Floats], Floats
                     break
                 at, done = hour_end, done + hourly * (hour_end - at)
             found.append(at)
+            if at >= end:
+                break
         state = at, done, hour_end, hourly, surely_until
         return np.array(found)
 

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
-from farm.records.attempt import Happened
-from farm.records.traces import Records, format_of, read_records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
@@ -27,6 +25,10 @@ from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
+
+if TYPE_CHECKING:  # the readers of all formats, for scenarios with traces
+    from farm.records.attempt import Happened
+    from farm.records.traces import Records
 
 arrival = attrgetter("arrived_at")
 R = TypeVar("R", Arrivals, Matrices)
@@ -139,6 +141,8 @@ def _source_jobs(
         first = "" if len(scenario.workload) == 1 else f"{prefix}-"
         return generated(scenario, options, where, first, streams("generator"))
     if isinstance(options, Trace):
+        from farm.records.traces import read_records  # noqa: PLC0415 - as above
+
         path = Path(options.path)
         if options.origin is not None and not path.exists():
             raise TraceError(
@@ -198,7 +202,10 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
         runs.append(np.repeat(np.arange(len(seeds)), counts))
     whole, run = joined(blocks), np.concatenate(runs)
     arrived = whole.array("arrived_at")
-    order = np.lexsort((arrived, run))
+    # run by run, which takes a fraction of the time of all together
+    order = np.argsort(run.astype(np.int16), kind="stable")
+    for some in np.split(order, np.cumsum(np.bincount(run, minlength=len(seeds)))[:-1]):
+        some[:] = some[np.argsort(arrived[some], kind="stable")]
     order = order[arrived[order] < horizon]
     ends = np.searchsorted(run[order], np.arange(len(seeds) + 1)).tolist()
     if any(begin == end for begin, end in pairwise(ends)):
@@ -210,6 +217,8 @@ def _recorded(
     scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
     streams: Streams, found: Workload,
 ) -> Iterable[Job]:  # fmt: skip
+    from farm.records.traces import format_of  # noqa: PLC0415 - as above
+
     path = Path(options.path)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")

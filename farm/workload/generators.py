@@ -72,7 +72,7 @@ def _matrices(
     source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Block]:
     draw, apart = _drawn(source, platform, streams), source.jobs_apart
-    size = chooser(source.size, streams("size"))
+    size = chooser(source.size, streams, "size")
 
     def name(number: int) -> str:
         return f"{prefix}-{number // PLACES:04d}-{number % PLACES + 1:03d}"
@@ -119,10 +119,10 @@ def _drawn(
     """Return a function that draws jobs: first the kind, as the service time may depend on it."""
     add = traits_adder(source.model_copy(update={"kind": None}), streams)
     weights = source.kind or {"job": 1.0}
-    kind_of = chooser(weights, streams("kind"))
+    kind_of = chooser(weights, streams, "kind")
     quantiles = source.service_time.quantiles_by_kind(list(weights))
     rng = streams("service_time")
-    platform_of = chooser(_platforms(source, default), streams("platform"))
+    platform_of = chooser(_platforms(source, default), streams, "platform")
 
     def draw(columns: Columns) -> Block:
         count = len(columns["arrived_at"])

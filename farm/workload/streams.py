@@ -86,16 +86,18 @@ def drawn(quantile: Quantile, numbers: Floats) -> Floats:
     return np.array(list(map(quantile, numbers.tolist())), np.float64)
 
 
-def chooser(weights: Mapping[Any, float], rng: Bits) -> Callable[[int], Coded]:
+def chooser(
+    weights: Mapping[Any, float], streams: Callable[[str], Bits], name: str
+) -> Callable[[int], Coded]:
     """Return a function that draws a number of values, in proportion to their weights.
 
-    A single value draws nothing from the stream.
+    A single value needs no stream.
     """
     values = [value for value, weight in weights.items() if weight > 0]
     if len(values) == 1:
         return lambda count: Coded(zeros(count), values)
     sums = list(accumulate(weight for weight in weights.values() if weight > 0))
-    total, last = sums[-1], len(values) - 1
+    total, last, rng = sums[-1], len(values) - 1, streams(name)
 
     def draw(count: int) -> Coded:
         places = np.searchsorted(sums, uniforms(rng, count) * total, side="right")

@@ -70,7 +70,7 @@ def _filled(name: str, columns: Columns) -> Column:
 def _steps(traits: Traits, streams: Draws) -> list[tuple[str, Draw]]:
     """Return the traits that are given, in an order in which they may build on others."""
     steps = [
-        (name, _choice(weights, streams(name)))
+        (name, _choice(weights, streams, name))
         for name in CHOSEN
         if (weights := getattr(traits, name)) is not None
     ]
@@ -103,20 +103,20 @@ def _by_kind(columns: Columns, made: Callable[[str], object]) -> Array:
     return found
 
 
-def _choice(weights: dict[object, float], rng: Bits) -> Draw:
-    draw = chooser(weights, rng)
+def _choice(weights: dict[object, float], streams: Draws, name: str) -> Draw:
+    draw = chooser(weights, streams, name)
     return lambda columns: draw(_count(columns))
 
 
 def _attributes(traits: Traits, streams: Draws) -> Draw:
     """Draw the attributes; jobs with the same ones share one dict, so that they cost little."""
     draws = {
-        name: chooser(weights, streams(f"attribute {name}"))
+        name: chooser(weights, streams, f"attribute {name}")
         for name, weights in (traits.attributes or {}).items()
     }
     sets = [one.attributes for one in traits.attribute_sets or ()]
     weights = {n: one.weight for n, one in enumerate(traits.attribute_sets or ())}
-    chosen = chooser(weights, streams("attribute set")) if sets else None
+    chosen = chooser(weights, streams, "attribute set") if sets else None
     parts = traits.invocation
     values: list[dict[str, str]] = []
     shared: dict[tuple[Any, ...], int] = {}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import TraceError
-from farm.records import import_files
-from farm.records.importing import source_of
+from farm.records.importing import import_files, source_of
 from tests.conftest import Said
 
 HEADER = "submitted,started,finished,runner\n"

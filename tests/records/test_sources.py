@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.errors import TraceError
-from farm.records import Bundle, import_files, json_stream
-from farm.records.importing import source_of
+from farm.records import json_stream
+from farm.records.bundle import Bundle
+from farm.records.importing import import_files, source_of
 from farm.records.json_stream import objects
 from farm.records.sources import SOURCES
 from farm.records.sources.slurm import nodes_of

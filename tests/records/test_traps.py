@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from farm.records import Bundle, import_files
 from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle
+from farm.records.importing import import_files
 
 
 def at(clock: str) -> str:

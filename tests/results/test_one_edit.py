@@ -91,7 +91,8 @@ from pathlib import Path
 import farm
 from farm.app.jobs.sources import parse_lines
 from farm.live.wire.report_checks import flaw_of
-from farm.workload import read_trace, write_csv
+from farm.records.traces.csv_table import write_csv
+from farm.workload import read_trace
 
 out = Path(sys.argv[1])
 POOL = {"name": "p", "builders": 1}

@@ -128,10 +128,10 @@ def test_quantiles_ascend(given: Any, one: float, other: float) -> None:
 def test_weighted_choice() -> None:
     """Values are drawn in proportion to their weights; weight 0 never; one value draws nothing."""
     rng = stream(1, "choice")
-    draw = chooser({"a": 3, "never": 0, "b": 1}, rng)
+    draw = chooser({"a": 3, "never": 0, "b": 1}, lambda _: rng, "kind")
     found = draw(DRAWS).tolist()
     assert set(found) == {"a", "b"}
     assert found.count("a") / DRAWS == pytest.approx(0.75, rel=0.02)
     before = rng.getstate()
-    assert chooser({"only": 2}, rng)(2).tolist() == ["only", "only"]
+    assert chooser({"only": 2}, lambda _: rng, "kind")(2).tolist() == ["only", "only"]
     assert rng.getstate() == before

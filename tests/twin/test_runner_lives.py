@@ -7,7 +7,7 @@ import pytest
 
 from farm import simulate
 from farm.app.twin import twin_of, write_twin
-from farm.records import load_records
+from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.twin.candidates import candidates_of
 from farm.twin.orders import order_seen

@@ -18,7 +18,7 @@ import pytest
 
 from farm import simulate
 from farm.app.twin import PoolTwin, Twin, order_of, twin_of, write_twin
-from farm.records import load_records
+from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.sim.fast.kernel import native
 from farm.twin.candidates import NO_LIMIT

@@ -9,9 +9,9 @@ from msgspec import UNSET
 
 from farm.core.errors import TraceError
 from farm.core.model import Platform
-from farm.records import load_records
 from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
+from farm.records.importing import load_records
 from farm.records.traces import read_records
 from farm.records.traces.bundle import records_of
 from farm.scenario import TraceOptions

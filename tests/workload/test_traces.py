@@ -17,9 +17,9 @@ import farm
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.traces import FORMATS, Records, csv_table, swf
-from farm.records.traces.csv_table import COLUMNS, RECORDED
+from farm.records.traces.csv_table import COLUMNS, RECORDED, write_csv
 from farm.scenario import TraceOptions
-from farm.workload import build_jobs, read_trace, write_csv
+from farm.workload import build_jobs, read_trace
 
 from .conftest import ScenarioOf, Write
 

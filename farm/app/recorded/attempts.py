@@ -9,8 +9,8 @@ import msgspec
 
 from farm.core.commands import RequeueJob
 from farm.core.events import JobsSubmitted, JobStarted
-from farm.records import load_records
 from farm.records.attempt import Attempt
+from farm.records.importing import load_records
 from farm.results.run_directory import Run
 
 Void = tuple[float, float, str]

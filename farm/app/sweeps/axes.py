@@ -124,7 +124,8 @@ class Grid:
             )
         self.base = base
         self._axes = axes
-        self._document = parse_document(base.to_yaml(), base.name)
+        if axes:  # it takes as long as some tens of runs
+            self._document = parse_document(base.to_yaml(), base.name)
         self._places = {key: list(_expanded(self._document, key)) for key in keys}
         self.axes = {axis.key: list(axis.values) for axis in axes}
         self.scenarios: dict[Settings, Scenario] = {

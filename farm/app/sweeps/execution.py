@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from farm import __version__
+import farm
 from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
 from farm.core.errors import FarmError, RunError, file_access
 from farm.plugins.lookup import source_of
@@ -281,7 +281,7 @@ def run_key(scenario: Scenario, seed: int, written: str = "") -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     contents = (*map(_content, _files(scenario)), *_own_code(scenario))
-    for part in (__version__, str(seed), written or scenario.to_yaml(), *contents):
+    for part in (farm.__version__, str(seed), written or scenario.to_yaml(), *contents):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()
 

@@ -12,8 +12,8 @@ from farm.core.errors import TraceError
 from farm.doctor.figures import Figures, examine
 from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
 from farm.doctor.verdict import Verdict, too_little, verdicts
-from farm.records import load_records
 from farm.records.bundle import with_capacity
+from farm.records.importing import load_records
 from farm.terminal.options import (
     AsJson,
     Columns,

@@ -16,8 +16,8 @@ import typer
 from farm.app.recorded.attempts import attempts_of
 from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.core.errors import InputError, file_access, not_among
-from farm.records import load_records
 from farm.records.bundle import is_bundle
+from farm.records.importing import load_records
 from farm.records.sources import SOURCES, export_attempts
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run, load_run

@@ -156,19 +156,15 @@ def _student_root(p: float, freedom: float, low: float) -> tuple[float, float]:
 
     The integral bends down, so Newton's steps from below never pass the root.
     """
-    root = low
+    root, power = low, -(freedom + 1) / 2
+    scale = _student_scale(freedom) / math.sqrt(freedom)
     for _ in range(50):
-        density = _student_density(root, freedom)
+        density = scale * math.pow(1 + root * root / freedom, power)
         step = (p - _student_cdf(root, freedom)) / density
         root += step
         if abs(step) <= 1e-6 * root:
             return root, max(1e-10 * root, 1e-12 / density)
     return root, math.inf
-
-
-def _student_density(t: float, freedom: float) -> float:
-    power = -(freedom + 1) / 2
-    return _student_scale(freedom) / math.sqrt(freedom) * math.pow(1 + t * t / freedom, power)
 
 
 def _student_scale(freedom: float) -> float:

@@ -7,6 +7,7 @@ baseline form one family for Holm's step-down test, which sets the width of thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -106,12 +107,18 @@ def _rows_of(
 ) -> list[SweepRow]:
     table = np.array(
         [[metric.value(one) for one in found] for found in played.summaries.values()],
-        dtype=np.float64,  # of None NaN
+        dtype=np.float64,  # None: NaN
     )
     places = {settings: place for place, settings in enumerate(played.summaries)}
-    bases = {settings: _baseline_of(settings, played, baseline) for settings in places}
+    bases = {
+        settings: tuple(baseline.get(key, value) for key, value in played.named(settings).items())
+        for settings in places
+    }
     with np.errstate(invalid="ignore"):  # without such a value
-        means, medians = _means(table), np.median(table, axis=1).tolist()
+        means, half = _means(table), (table.shape[1] - 1) / 2
+        # not by np.median, which imports masked arrays
+        ordered = np.sort(table, axis=1)
+        medians = ((ordered[:, math.floor(half)] + ordered[:, math.ceil(half)]) / 2).tolist()
         apart = _means(table - table[[places[base] for base in bases.values()]])
     differences = {
         settings: apart[places[settings]] for settings, base in bases.items() if settings != base
@@ -157,12 +164,6 @@ def _means(table: np.ndarray) -> list[Mean | None]:
     """Return the mean of each row; None if a replication has no such value."""
     there = np.isfinite(table).all(axis=1).tolist()
     return [mean if whole else None for mean, whole in zip(means_of(table), there, strict=True)]
-
-
-def _baseline_of(settings: Settings, played: Played, baseline: Mapping[str, str]) -> Settings:
-    return tuple(
-        baseline.get(axis, value) for axis, value in zip(played.axes, settings, strict=True)
-    )
 
 
 def _without_effect(played: Played) -> tuple[str, ...]:

@@ -154,8 +154,9 @@ def _estimates(estimator: Estimator, block: Block) -> Floats:
 
 def _batches(submitted_at: Floats) -> Array:
     """Return the first job of each instant, and the number of jobs."""
-    begins = np.flatnonzero(np.diff(submitted_at, prepend=-1.0))
-    return np.append(begins, len(submitted_at)).astype(np.int32)
+    begins = np.ones(len(submitted_at) + 1, np.bool_)
+    begins[1:-1] = submitted_at[1:] != submitted_at[:-1]
+    return np.flatnonzero(begins).astype(np.int32)
 
 
 class _Fields:

@@ -94,9 +94,11 @@ def farms_after(
         return
     most = max(loads, key=lambda load: len(load.columns))
     farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), _kinds(pools)
-    call, before = native.Call("play", farm), [_copy(getattr(farm, name)) for name in _WRITTEN]
+    call, written = native.Call("play", farm), _bytes([getattr(farm, name) for name in _WRITTEN])
+    before = [array.copy() for array in written]
     for load in loads:
-        _overwrite([getattr(farm, name) for name in _WRITTEN], before)
+        for array, empty in zip(written, before, strict=True):
+            array[:] = empty
         farm.lanes[:] = _lanes(load.columns["lane"], farm.serves, pools, kinds)
         changed = {"jobs": load.columns, "in_order": load.in_order, "batches": load.batches}
         for name, array in changed.items():
@@ -105,12 +107,11 @@ def farms_after(
         yield run.farm if run.to_end() else None
 
 
-def _overwrite(part: Any, by: Any) -> None:
+def _bytes(part: Any) -> list[Array]:
+    """Return arrays, in tuples, as bytes: NumPy copies records field by field."""
     if isinstance(part, np.ndarray):
-        part[...] = by
-    else:
-        for one, other in zip(part, by, strict=True):
-            _overwrite(one, other)
+        return [part.reshape(-1).view(np.uint8)]
+    return [array for one in part for array in _bytes(one)]
 
 
 @dataclass

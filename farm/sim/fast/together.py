@@ -43,13 +43,13 @@ def play_together(
         if farm is None or farm.counts["ended"][0] < len(load.columns):
             return None
         last = farm
-        counted.append(farm.counts[0].copy())
         ended.append(farm.ended[: len(load.columns)].copy())
         # as bytes: NumPy compares all fields of what it concatenates
+        counted.append(farm.counts.tobytes())
         builders.append(farm.builders[: farm.counts["made"][0]].tobytes())
         voids.append(farm.void[: farm.counts["void"][0]].tobytes())
         last_at.append(float(farm.instants["last_event"][0]))
-    sizes, every = [len(load.columns) for load in loads], np.array(counted)
+    sizes, every = [len(load.columns) for load in loads], _records(counted, layout.COUNTS)
     made, void = every["made"], _records(voids, layout.VOID_ATTEMPT)
     first_job, first_builder = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *made[:-1]])
     whole.columns["builder"] += np.repeat(first_builder, sizes).astype(np.int32)
