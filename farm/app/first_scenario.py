@@ -125,7 +125,7 @@ class _Seen(NamedTuple):
 def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 
-    That is by platform; the order of jobs is the busiest pool's. Last a line of the scenario: when
+    That is by platform; the order of jobs is common to all. Last a line of the scenario: when
     the first job arrived, if the trace has dates.
     """
     if format_of(trace, None) not in ("bundle", "csv"):
@@ -145,7 +145,7 @@ def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, _See
     if first >= CALENDAR:
         starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
         starts += "first job arrived\n"
-    return seen, order_of(*pools[0]) if pools else {}, starts
+    return seen, order_of(pools), starts
 
 
 def _fitting(
