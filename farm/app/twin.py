@@ -27,7 +27,7 @@ from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
 from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
-from farm.twin.orders import RECORDED, Order, order_seen
+from farm.twin.orders import Order, as_recorded, order_seen
 from farm.twin.pools import Load, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
@@ -326,8 +326,9 @@ def _calibrated(
     played, recorded = slice(part.start, part.stop + more), load.waited[part]
     player = Player(shape, load)
     # in a wrong order no number fits
+    scheduling = as_recorded(order) if order or not in_order else {}
     candidates = [
-        msgspec.structs.replace(one, scheduling={} if in_order else RECORDED)
+        msgspec.structs.replace(one, scheduling=scheduling)
         for one in islice(candidates_of(shape), max(1, most))
     ]
 

@@ -17,8 +17,6 @@ from farm.twin.pools import Load
 
 Order = Mapping[str, Any]
 """The section ``scheduling`` of a scenario; {}: by arrival."""
-RECORDED: Order = {"policy": "score"}
-"""As recorded, in a replay whose jobs have their recorded starts as scores."""
 Places = npt.NDArray[np.intp]
 
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
@@ -42,6 +40,14 @@ class _Choice(NamedTuple):
 
     taken: int
     others: Places
+
+
+def as_recorded(order: Order) -> Order:
+    """Return the order of a replay whose jobs have their recorded starts as scores.
+
+    Free runners are taken as in ``order``: the one idle longest by a fair share, of a team's own.
+    """
+    return {"policy": "score", **({"balancer": "longest-idle"} if "fair_share" in order else {})}
 
 
 def _columns(attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[str]]]:
@@ -77,10 +83,11 @@ def _choices(load: Load, pickup: float) -> Iterator[_Choice]:
     arrived, waited = load.arrived[:MOST_JOBS], load.waited[:MOST_JOBS]
     levels = np.array([one.level for one in load.attempts[:MOST_JOBS]])
     started = arrived + waited
-    places = np.flatnonzero(waited > pickup)
+    # of those that started at once none is known to be chosen first
+    _, number, count = np.unique(started, return_inverse=True, return_counts=True)
+    places = np.flatnonzero((waited > pickup) & (count[number] == 1))
     for place in places[:: max(1, len(places) // MOST_CHOICES)].tolist():
         last = np.searchsorted(arrived, started[place] - pickup, side="right")
-        # of those that started at once none was chosen before the others
         later = (started[:last] > started[place]) & (levels[:last] == levels[place])
         if later.any():
             yield _Choice(place, np.flatnonzero(later))
@@ -132,6 +139,7 @@ class _Turns:
         weights = np.ones(len(self.names))
         amiss = self._amiss(weights)
         for _ in range(2 * MOST_WEIGHTED):
+            # of those that explain as much the first one, as users would write it
             tried = [(round(self._amiss(one), 2), one) for one in self._weighed(weights)]
             least, best = min(tried, key=itemgetter(0))
             if least >= CLEARLY * amiss:
@@ -144,8 +152,8 @@ class _Turns:
         return amiss, {"fair_share": [name], **({"weights": chosen} if chosen else {})}
 
     def _weighed(self, weights: Floats) -> Iterator[Floats]:
-        for number in self._commonest:
-            for share in WEIGHTS:
+        for share in WEIGHTS:
+            for number in self._commonest:
                 changed = weights.copy()
                 changed[number] = share
                 yield changed

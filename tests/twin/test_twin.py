@@ -264,29 +264,12 @@ def test_records_without_a_label_or_with_rounded_spans(tmp_path):
     waits_as_recorded(one, 0.001, 0.001)
 
 
-SHARED = {"fair_share": ["team"], "weights": {"web": 2.0}}
-
-
-@pytest.mark.parametrize(
-    ("sized", "order"),
-    [
-        ({"algorithm": "target-wait", "max": 30, "objective": "6m"}, {"policy": "sjf"}),
-        # web submits twice as much: of twice the share its jobs start much as by arrival
-        ({"algorithm": "taskcluster", "max": 5}, SHARED),
-    ],
-)
-def test_an_order_shows_whatever_sized_the_pool(tmp_path, sized, order):
-    """By which jobs of those that waited were started; weights are taken from it, too."""
-    pool = {"boot_time": "80s", "idle_timeout": "9m", "provisioner": sized}
-    path = recorded(tmp_path, pool, **order)
-    assert order_of(pools_of(load_records([path], "csv", COLUMNS))) == order
-
-
 def test_an_order_that_a_column_explains(tmp_path):
     """Fair share by a recorded column is found; without it the order is flagged, not fitted."""
-    path = recorded(tmp_path, {"builders": 7}, **SHARED)
+    order = {"fair_share": ["team"], "weights": {"infra": 2}}
+    path = recorded(tmp_path, {"builders": 7}, **order)
     one = only(twin(path))
-    assert one.scheduling == SHARED
+    assert one.scheduling == order
     waits_as_recorded(one)
     hidden = only(twin_of(load_records([path]), "records"))
     assert [flag.kind for flag in hidden.flags] == ["hidden order"]
