@@ -120,7 +120,7 @@ Seen = tuple[PlatformFigures, float]
 def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 
-    That is by platform; the order of jobs is the busiest pool's. Last a line of the scenario: when
+    That is by platform; the order of jobs is common to all. Last a line of the scenario: when
     the first job arrived, if the trace has dates.
     """
     if format_of(trace, None) not in ("bundle", "csv"):
@@ -140,7 +140,7 @@ def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, Seen
     if first >= CALENDAR:
         starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
         starts += "first job arrived\n"
-    return seen, order_of(*pools[0]) if pools else {}, starts
+    return seen, order_of(pools), starts
 
 
 def _fitting(

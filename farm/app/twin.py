@@ -25,9 +25,9 @@ from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
 from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
-from farm.twin.candidates import Candidate, Document, candidates_of, delayed
+from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
-from farm.twin.orders import order_seen
+from farm.twin.orders import Order, as_recorded, order_seen
 from farm.twin.pools import Load, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
@@ -43,8 +43,8 @@ from farm.units import many
 from provisioner.from_scenario import algorithms_of
 
 Tell = Callable[[str, float], None]
-EXPLAINED_BY, SMALL = 0.3, 5.0
-"""An order is found if it leaves this share of the error per job, or so few seconds."""
+SMALL = 5.0
+"""Seconds by which jobs may err more by arrival than in the order of the recorded starts."""
 EXPLAINED = {"cap", "gate", "idle runners"}
 """Flags that explain why jobs overtake each other."""
 ENOUGH = 20
@@ -138,14 +138,12 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     fitted = []
     most = MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE
     jobs = sum(len(load.attempts) for _, load in found)
-    done = 0
+    order, done = order_of(found), 0
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
         size = len(load.attempts)
         part = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
-        fitted.append(_fitted(name, shape, load, most * size // jobs, part))
+        fitted.append(_fitted(name, shape, load, order, most * size // jobs, part))
         done += size
-    # a scenario has one order: that of the busiest pool
-    order = fitted[0].candidate.scheduling
     # as the trace has it
     begins = min(
         one.submitted_at if one.eligible_at is None else one.eligible_at
@@ -169,6 +167,18 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
     return Twin(pools=pools, text=text, remarks=[remark for remark, so in told.items() if so])
+
+
+def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
+    """Return the order of jobs, as the choices of the pool show where most is waited.
+
+    A scenario has one order. {}: by arrival, or no pool shows it.
+    """
+    for shape, load in sorted(pools, key=lambda one: -float(one[1].waited.sum())):
+        order = order_seen(load, times_of(shape)[0])
+        if order is not None:
+            return order
+    return {}
 
 
 def _tell(tell: Tell, what: str, before: float, of: float, share: float) -> None:
@@ -223,7 +233,7 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    name: str, shape: Shape, load: Load, most: int, told: Callable[[float], None]
+    name: str, shape: Shape, load: Load, order: Order, most: int, told: Callable[[float], None]
 ) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
@@ -238,24 +248,22 @@ def _fitted(
     is_hopeless = any(one.kind == "several slots" for one in flags)
     if is_hopeless:  # no pool of slots explains it: the first one shows by how much
         most = 1
-    fits, search, order = _calibrated(shape, load, played, most, told)
-    fit = fits[0]
-    if fit.candidate.algorithm == "manual":
+    fits, search, hidden = _calibrated(shape, load, order, played, most, told)
+    candidate = fits[0].candidate
+    if candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
-    if order is not None and not {one.kind for one in flags} & EXPLAINED:
-        flags.append(order)
+    if hidden is not None and not {one.kind for one in flags} & EXPLAINED:
+        flags.append(hidden)
     less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
     evidence = [
-        *evidence_of(shape, fit.candidate, f" (best of {search.played} tried)"),
-        *search.evidence(fit, fits),
+        *evidence_of(shape, candidate, f" (best of {search.played} tried)"),
+        *search.evidence(fits),
     ]
-    return _Fitted(
-        name, shape, load, middle, fit.candidate, search.played, evidence, flags, less_far
-    )
+    return _Fitted(name, shape, load, middle, candidate, search.played, evidence, flags, less_far)
 
 
-def _checked(one: _Fitted, order: Document, begins: float) -> PoolTwin:
+def _checked(one: _Fitted, order: Order, begins: float) -> PoolTwin:
     """Hold the pool against the second half of its records, as the scenario has it.
 
     There its first job arrives at ``begins``, and jobs are in the order of the whole farm.
@@ -301,54 +309,39 @@ def _middle(arrived: Floats) -> int:
 
 
 def _calibrated(
-    shape: Shape, load: Load, part: slice, most: int, told: Callable[[float], None]
+    shape: Shape, load: Load, order: Order, part: slice, most: int, told: Callable[[float], None]
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
-    ``most``: plays. The flag is there if jobs were started in an order that no candidate explains.
+    The flag is there if jobs were started in another ``order`` than shows. ``most``: plays.
     """
     overtaken = overtaking(load, shape)
-    in_order = overtaken < OVERTAKEN
+    in_order = shape.hosted or overtaken < OVERTAKEN
     # otherwise later jobs overtake, too
     more = 0 if in_order else (part.stop - part.start) // 2
     played, recorded = slice(part.start, part.stop + more), load.waited[part]
     player = Player(shape, load)
-    candidates = list(islice(candidates_of(shape), max(1, most)))
+    # in a wrong order no number fits
+    scheduling = as_recorded(order) if order or not in_order else {}
+    candidates = [
+        msgspec.structs.replace(one, scheduling=scheduling)
+        for one in islice(candidates_of(shape), max(1, most))
+    ]
 
     def play(candidate: Candidate) -> Floats:
         told(min(1.0, search.played / max(1, min(most, len(candidates) + MOST_SEARCHED))))
         return player.play(candidate, played)
 
     search = Search(play, recorded, most)
-    if in_order or shape.hosted:
-        fits = search.best(candidates)
-        if shape.delays and explains_no_more(fits[0], recorded):
-            fits = [search.fit(delayed(shape))]
-        return fits, search, None
-    # the order comes first: in a wrong one no number fits
-    order = order_seen(load, shape.pickup_time) or {}
-    ordered = [msgspec.structs.replace(one, scheduling=order) for one in candidates]
-    best, *others = search.best(ordered)
-    fit = search.ordered(best, load.attempts)
-    by_arrival = search.fit(msgspec.structs.replace(fit.candidate, scheduling={}))
-    explained = fit.error <= max(EXPLAINED_BY * by_arrival.error, SMALL)
-    return [fit, *others], search, None if explained else hidden_order(overtaken)
-
-
-def order_of(shape: Shape, load: Load) -> Document:
-    """Return the order of jobs with which a pool of fixed size waits most as recorded; {}: arrival.
-
-    Nothing else is searched.
-    """
-    fixed = (one for one in candidates_of(shape) if one.algorithm == "fixed")
-    candidate = next(fixed, None)
-    if candidate is None or overtaking(load, shape) < OVERTAKEN:
-        return {}
-    first, player = min(len(load.waited), MOST_CALIBRATED), Player(shape, load)
-    most = (MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE) // first
-    some = slice(0, first)
-    search = Search(lambda one: player.play(one, some), load.waited[some], most)
-    return search.ordered(search.fit(candidate), load.attempts).candidate.scheduling
+    fits = search.best(candidates)
+    if shape.delays and explains_no_more(fits[0], recorded):
+        fits = [search.fit(delayed(shape))]
+    hidden = None
+    if not (in_order or order):
+        by_arrival = search.fit(msgspec.structs.replace(fits[0].candidate, scheduling={}))
+        if by_arrival.error - fits[0].error > SMALL:
+            hidden = hidden_order(overtaken)
+    return fits, search, hidden
 
 
 def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
@@ -393,23 +386,19 @@ class Player:
 
     def _jobs(self) -> Iterator[Job]:
         load = self._load
-        times = zip(load.arrived.tolist(), load.ran.tolist(), strict=True)
-        for number, (one, (arrived, ran)) in enumerate(zip(load.attempts, times, strict=True)):
-            yield self._job(str(number), arrived, max(SHORTEST, ran), one.traits, one.level)
-
-    def _job(
-        self, name: str, arrived: float | None, ran: float, traits: dict[str, str], level: int
-    ) -> Job:
-        """Return a job of which only what a queue sees counts."""
-        return Job(
-            id=name,
-            service_time=ran + self._before,
-            declared_time=ran,
-            platform=Platform(processor=PLATFORM),
-            arrived_at=arrived,
-            attributes=traits,
-            level=level,
-        )
+        times = zip(load.arrived.tolist(), load.waited.tolist(), load.ran.tolist(), strict=True)
+        for number, (one, some) in enumerate(zip(load.attempts, times, strict=True)):
+            arrived, waited, ran = some
+            yield Job(
+                id=str(number),
+                service_time=max(SHORTEST, ran) + self._before,
+                declared_time=max(SHORTEST, ran),
+                platform=Platform(processor=PLATFORM),
+                arrived_at=arrived,
+                attributes=one.traits,
+                level=one.level,
+                score=-arrived - waited,
+            )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
         """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""

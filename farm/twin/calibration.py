@@ -1,10 +1,9 @@
 """Which farm waits as the records show: candidates, and a bounded search over their parameters.
 
 Each candidate is played with the recorded arrivals and run times; what counts is the mean absolute
-error of the waits. Parameters are searched on a logarithmic scale, of ever fewer algorithms:
-by draws around the best (the cross-entropy method; Rubinstein, "The Cross-Entropy Method for
-Combinatorial and Continuous Optimization", 1999), then by a pattern search (Hooke and Jeeves,
-"Direct Search Solution of Numerical and Statistical Problems", 1961).
+error of the waits. Parameters are searched on a logarithmic scale, of ever fewer algorithms, by
+draws around the best (the cross-entropy method; Rubinstein, "The Cross-Entropy Method for
+Combinatorial and Continuous Optimization", 1999).
 """
 
 from __future__ import annotations
@@ -14,33 +13,24 @@ from itertools import islice
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
-from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.candidates import CHOSEN, Candidate, rarely_changed, rounded
-from farm.twin.orders import Order, orders_of, weighted
 from farm.units import format_roughly
 
 Play = Callable[["Candidate"], Floats]
 """From a candidate to the wait of each job, seconds, in order of arrival."""
 
-FIRST_STEP, LAST_STEP = 0.05, 0.01
-"""By which share a parameter is changed in the pattern search, at first and at last."""
-REFINED, EVALUATIONS = 2, 40
-"""Algorithms that are refined, and plays of a pattern search at most."""
 NEAR = 0.0001
-"""Share of the mean wait by which a candidate may err so that no other algorithm is refined."""
-SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03), 24, 6
+"""Share of the mean wait by which a candidate may err so that nothing else is searched."""
+SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.015), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-SURVIVORS, WORSE = (9, 4, 3, 2, 2, 1, 1), 4.0
+SURVIVORS, WORSE = (9, 4, 3, 2, 2, 2, 2, 2), 4.0
 """Algorithms of which others are drawn, that many at each spread, and times the best one's error up
 to which they are, from the second on."""
-MOST_SEARCHED = DRAWN * sum(SURVIVORS) + REFINED * EVALUATIONS
+MOST_SEARCHED = DRAWN * sum(SURVIVORS)
 """Plays of a search after those of the candidates as they are, about."""
-PHASES = 12
-"""First plans in a period that are drawn."""
 EXACT = 0.005
 """Error per job, as a share of the mean wait, with which a given number of runners is enough."""
 NO_BETTER = 0.5
@@ -56,8 +46,6 @@ UNUSUAL = 0.3
 ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
 """Round times that are tried for one that was found, by which share they may err more, and the
 share of the mean wait up to which no error matters."""
-CLEARLY = 0.1
-"""By which share another order must be better than that of arrival."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -110,8 +98,8 @@ class Search:
     def _best(self, candidates: Iterable[Candidate]) -> list[Fit]:
         """Return the same of some.
 
-        Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones; the
-        best are refined, until one is ``NEAR`` enough.
+        Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones, until
+        one is ``NEAR`` enough.
         """
         near = NEAR * float(self._recorded.mean())
         known = list(_by_algorithm(self._first_fits(candidates)).values())
@@ -128,12 +116,6 @@ class Search:
         for place in range(min(CHANGED, len(best))):
             if best[0].error > near:
                 best[place] = self._changed(best[place])
-        best.sort(key=lambda one: one.error)
-        for place in range(min(REFINED, len(best))):
-            if best[0].error <= near:
-                break
-            best[place] = self._refined(best[place])
-            best[: place + 1] = sorted(best[: place + 1], key=lambda one: one.error)
         first, *others = sorted(best, key=lambda one: one.error)
         return [self._rounded(first), *others]
 
@@ -183,35 +165,13 @@ class Search:
             if names:
                 step += _alike(np.log(rows), rng)
             factors = dict(zip(names, np.exp(step).tolist(), strict=True))
-            later = round(rng.normal(0.0, spread) * PHASES) / PHASES
-            elite.append(self.fit(elite[parent].candidate.moved(factors).later(later)))
+            moved = elite[parent].candidate.moved(factors)
+            elite.append(self.fit(moved.later(rng.normal(0.0, spread))))
         return sorted(elite, key=lambda one: one.error)[:ELITE]
 
-    def ordered(self, fit: Fit, attempts: Sequence[Attempt]) -> Fit:
-        """Return the fit with the order of jobs that explains the records best.
-
-        Another than that of arrival must be better by ``CLEARLY``; weights are added one by one.
-        """
-        for scheduling in orders_of(attempts):
-            fit = self._better(fit, [scheduling])
-        while fit.candidate.scheduling.get("fair_share"):
-            before = fit
-            fit = self._better(fit, weighted(fit.candidate.scheduling, attempts))
-            if fit is before or self.is_over:
-                break
-        return fit
-
-    def _better(self, fit: Fit, schedulings: Iterable[Order]) -> Fit:
-        most = fit.error * (1 - CLEARLY)
-        for scheduling in schedulings:
-            changed = replace(fit.candidate, scheduling=scheduling)
-            found = self.fit(changed)
-            if found.error < most:
-                fit, most = found, found.error
-        return fit
-
-    def evidence(self, fit: Fit, others: Iterable[Fit]) -> Iterator[str]:
-        """Yield which others fit as well, and how much worse another instant of the plans is."""
+    def evidence(self, fits: Sequence[Fit]) -> Iterator[str]:
+        """Yield which others fit as well as the first, and what another instant of plans does."""
+        fit, *others = fits
         mean = max(1e-9, float(self._recorded.mean()))
         for other in others:
             name, error = other.candidate.algorithm, other.error
@@ -232,33 +192,6 @@ class Search:
                 f"{best} from the recorded ones, and by {worse} half a period later"
             )
 
-    def _refined(self, fit: Fit) -> Fit:
-        step, end = FIRST_STEP, min(self.played + EVALUATIONS, self.most)
-        while step >= LAST_STEP and fit.candidate.free and self.played < end:
-            before, fit = fit, self._explored(fit, step)
-            if fit.error > 0.99 * before.error:
-                step /= 2
-                continue
-            # on in the direction that helped: parameters make up for each other
-            further = self.fit(fit.candidate.moved(_further(before, fit)))
-            ahead = self._explored(further, step)
-            if ahead.error < fit.error:
-                fit = ahead
-        return fit
-
-    def _explored(self, fit: Fit, step: float) -> Fit:
-        """Return the fit with each parameter a step longer or shorter, where that is better."""
-        for name in fit.candidate.free:
-            longer, shorter = (fit.candidate.moved({name: (1 + step) ** way}) for way in (1, -1))
-            fit = self._first_better(fit, (longer, shorter))
-        if not fit.candidate.is_timed:
-            fit = self._first_better(fit, (fit.candidate.later(step), fit.candidate.later(-step)))
-        return fit
-
-    def _first_better(self, fit: Fit, candidates: Iterable[Candidate]) -> Fit:
-        """Return the first candidate's fit that is better, or the one that is known."""
-        return next((one for one in map(self.fit, candidates) if one.error < fit.error), fit)
-
 
 def _alike(known: Floats, rng: np.random.Generator) -> Floats:
     """Draw a step that varies as the known points do: parameters make up for each other."""
@@ -273,12 +206,6 @@ def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:
     for one in sorted(fits, key=lambda one: one.error):
         found.setdefault(one.candidate.algorithm, []).append(one)
     return found
-
-
-def _further(before: Fit, now: Fit) -> dict[str, float]:
-    """Return by which factor each parameter has changed."""
-    start = before.candidate.free
-    return {name: one / start[name] for name, one in now.candidate.free.items()}
 
 
 def explains_no_more(fit: Fit, recorded: Floats) -> bool:

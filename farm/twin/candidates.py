@@ -125,7 +125,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             return self
         span = share * self.period
         if self.rhythm is not None:  # only at these instants
-            span = math.copysign(max(self.rhythm.period, abs(span)), share)
+            span = round(span / self.rhythm.period) * self.rhythm.period
         # the first arrival may be at farm time 0, and no plan is
         return replace(self, first_plan=(self.first_plan + span) % self.period or self.period)
 
@@ -165,7 +165,9 @@ def _provisioned(
     """Return an algorithm with what the records show of its parameters."""
     bounds = {"boot_time": (SHORTEST, math.inf)}
     if (seen := boot_seen(shape)) is not None:
-        bounds["boot_time"] = max(SHORTEST, seen[0] - _plans_apart(shape)), seen[1]
+        # it is in all of these, and a wait of up to that time for a plan besides
+        least = min(seen[0], seen[1] - _plans_apart(shape) - CLOCKS / 2)
+        bounds["boot_time"] = max(SHORTEST, least), seen[1]
     if "idle_timeout" in free:
         leaves = algorithm != "target-wait"  # which stops idle runners, too
         least, most = shape.idle_times.bounds(options["min"], leaves=leaves)

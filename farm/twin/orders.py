@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from farm.core.queues.fair_share.invocation import weight
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Load
@@ -19,21 +21,33 @@ Places = npt.NDArray[np.intp]
 
 MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 """Values of a column that may be whom a job is charged to, and teams whose weight is tried."""
-CHOICES, MOST_CHOICES, MOST_JOBS = 50, 1000, 10_000
+WEIGHTS, CLEARLY = (1.0, 2.0, 0.5, 3.0, 4.0, 1.5, 0.25, 5.0, 0.2, 10.0, 0.1), 0.8
+"""Weights of a team, the usual first, and the share of what is amiss without one up to which a team
+has it, and by arrival up to which jobs have another order."""
+CHOICES, MOST_CHOICES, MOST_JOBS = 15, 500, 10_000
 """Starts while others waited from which an order shows, those that are looked at, and of how many
 jobs."""
-FIRST = 0.04
-"""Mean place of the jobs started in an order, as a share of those that waited, up to which jobs are
-started in it: it is 0 for their own order, and a half for one that has nothing to do with it."""
+FIRST, EXPLAINED_BY = 0.04, 0.3
+"""Mean share of the waiting jobs that an order would have started first, up to which jobs are
+started in it: it is 0 for their own, and a half for one that has nothing to do with it. Or which
+part of that by arrival: run times may be expected other than they are."""
+ROUNDING = 0.5
+"""Seconds by which the end that made room may be recorded after the choice."""
 
 
-def orders_of(attempts: Sequence[Attempt]) -> Iterator[Order]:
-    """Yield the orders in which jobs may have been started, that of arrival first."""
-    yield {}
-    yield {"policy": "sjf"}
-    yield {"policy": "ljf"}
-    for name, _ in _columns(attempts):
-        yield {"fair_share": [name]}
+class _Choice(NamedTuple):
+    """A start while others of its level waited: these by place, in order of arrival."""
+
+    taken: int
+    others: Places
+
+
+def as_recorded(order: Order) -> Order:
+    """Return the order of a replay whose jobs have their recorded starts as scores.
+
+    Free runners are taken as in ``order``: the one idle longest by a fair share, of a team's own.
+    """
+    return {"policy": "score", **({"balancer": "longest-idle"} if "fair_share" in order else {})}
 
 
 def _columns(attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[str]]]:
@@ -48,55 +62,108 @@ def _columns(attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[str]]]:
 def order_seen(load: Load, pickup: float) -> Order | None:
     """Return the order that the choices among waiting jobs show, whatever sized the pool.
 
-    A fair share shows by the column with the fewest values within which jobs start by arrival.
-    None: they show none. ``pickup``: from a choice to the start, seconds.
+    None: they show none, or are too few. ``pickup``: from a choice to the start, seconds.
     """
     choices = list(_choices(load, pickup))
     if len(choices) < CHOICES:
         return None
-    together = np.zeros(len(load.ran), np.intp)
-    if _place(choices, load.arrived, together) <= FIRST:
-        return None  # what overtakes is little, and has another reason
-    for policy, key in (("sjf", load.ran), ("ljf", -load.ran)):
-        if _place(choices, key, together) <= FIRST:
-            return {"policy": policy}
-    shares = []
+    by_arrival = _amiss(choices, load.arrived)
+    found: list[tuple[float, Order]] = [
+        (CLEARLY * by_arrival, {}),
+        (_amiss(choices, load.ran), {"policy": "sjf"}),
+        (_amiss(choices, -load.ran), {"policy": "ljf"}),
+    ]
     for name, values in _columns(load.attempts):
-        found, numbers = np.unique(values, return_inverse=True)
-        if _place(choices, load.arrived, numbers) <= FIRST:
-            shares.append((len(found), name))
-    return {"fair_share": [min(shares)[1]]} if shares else None
+        found.append(_Turns(choices, load, values, pickup).order(name))
+    amiss, order = min(found, key=itemgetter(0))
+    return order if amiss <= max(FIRST, EXPLAINED_BY * by_arrival) else None
 
 
-def _choices(load: Load, pickup: float) -> Iterator[Places]:
-    """Yield the jobs that waited when one of them was started: that one first."""
+def _choices(load: Load, pickup: float) -> Iterator[_Choice]:
     arrived, waited = load.arrived[:MOST_JOBS], load.waited[:MOST_JOBS]
+    levels = np.array([one.level for one in load.attempts[:MOST_JOBS]])
     started = arrived + waited
-    places = np.flatnonzero(waited > pickup)
+    # of those that started at once none is known to be chosen first
+    _, number, count = np.unique(started, return_inverse=True, return_counts=True)
+    places = np.flatnonzero((waited > pickup) & (count[number] == 1))
     for place in places[:: max(1, len(places) // MOST_CHOICES)].tolist():
         last = np.searchsorted(arrived, started[place] - pickup, side="right")
-        some = np.flatnonzero(started[:last] >= started[place])
-        if len(some := some[some != place]):
-            yield np.concatenate([[place], some])
+        later = (started[:last] > started[place]) & (levels[:last] == levels[place])
+        if later.any():
+            yield _Choice(place, np.flatnonzero(later))
 
 
-def _place(choices: Sequence[Places], key: Floats, group: Places) -> float:
-    """Return the mean place of the jobs that were started among those of their group, by a key."""
-    found = []
-    for choice in choices:
-        some = choice[group[choice] == group[choice[0]]]
-        if len(some) > 1:
-            found.append((key[some[1:]] < key[some[0]]).mean())
-    return float(np.mean(found)) if len(found) >= CHOICES else 1.0
+def _amiss(choices: Sequence[_Choice], key: Floats) -> float:
+    """Return the mean share of the others that had a smaller key than the job that was started."""
+    return float(np.mean([(key[one.others] < key[one.taken]).mean() for one in choices]))
 
 
-def weighted(order: Order, attempts: Sequence[Attempt]) -> Iterator[Order]:
-    """Yield a fair share's order with one team's share doubled or halved, or more."""
-    keys, known = order.get("fair_share", ()), order.get("weights", {})
-    if len(keys) != 1:
-        return
-    counts = Counter(one.traits.get(keys[0], "") for one in attempts)
-    for name, _ in counts.most_common(MOST_WEIGHTED):
-        for weight in (0.25, 0.5, 2.0, 3.0, 4.0):
-            if name and known.get(name, 1.0) != weight:
-                yield {**order, "weights": {**known, name: weight}}
+class _Turns:
+    """The choices as a fair share's: of the team that runs least for its weight, by arrival.
+
+    Of teams alike the one that started a job least recently has its turn.
+    """
+
+    def __init__(
+        self, choices: Sequence[_Choice], load: Load, values: Sequence[str], pickup: float
+    ) -> None:
+        names, team = np.unique(values, return_inverse=True)
+        self.names, count = names.tolist(), len(names)
+        taken = np.array([one.taken for one in choices])
+        started = load.arrived + load.waited
+        at = started[taken]
+        columns = []
+        for number in range(count):
+            own = team == number
+            begins, ends = np.sort(started[own]), np.sort((started + load.ran)[own])
+            before = np.searchsorted(begins, at)
+            last = np.append(-np.inf, begins)[before]
+            columns.append((before - np.searchsorted(ends, at - pickup + ROUNDING), last))
+        running, last = np.array(columns).transpose(1, 2, 0)
+        waiting = np.array([np.bincount(team[one.others], minlength=count) for one in choices])
+        for row, one in enumerate(choices):
+            # a team without any jobs is forgotten: it is new when the next one arrives
+            first = np.full(count, -np.inf)
+            some = np.append(one.others[::-1], one.taken)
+            first[team[some]] = load.arrived[some]
+            last[row] = np.where(running[row] > 0, last[row], np.maximum(last[row], first))
+        self._running, self._last, self._waiting = running, last, waiting
+        self._team = team[taken][:, None]
+        self._older = np.array(
+            [(one.others[team[one.others] == team[one.taken]] < one.taken).sum() for one in choices]
+        )
+        self._commonest = np.argsort(-np.bincount(team), kind="stable")[:MOST_WEIGHTED].tolist()
+
+    def order(self, name: str) -> tuple[float, Order]:
+        """Return the share amiss, and the order with the weights that explain the choices best."""
+        weights = np.ones(len(self.names))
+        amiss = self._amiss(weights)
+        for _ in range(2 * MOST_WEIGHTED):
+            # of those that explain as much the first one, as users would write it
+            tried = [(round(self._amiss(one), 2), one) for one in self._weighed(weights)]
+            least, best = min(tried, key=itemgetter(0))
+            if least >= CLEARLY * amiss:
+                break
+            amiss, weights = least, best
+        if len(weights) <= MOST_WEIGHTED:  # only their ratios count
+            weights = weights / weights.min()
+        given = zip(self.names, weights.tolist(), strict=True)
+        chosen = {name: one for name, one in given if name and one != 1}
+        return amiss, {"fair_share": [name], **({"weights": chosen} if chosen else {})}
+
+    def _weighed(self, weights: Floats) -> Iterator[Floats]:
+        for share in WEIGHTS:
+            for number in self._commonest:
+                changed = weights.copy()
+                changed[number] = share
+                yield changed
+
+    def _amiss(self, weights: Floats) -> float:
+        # rounded as the farm rounds them: that decides which team goes first at 2 to 1
+        scales = [weight(round(-100 * math.log2(one))) for one in weights.tolist()]
+        score = (self._running + 1) * [factor * 2.0**power for power, factor in scales]
+        own = np.take_along_axis(score, self._team, 1)
+        last = np.take_along_axis(self._last, self._team, 1)
+        first = np.where(score == own, self._last < last, score < own)
+        count = (first * self._waiting).sum(axis=1) + self._older
+        return float((count / self._waiting.sum(axis=1)).mean())

@@ -19,6 +19,8 @@ from farm.units import format_roughly, many
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+SHORT = 300.0
+"""Seconds that the idle runners of most provisioners stay, at least."""
 ONE_POOL = "no job has a label: all runners are one pool, and any of them runs any job"
 _SPANS = (
     "pickup_time",
@@ -170,6 +172,13 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
             f"(mean of {shape.turnarounds:,}); {format_roughly(shape.pickup_time)} from a free "
             "slot to a start"
         )
+    if shape.is_fixed and candidate.algorithm == "fixed":
+        longest, _ = shape.idle_times.bounds(0)
+        if longest < SHORT:
+            found.append(
+                f"none was without work for longer than {readable_span(longest)}: a provisioner "
+                "that is always at its maximum shows the same"
+            )
     if candidate.algorithm != "fixed":
         if candidate.algorithm == "manual":
             found.append(_changes(candidate.options, shape.clock.zone))

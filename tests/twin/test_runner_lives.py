@@ -68,19 +68,25 @@ def test_an_idle_time_out_lies_between_what_was_outlived_and_what_was_not(tmp_pa
     assert shape.idle_times.bounds(0)[0] > least
 
 
+SOME = {"algorithm": "gitlab", "max": 9}
+SELDOM_FULL = {"algorithm": "target-wait", "max": 30, "objective": "6m"}
+OVERLOADED = {"algorithm": "taskcluster", "max": 5}
+
+
 @pytest.mark.parametrize(
-    ("scheduling", "order"),
+    ("sizing", "order"),
     [
-        ({"policy": "sjf"}, {"policy": "sjf"}),
-        ({"policy": "ljf"}, {"policy": "ljf"}),
-        ({"fair_share": ["team"], "weights": {"infra": 3}}, {"fair_share": ["team"]}),
-        ({}, None),
+        (SOME, {"policy": "ljf"}),
+        (SOME, {"fair_share": ["team"], "weights": {"infra": 3}}),
+        (SOME, {}),
+        (SELDOM_FULL, {"policy": "sjf"}),
+        # web submits twice as much: with twice the share its jobs start much as by arrival
+        (OVERLOADED, {"fair_share": ["team"], "weights": {"web": 2}}),
     ],
 )
-def test_an_order_shows_by_what_was_chosen(tmp_path, scheduling, order):
+def test_an_order_shows_by_what_was_chosen(tmp_path, sizing, order):
     """Whatever sizes the pool: also if no candidate waits as it does."""
-    sizing = {"algorithm": "gitlab", "max": 9}
-    shape, load = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}, **scheduling))
+    shape, load = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}, **order))
     assert order_seen(load, shape.pickup_time) == order
 
 

@@ -266,9 +266,10 @@ def test_records_without_a_label_or_with_rounded_spans(tmp_path):
 
 def test_an_order_that_a_column_explains(tmp_path):
     """Fair share by a recorded column is found; without it the order is flagged, not fitted."""
-    path = recorded(tmp_path, {"builders": 7}, fair_share=["team"], weights={"infra": 2})
+    order = {"fair_share": ["team"], "weights": {"infra": 2}}
+    path = recorded(tmp_path, {"builders": 7}, **order)
     one = only(twin(path))
-    assert one.scheduling["fair_share"] == ["team"]
+    assert one.scheduling == order
     waits_as_recorded(one)
     hidden = only(twin_of(load_records([path]), "records"))
     assert [flag.kind for flag in hidden.flags] == ["hidden order"]
@@ -413,7 +414,7 @@ def test_plain_farms_are_not_flagged(tmp_path, pool, scheduling):
     assert list(flags_of(shape, load)) == []
     # what overtakes has an order that is found, and is not called hidden
     assert (overtaking(load, shape) >= OVERTAKEN) == bool(scheduling)
-    assert bool(order_of(shape, load)) == bool(scheduling)
+    assert bool(order_of([(shape, load)])) == bool(scheduling)
 
 
 # --- the command ---------------------------------------------------------------------------------
