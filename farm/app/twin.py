@@ -387,18 +387,26 @@ class Player:
     def _jobs(self) -> Iterator[Job]:
         load = self._load
         times = zip(load.arrived.tolist(), load.waited.tolist(), load.ran.tolist(), strict=True)
-        for number, (one, some) in enumerate(zip(load.attempts, times, strict=True)):
-            arrived, waited, ran = some
-            yield Job(
-                id=str(number),
-                service_time=max(SHORTEST, ran) + self._before,
-                declared_time=max(SHORTEST, ran),
-                platform=Platform(processor=PLATFORM),
-                arrived_at=arrived,
-                attributes=one.traits,
-                level=one.level,
-                score=-arrived - waited,
-            )
+        for number, (one, (arrived, waited, ran)) in enumerate(
+            zip(load.attempts, times, strict=True)
+        ):
+            job = self._job(str(number), arrived, max(SHORTEST, ran), one.traits, one.level)
+            # the order of the recorded starts, for a policy by score
+            yield msgspec.structs.replace(job, score=-arrived - waited)
+
+    def _job(
+        self, name: str, arrived: float | None, ran: float, traits: dict[str, str], level: int
+    ) -> Job:
+        """Return a job of which only what a queue sees counts."""
+        return Job(
+            id=name,
+            service_time=ran + self._before,
+            declared_time=ran,
+            platform=Platform(processor=PLATFORM),
+            arrived_at=arrived,
+            attributes=traits,
+            level=level,
+        )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
         """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""
