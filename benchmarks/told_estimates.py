@@ -16,7 +16,7 @@ import time
 import psutil
 
 from benchmarks.rollouts import scenario_of, waiting_farm
-from farm.app.forecasts.rollout_service import Process, RolloutService
+from farm.app.forecasts.rollout_service import RolloutService
 
 REPEATS = 10
 LONG = 60.0
@@ -25,8 +25,9 @@ LONG = 60.0
 def measure(jobs: int, builders: int) -> str:
     scenario = scenario_of(builders)
     scheduler, run_times = waiting_farm(scenario, jobs)
-    program, woken = Process(), threading.Event()
-    service = RolloutService(scenario, run_times, "last-3", program)
+    woken = threading.Event()
+    service = RolloutService(scenario, run_times, "last-3")
+    program = service._program
     service.meet(scheduler, lambda: 100.0, woken.set)
     names = [state.job.id for state in scheduler.jobs.values() if state.slot is None]
     pauses: list[float] = []

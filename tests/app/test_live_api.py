@@ -66,7 +66,7 @@ def test_a_ramp_down_that_leaves_builders_is_a_warning_in_both_worlds():
     sized = {"algorithm": "target-wait", "objective": "1s", "max": 1}
     staying = small_scenario({"provisioner": sized})
     for play in (farm.simulate, farm.run):
-        phases = {"run": "10s", "ramp_down": "10s"}
+        phases = {"run": "50s", "ramp_down": "10s"}  # time for a slow machine
         ended = play(staying, live={"speed": 20}, jobs=mine, phases=phases)
         [warning] = ended.summary["warnings"]
         assert warning == "1 builder was still there when the ramp-down ended: p 1"

@@ -69,7 +69,7 @@ def test_an_idle_time_out_lies_between_what_was_outlived_and_what_was_not(tmp_pa
 
 
 SOME = {"algorithm": "gitlab", "max": 9}
-SELDOM_FULL = {"algorithm": "target-wait", "max": 30, "objective": "6m"}
+RARELY_FULL = {"algorithm": "target-wait", "max": 30, "objective": "6m"}
 OVERLOADED = {"algorithm": "taskcluster", "max": 5}
 
 
@@ -79,7 +79,7 @@ OVERLOADED = {"algorithm": "taskcluster", "max": 5}
         (SOME, {"policy": "ljf"}),
         (SOME, {"fair_share": ["team"], "weights": {"infra": 3}}),
         (SOME, {}),
-        (SELDOM_FULL, {"policy": "sjf"}),
+        (RARELY_FULL, {"policy": "sjf"}),
         # web submits twice as much: with twice the share its jobs start much as by arrival
         (OVERLOADED, {"fair_share": ["team"], "weights": {"web": 2}}),
     ],
