@@ -39,6 +39,8 @@ WAIT = 0.5
 SHARE = 20
 #: … between two tries to get a log that another process holds
 STEP = 0.05
+#: real seconds for what is still to be moved at the end, as by a slow disk
+END_TIMEOUT = 10.0
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -109,7 +111,7 @@ class LogDrain:
         """Move what is still in the stream, if that can be done soon, and end."""
         self._stop.set()
         self._news.set()
-        self._thread.join(5.0)
+        self._thread.join(END_TIMEOUT)
         self._client.close()
 
     @property
@@ -129,7 +131,7 @@ class LogDrain:
                 began = time.thread_time()
                 moved = self._try_to_move()
                 pause = SHARE * (time.thread_time() - began) if moved else WAIT
-                if moved and not last:
+                if moved and not self._stop.is_set():
                     self._news.wait()
                 self._stop.wait(min(pause, WAIT))
             if self._file is not None:
