@@ -123,7 +123,9 @@ class LogDrain:
         with contextlib.ExitStack() as stack:
             while not self._take_lock(stack):
                 if self._stop.wait(WAIT):
-                    return
+                    if self._trouble:
+                        return
+                    time.sleep(STEP)  # an earlier scheduler ends, and may not have moved it all
             last = False
             while not last:
                 last = self._stop.is_set()

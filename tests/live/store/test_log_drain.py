@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, locked
 from tests.fixtures.processes import until
 
 pytestmark = pytest.mark.live
@@ -22,6 +23,29 @@ def test_a_disk_that_refuses_the_lock_is_tried_again(server, client, keys, tmp_p
         until((tmp_path / EVENTS).exists, "the log")
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
+
+
+def test_the_end_waits_for_an_earlier_scheduler_to_let_the_log_go(
+    server, client, keys, tmp_path: Path
+):
+    """What was committed since it was deposed was left in the server, whose data may be lost."""
+    client.xadd(keys.log, {"l": b"a line\n"})
+    released = threading.Event()
+
+    def hold() -> None:
+        with locked(tmp_path):
+            held.set()
+            released.wait(5.0)
+
+    held = threading.Event()
+    earlier = threading.Thread(target=hold)
+    earlier.start()
+    held.wait(5.0)
+    timer = threading.Timer(0.3, released.set)
+    with LogDrain(server.url, keys, tmp_path):
+        timer.start()
+    earlier.join()
+    assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
 
 
 def test_a_log_whose_position_cannot_be_read_is_kept(server, client, keys, tmp_path: Path, caplog):
