@@ -122,10 +122,11 @@ class LogDrain:
     def _run(self) -> None:
         with contextlib.ExitStack() as stack:
             while not self._take_lock(stack):
-                if self._stop.wait(WAIT):
-                    if self._trouble:
-                        return
-                    time.sleep(STEP)  # an earlier scheduler ends, and may not have moved it all
+                if not self._stop.wait(WAIT):
+                    continue
+                if not self._take_lock(stack, END_TIMEOUT):
+                    return
+                break  # an earlier scheduler has ended, which may not have moved it all
             last = False
             while not last:
                 last = self._stop.is_set()
@@ -139,9 +140,9 @@ class LogDrain:
             if self._file is not None:
                 self._file.close()
 
-    def _take_lock(self, stack: contextlib.ExitStack) -> bool:
+    def _take_lock(self, stack: contextlib.ExitStack, timeout: float = 0.0) -> bool:
         try:
-            stack.enter_context(locked(self._folder))
+            stack.enter_context(locked(self._folder, timeout))
         except BlockingIOError:
             return False
         except OSError as error:
