@@ -140,12 +140,22 @@ class Supervisor:
         """Let the processes on this service's cord end."""
         self._running[name].cord.close()
 
-    def stop(self) -> None:
-        """End everything that still runs."""
-        for running in self._running.values():  # together: none takes over from another
+    def terminate(self) -> None:
+        """Ask everything that still runs to end, together: none takes over from another."""
+        for running in self._running.values():
             running.restarts.not_before = float("inf")
             if running.process is not None:
                 running.process.terminate()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a service still runs."""
+        processes = (running.process for running in self._running.values())
+        return any(one is not None and one.poll() is None for one in processes)
+
+    def stop(self) -> None:
+        """End everything that still runs."""
+        self.terminate()
         for running in self._running.values():
             end_process(running.process, STOP_TIMEOUT)
             running.process = None

@@ -57,6 +57,7 @@ class EndingFarm:
         self.settled, self.pid = True, 0
         self.given_up = False
         self.draining = True
+        self.looks = 1
 
     def send(self, *requests: events.DrainRequested | events.UndrainRequested) -> None:
         """Ask the scheduler."""
@@ -104,6 +105,16 @@ class EndingFarm:
         """Let the hosts end, with all that they run."""
         self.diary.append(f"hosts of the {name} leave")
 
+    def terminate(self) -> None:
+        """Ask all services to end."""
+        self.diary.append("all are to end")
+
+    @property
+    def is_at_work(self) -> bool:
+        """A scheduler that ends needs a moment."""
+        self.looks -= 1
+        return self.looks >= 0
+
     def stop(self) -> None:
         """Stop all services."""
         self.diary.append("all stop")
@@ -130,7 +141,8 @@ def end(keeper: Any, farm: Any) -> list[str]:
 
 def ended(*drained: str, then: tuple[str, ...] = ()) -> list[str]:
     """Return what happens in order, with this between the provisioner's end and the hosts'."""
-    return ["provisioner stops", *drained, "hosts of the provisioner leave", "all stop", *then]
+    left = ("hosts of the provisioner leave", "all are to end", "all stop")
+    return ["provisioner stops", *drained, *left, *then]
 
 
 def test_running_jobs_end_although_the_server_is_in_trouble_for_a_moment(keeper, caplog):
@@ -141,6 +153,14 @@ def test_running_jobs_end_although_the_server_is_in_trouble_for_a_moment(keeper,
     assert [line for line in caplog.messages if "cannot be counted" in line] == [
         "running jobs cannot be counted: cut; tried again"
     ]
+
+
+def test_the_server_is_kept_up_until_the_last_scheduler_has_ended(keeper):
+    """It ended meanwhile, with the last lines of the log, and was not started again."""
+    keeper._asked = 2
+    end(keeper, farm := EndingFarm())
+    last = farm.diary.index("all are to end")
+    assert farm.diary[last + 1 :] == ["server looked after"] * 2 + ["all stop"]
 
 
 def test_builders_that_stay_are_undrained_for_the_next_scheduler(keeper):

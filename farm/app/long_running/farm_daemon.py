@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import burn_settings, rates_for
@@ -273,14 +274,26 @@ class FarmKeeper:
             self._let_jobs_end(supervisor, server, client)
         log.info("builder hosts leave")
         supervisor.close_cord("provisioner")
-        deadline = time.monotonic() + LEAVE_TIMEOUT
-        with contextlib.suppress(FarmError, RedisError):
-            while client.hosts() and time.monotonic() < deadline:
-                self._wakeups.wait(LOOK_INTERVAL)
+        self._await_end(lambda: bool(client.hosts()), server)
+        supervisor.terminate()
+        self._await_end(lambda: supervisor.is_at_work, server)
         supervisor.stop()
         with contextlib.suppress(FarmError, RedisError):
             self._undrain_the_rest(client)
         self._end_leftover_hosts()
+
+    def _await_end(self, at_work: Callable[[], bool], server: Server) -> None:
+        """Wait for those that end, and keep our server up: it has the last lines of the log."""
+        deadline = time.monotonic() + LEAVE_TIMEOUT
+        while time.monotonic() < deadline:
+            self._revival.check(time.monotonic())
+            try:
+                if not at_work():
+                    return
+            except (FarmError, RedisError):
+                if not server.pid:  # it is not ours
+                    return
+            self._wakeups.wait(LOOK_INTERVAL)
 
     def _let_jobs_end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:
         """Drain, through all troubles of the server, until no job runs or we are asked again."""

@@ -41,6 +41,8 @@ SHARE = 20
 STEP = 0.05
 #: real seconds for what is still to be moved at the end, as by a slow disk
 END_TIMEOUT = 10.0
+#: … and for a server or disk that fails just then: a farm's own server is started again
+AWAY_TIMEOUT = 3.0
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -94,6 +96,8 @@ class LogDrain:
         self._position = Position()
         self._file: BinaryIO | None = None
         self._trouble = ""
+        #: when failures at the end are given in to
+        self._give_up_at = float("inf")
         self._stop = threading.Event()
         #: there may be something in the stream, or the end was requested
         self._news = threading.Event()
@@ -109,6 +113,7 @@ class LogDrain:
 
     def __exit__(self, *_: object) -> None:
         """Move what is still in the stream, if that can be done soon, and end."""
+        self._give_up_at = time.monotonic() + AWAY_TIMEOUT
         self._stop.set()
         self._news.set()
         self._thread.join(END_TIMEOUT)
@@ -129,16 +134,19 @@ class LogDrain:
                 break  # an earlier scheduler has ended, which may not have moved it all
             last = False
             while not last:
-                last = self._stop.is_set()
+                ending = self._stop.is_set()
                 self._news.clear()
                 began = time.thread_time()
                 moved = self._try_to_move()
                 pause = SHARE * (time.thread_time() - began) if moved else WAIT
+                if ending:
+                    last = moved or time.monotonic() + WAIT > self._give_up_at
+                    time.sleep(0.0 if last else WAIT)
+                    continue
                 if moved and not self._stop.is_set():
                     self._news.wait()
                 self._stop.wait(min(pause, WAIT))
-            if self._file is not None:
-                self._file.close()
+            self._close()
 
     def _take_lock(self, stack: contextlib.ExitStack, timeout: float = 0.0) -> bool:
         try:
@@ -154,11 +162,17 @@ class LogDrain:
         try:
             self._move()
         except (OSError, redis.RedisError) as error:
-            self._file = None  # what of it reached the disk is only known by the position
+            self._close()  # what of it reached the disk is only known by the position
             self._say_unwritable(error)
             return False
         self._say("")
         return True
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk does not take what it still holds
+                self._file.close()
+            self._file = None
 
     def _open(self) -> BinaryIO:
         """Open the log and cut off what was written after its position."""
@@ -195,8 +209,7 @@ class LogDrain:
             # killed in between, the next one finds no log, and the position's commits still hold
             (self._folder / EVENTS).replace(self._folder / OLDER)
             self._keep(Position(position.commits))
-            file.close()
-            self._file = None
+            self._close()
         # what came up to here is on disk
         self._client.xtrim(self._key, minid=after(entry), approximate=False)
 

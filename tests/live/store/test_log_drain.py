@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from farm.live.redis.connection import connect
+from farm.live.redis.server import choose_server
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, locked
-from tests.fixtures.processes import until
+from tests.fixtures.processes import await_gone, until
 
 pytestmark = pytest.mark.live
 
@@ -45,6 +51,23 @@ def test_the_end_waits_for_an_earlier_scheduler_to_let_the_log_go(
     with LogDrain(server.url, keys, tmp_path):
         timer.start()
     earlier.join()
+    assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
+
+
+def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path):
+    """It ended just then, and its data were lost before the next start: so were the last lines."""
+    with choose_server(None, data=tmp_path / "redis") as server:
+        drain = LogDrain(server.url, keys, tmp_path).__enter__()
+        until((tmp_path / LOCK).exists, "the thread")
+        with closing(connect(server.url, "test")) as client:
+            client.xadd(keys.log, {"l": b"a line\n"})
+        os.kill(server.pid, signal.SIGTERM)
+        await_gone([server.pid])
+        end = threading.Thread(target=drain.__exit__, args=(None, None, None))
+        end.start()
+        time.sleep(0.3)
+        server.revive()
+        end.join()
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
 
 
