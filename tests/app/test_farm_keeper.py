@@ -156,7 +156,7 @@ def test_running_jobs_end_although_the_server_is_in_trouble_for_a_moment(keeper,
 
 
 def test_the_server_is_kept_up_until_the_last_scheduler_has_ended(keeper):
-    """It ended meanwhile, with the last lines of the log, and was not started again."""
+    """It ended before, with the last lines of the log, and was not started again."""
     keeper._asked = 2
     end(keeper, farm := EndingFarm())
     last = farm.diary.index("all are to end")
