@@ -100,8 +100,8 @@ class Inbox:
 
     def _read(self, names: Collection[Stream], count: int, timeout: float) -> list[Entry] | None:
         """Return what is new in these streams; None: nothing at all."""
-        for name in names:
-            if self.cursor[name] == LAST_ENTRY:  # the stream was removed when that was committed
+        for name, entry in self.cursor.items():
+            if entry == LAST_ENTRY:  # the stream was removed when that was committed
                 self.cursor[name] = "0-0"
         cursors = {self._keys[name]: self.cursor[name] for name in names}
         try:

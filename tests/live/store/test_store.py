@@ -11,13 +11,14 @@ from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.redis.fence import DeposedError, LostWritesError
-from farm.live.redis.keys import Keys
+from farm.live.redis.keys import LAST_ENTRY, Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.sort_keys import encode_member
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
+from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import VERSION
 from tests.fixtures.store import (
     ReadableStore,
@@ -119,6 +120,19 @@ def test_each_stream_is_trimmed_up_to_the_cursor(store: ReadableStore, redis, ke
     assert store.cursor() == {"reports": entries[2]}
     assert [entry.decode() for entry, _ in redis.xrange(stream)] == entries[3:]
     assert redis.xlen(keys.stream("submissions")) == 1
+
+
+def test_a_stream_that_no_entry_can_follow_is_removed_once(store: ReadableStore, redis, keys: Keys):
+    """A turn that left submissions out removed them once more, with those of since then."""
+    inbox, stream = Inbox(redis, keys), keys.stream("submissions")
+    redis.xadd(stream, {"m": b"x"}, id=LAST_ENTRY)
+    inbox.read(0.0)
+    store.commit(Batch(), dict(inbox.cursor), 9.0)
+    redis.xadd(stream, {"m": b"a job"})
+    redis.xadd(keys.stream("questions"), {"m": b"one"})
+    inbox.read(0.0)
+    store.commit(Batch(), dict(inbox.cursor), 9.0)
+    assert redis.xlen(stream) == 1
 
 
 def test_a_fresh_farm_deletes_an_old_one_but_no_other_keys(store: ReadableStore, redis, keys: Keys):
