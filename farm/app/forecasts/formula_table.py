@@ -7,7 +7,7 @@ import msgspec
 from farm.core.errors import StateError, nearest
 from farm.core.model import Platform
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, estimate_at
-from farm.forecasts.dispatch.queue_estimates import estimate_queue
+from farm.forecasts.dispatch.launchpad_formula import estimate_queue
 from farm.forecasts.dispatch.view import FarmView, JobView
 from farm.upstream.launchpad import Rules
 

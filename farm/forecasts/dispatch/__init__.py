@@ -1,6 +1,6 @@
 """Estimates of when a waiting job is dispatched: time to next builder + predecessor lead time.
 
-``queue_estimates.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from
+``launchpad_formula.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from
 which ``job_estimate.estimate_at`` reads one job's with all of its arithmetic. A scheduler that
 keeps its queue as columns makes the table (``QueueEstimates``) directly: it estimates the head of
 a platform's queue, and a job submitted now. Rule sets (``rules.RULES``): ``page``,

@@ -20,7 +20,7 @@ from farm.core.queues.plain import Keyed
 from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
-from farm.forecasts.dispatch.queue_estimates import QueueEstimates, WaitingColumns
+from farm.forecasts.dispatch.launchpad_formula import QueueEstimates, WaitingColumns
 from farm.forecasts.dispatch.rules import FARM
 from farm.forecasts.dispatch.view import JobView
 from farm.upstream.launchpad import Rules

@@ -16,7 +16,7 @@ import numpy as np
 
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
-from farm.forecasts.dispatch.queue_estimates import QueueEstimates
+from farm.forecasts.dispatch.launchpad_formula import QueueEstimates
 from farm.forecasts.dispatch.view import JobView
 
 

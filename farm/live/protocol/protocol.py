@@ -14,9 +14,9 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.events import AlarmRang, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.live.protocol.builders import BuilderRequests
-from farm.live.protocol.control import Plans
 from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
+from farm.live.protocol.provisioners import Plans
 from farm.live.protocol.roster import Patience, Roster
 from farm.live.protocol.submissions import Submissions
 from farm.live.store.saved import SavedFarm
