@@ -441,10 +441,7 @@ def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_was_checked_is_what_is_written(tmp_path):
-    """KEDA is found, and the scenario, played as it stands, waits as the check says.
-
-    With its order and its phase.
-    """
+    """KEDA is found; its scenario, as it stands, waits as the check says: in order and in phase."""
     sizing = {"algorithm": "keda", "min": 0, "max": 11, "length": "waiting+running"}
     pool = {"boot_time": "80s", "provisioner": {**sizing, "list_length": 1}}
     path = recorded(tmp_path, pool, PEAKS, fair_share=["team"])
@@ -453,10 +450,9 @@ def test_what_was_checked_is_what_is_written(tmp_path):
     assert (one.algorithm, one.shape.runners) == ("keda", 11)
     assert one.document["boot_time"] == pytest.approx(80.0, rel=0.15)
     waits_as_recorded(one)
-    checked = one.check
-    assert checked is not None
-    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-checked.jobs :]
-    assert sum(waits) / checked.jobs == pytest.approx(checked.simulated_mean, rel=0.02)
+    assert one.check is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.simulated_mean, rel=0.02)
     assert "first_plan: " in made.text
     assert "did so at intervals of 15s or a multiple" in made.text
     assert "nothing speaks against the defaults of stabilization_window, cooldown" in made.text
