@@ -48,8 +48,8 @@ def slice_of_a_trace() -> str:
 def test_a_trace_is_completed_whatever_fails(farms: Farms, newest: Compose, tmp_path: Path):
     """Up, a trace, growth, a builder and the scheduler killed, dashboards, shrinking, down.
 
-    Meanwhile its Prometheus finds a simulated run that one line filled in: its user may write
-    there, and its promtool knows the options.
+    Its Prometheus finds a simulated run that one line filled in before: its user may write there,
+    and its promtool knows the options.
     """
     image = f"build-farm:trace-{os.getpid()}"
     farm = farms(newest, FARM_SCENARIO="examples/composed.yaml", FARM_IMAGE=image)

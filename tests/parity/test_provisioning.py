@@ -39,16 +39,6 @@ workload:
 live: {speed: 60}
 """
 
-FAILING = """
-name: failing
-pools:
-  - {name: linux, platform: {processor: amd64}, builders: 3}
-workload:
-  - arrivals: {every: 10s, count: 12, service_time: {constant: 5s}, fails: {probability: 0.4}}
-scheduling: {failures: launchpad}
-live: {speed: 15}
-"""
-
 
 def run(command: str, folder: Path, scenario: str, *options: str) -> dict:
     """Run a scenario in one of the worlds; return its summary."""
@@ -102,18 +92,6 @@ def test_ephemeral_runners_boot_for_each_job_in_both_worlds(tmp_path):
     assert 45.0 < simulated["waiting_time_s"]["mean"] < 46.0
     means = [found["response_time_s"]["mean"] for found in (live, simulated)]
     assert means[0] == pytest.approx(means[1], rel=0.1)
-
-
-@pytest.mark.slow
-@pytest.mark.live
-def test_judged_failures_end_alike_in_both_worlds(tmp_path):
-    """A job that fails on two builders fails; the same jobs, the same attempts."""
-    live = run("run", tmp_path, FAILING)
-    simulated = run("simulate", tmp_path, FAILING)
-    assert live["jobs"] == simulated["jobs"]
-    assert live["jobs"]["failed"] > 0
-    assert live["attempts"] == simulated["attempts"]
-    assert simulated["attempts"] > 12
 
 
 @pytest.mark.live
