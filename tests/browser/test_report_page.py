@@ -41,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     shared = farm.simulate("fair-share-two-teams", out=folder / "shared")
     other = farm.simulate("fair-share-two-teams", scheduling__policy="sjf", out=folder / "sjf")
-    large = farm.simulate("mm1", seeds=2, out=folder / "large", workload__0__count=100_000)
+    large = farm.simulate("mm1", out=folder / "large", workload__0__count=100_000)
     return {
         "run": farm.report(shared, out=folder / "run.html"),
         "large": farm.report(large, out=folder / "large.html"),

@@ -214,24 +214,6 @@ def test_the_recipe_gives_the_golden_job_sets(document: dict[str, Any]) -> None:
             assert jobs == golden[number]
 
 
-@pytest.mark.conformance("thesis")
-def test_what_the_thesis_claims(document: dict[str, Any]) -> None:
-    """Sixty job sets show what a thousand do: LJF has the best makespan, SJF the best response."""
-    if "tables" not in document:
-        pytest.skip("no tables in this file, so no recipe either")
-    sets = [jobs for jobs, _ in zip(job_sets(document), range(60), strict=False)]
-    for slots in (2, 8):
-        found = {
-            name: [play(jobs, name, slots, ContentionLaw(THESIS_TABLE)) for jobs in sets]
-            for name in ("LJF", "SJF", "FIFO")
-        }
-        medians = {
-            name: [median(c) for c in zip(*rows, strict=True)] for name, rows in found.items()
-        }
-        assert medians["LJF"][0] == min(row[0] for row in medians.values())
-        assert medians["SJF"][1] == min(row[1] for row in medians.values())
-
-
 def statistics(rows: Mapping[str, Sequence[float]], name: str) -> dict[str, float]:
     """Return what a table says of one policy, given what all had on the same job sets."""
     values, least = rows[name], [min(run) for run in zip(*rows.values(), strict=True)]

@@ -9,8 +9,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PLACES = ("*.md", "docs/**/*.md", "studies/docs/*.md", "[a-z]*/README.md")
 DOCUMENTS = sorted({path for place in PLACES for path in ROOT.glob(place)})
-#: pages that are followed from the first line to the last, each in one folder
-TUTORIALS = [path for path in ROOT.glob("docs/tutorials/*.md") if path.stem != "python"]
 
 
 class Block(NamedTuple):
@@ -20,11 +18,6 @@ class Block(NamedTuple):
     line: int
     language: str
     text: str
-
-    @property
-    def name(self) -> str:
-        """Return its place, as a test's id."""
-        return f"{self.document.relative_to(ROOT).as_posix()}:{self.line}"
 
 
 class Step(NamedTuple):
@@ -54,3 +47,5 @@ def steps_of(block: Block) -> list[Step]:
 
 
 BLOCKS = [block for document in dict.fromkeys(DOCUMENTS) for block in blocks_of(document)]
+#: those with commands and their output are followed, from the first line to the last
+FOLLOWED = [*dict.fromkeys(block.document for block in BLOCKS if block.language == "console")]

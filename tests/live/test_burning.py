@@ -26,15 +26,22 @@ def own_burner(monkeypatch) -> None:
     monkeypatch.setenv("FARM_BURNER", "own")
 
 
-@pytest.mark.parametrize("mode", ["stress", "memory", "mixed"])
-def test_burning_jobs_go_through_the_farm(farm, jobs_like, mode):
+def test_burning_jobs_go_through_the_farm(farm, jobs_like):
     """Each mode, with threads: every job ends once, and fails where it is meant to."""
-    jobs = jobs_like(4, service_time=0.2, mode=mode, threads=2)
-    bad = jobs_like(1, service_time=0.1, mode=mode, fails=True)[0]
-    jobs.append(msgspec.structs.replace(bad, id="bad"))
+    outcomes = {
+        f"{mode}-{n}": "failed" if n == 2 else "succeeded"
+        for mode in ("stress", "memory", "mixed")
+        for n in range(3)
+    }
+    jobs = [
+        msgspec.structs.replace(job, id=name, mode=name[:-2], fails=outcome == "failed")
+        for job, (name, outcome) in zip(
+            jobs_like(9, service_time=0.2, threads=2), outcomes.items(), strict=True
+        )
+    ]
     farm.run(jobs, builders=1, pool={"slots": 2}, work_rates=RATES)
-    ended = {end.job.id: end.outcome for end in farm.ends}
-    assert ended == {f"job-{n}": "succeeded" for n in range(4)} | {"bad": "failed"}
+    assert {end.job.id: end.outcome for end in farm.ends} == outcomes
+    assert len(farm.ends) == 9
     farm.assert_replayable()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from farm.core import events
 from farm.core.commands import RequeueJob
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder
 from farm.live.hosts import host_processes
 from farm.live.hosts.host_processes import HostProcess, HostProcesses
 from farm.live.protocol.roster import Patience
@@ -60,30 +60,6 @@ def test_two_hundred_jobs_from_submission_to_the_end(farm, jobs_like):
     assert [event.at for event in joined] == [0.0] * 40
     assert len({event.builder.id for event in joined}) == 40
     assert not any(map(began_at, pids))
-
-
-def test_idle_builders_retire_and_a_fixed_pool_is_kept_at_its_size(farm, jobs_like):
-    """An idle time-out rings in the live world; the successor takes the late job."""
-    jobs = jobs_like(2, service_time=1.0, every=300.0)
-    farm.run(jobs, builders=1, speed=200.0, pool={"idle_timeout": 60.0, "shutdown_time": 5.0})
-    farm.assert_each_job_ended_once(jobs)
-    assert farm.events(events.AlarmRang)
-    assert farm.events(events.BuilderRetired)
-    assert farm.ends[1].builder != "linux-1"
-
-
-def test_each_job_has_a_builder_of_its_own(farm, jobs_like):
-    """With one use builders retire in order, and others join, boot and take the next jobs."""
-    jobs = jobs_like(12, service_time=10.0)
-    pool = {"uses": 1, "boot_time": 20.0, "shutdown_time": 5.0}
-    farm.run(jobs, builders=3, speed=100.0, pool=pool)
-    farm.assert_each_job_ended_once(jobs)
-    farm.assert_replayable()
-    assert len({end.builder for end in farm.ends}) == len(jobs)
-    assert len(farm.events(events.BuilderRetired)) >= len(jobs) - 3
-    assert not farm.events(events.BuilderLost)
-    # four rounds of boot and work, and three of leaving
-    assert max(end.finished_at for end in farm.ends) >= 4 * (20.0 + 10.0) + 3 * 5.0
 
 
 def test_a_killed_host_loses_no_job(farm, jobs_like):
@@ -186,20 +162,6 @@ def test_a_host_that_hangs_is_replaced(farm, jobs_like, monkeypatch):
     assert up[0].exit_code == -signal.SIGKILL
     farm.assert_each_job_ended_once(jobs)
     farm.assert_replayable()
-
-
-def test_a_job_that_no_builder_can_run_fails(farm, jobs_like):
-    """A live run does not wait forever for a builder that will never come."""
-    jobs = [
-        *jobs_like(2, service_time=1.0),
-        Job(id="odd", service_time=1.0, platform=Platform("z80", True)),
-    ]
-    farm.run(jobs, builders=1, speed=100.0)
-    assert {end.job.id: end.outcome for end in farm.ends} == {
-        "job-0": "succeeded",
-        "job-1": "succeeded",
-        "odd": "cancelled",
-    }
 
 
 def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):

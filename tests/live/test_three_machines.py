@@ -143,6 +143,8 @@ class ThreeMachines:
         head.start("scheduler", scheduler, **self.as_role("scheduler"))
         looks = self.as_role("reader")
         until(lambda: head.call(f"{FARM} status", **looks).returncode == 0, "the scheduler")
+        # one process for all looks: a command of its own costs each most of a second
+        head.start("status", f"{FARM} status --watch --json", **looks)
         provisioner = f"{sys.executable} -m provisioner farm.yaml --backend joined"
         head.start("provisioner", provisioner, **self.as_role("provisioner"))
         hosts = shlex.join(word for rack in self.racks for word in ("--host", rack.name))
@@ -174,7 +176,8 @@ class ThreeMachines:
         return status["hosts"], sum(status["builders"].get(s, 0) for s in ("idle", "building"))
 
     def _status(self) -> dict:
-        return msgspec.json.decode(self.farm("reader", "status --json"))
+        until(lambda: "\n" in self.log("status"), "a status")
+        return msgspec.json.decode(self.log("status").rpartition("\n")[0].splitlines()[-1])
 
     def log(self, what: str) -> str:
         """Return a process's log."""

@@ -49,41 +49,27 @@ def test_every_job_ends_once_and_the_log_replays(world):
 
 
 @pytest.mark.parametrize(
-    ("policy", "order"), [("fifo", "abcd"), ("sjf", "cbda"), ("ljf", "adbc"), ("score", "dacb")]
+    ("policy", "order"),
+    [("sjf", "urgent b2 a2 b1 a4 a3 a1"), ("score", "urgent b1 a3 b2 a1 a4 a2")],
 )
 def test_the_order_of_dispatch(world, policy, order):
-    """Four jobs come while the only builder is busy; then they go in policy order."""
+    """Jobs come while the only builder is busy: levels first, teams in turn, then the policy."""
+
+    def job(name, start, seconds, team, **more):
+        return one(name, start, seconds, attributes={"team": team}, **more)
+
     jobs = [
-        one("first", "0s", "200s"),
-        one("a", "5s", "40s", score=2),
-        one("b", "10s", "20s", score=0),
-        one("c", "15s", "10s", score=1),
-        one("d", "20s", "30s", score=3),
+        job("first", "0s", "200s", "z"),
+        job("a1", "5s", "40s", "a", score=2),
+        job("a2", "10s", "10s", "a", score=0),
+        job("a3", "15s", "30s", "a", score=3),
+        job("a4", "20s", "20s", "a", score=1),
+        job("b1", "25s", "25s", "b", score=5),
+        job("b2", "30s", "15s", "b", score=4),
+        job("urgent", "35s", "50s", "a", level=1),
     ]
-    outcome = world(scenario(*jobs, pool={"builders": 1}, policy=policy))
-    assert [name.split("-")[0] for name in outcome.starts] == ["first", *order]
-    assert outcome.replayed() is None
-
-
-def test_levels_stand_above_the_policy(world):
-    """An urgent long job overtakes short ones."""
-    jobs = [
-        one("first", "0s", "200s"),
-        one("short", "5s", "5s"),
-        one("urgent", "10s", "50s", level=1),
-    ]
-    outcome = world(scenario(*jobs, pool={"builders": 1}, policy="sjf"))
-    assert [name.split("-")[0] for name in outcome.starts] == ["first", "urgent", "short"]
-
-
-def test_teams_take_turns(world):
-    """A flood of one team does not hold up the other."""
-    jobs = [one("first", "0s", "200s", attributes={"team": "z"})]
-    jobs += [one(f"a{n}", f"{5 + n}s", "10s", attributes={"team": "a"}) for n in range(4)]
-    jobs += [one(f"b{n}", f"{15 + n}s", "10s", attributes={"team": "b"}) for n in range(2)]
-    outcome = world(scenario(*jobs, pool={"builders": 1}, fair_share=["team"]))
-    went = [name.split("-")[0] for name in outcome.starts]
-    assert went == ["first", "a0", "b0", "a1", "b1", "a2", "a3"]
+    outcome = world(scenario(*jobs, pool={"builders": 1}, policy=policy, fair_share=["team"]))
+    assert [name.split("-")[0] for name in outcome.starts] == ["first", *order.split()]
     assert outcome.replayed() is None
 
 

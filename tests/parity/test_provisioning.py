@@ -20,7 +20,7 @@ pools:
     boot_time: 20s
     idle_timeout: 60s
 workload:
-  - arrivals: {poisson: {rate: 0.1/s}, count: 120, service_time: {exponential: {mean: 60s}}}
+  - arrivals: {poisson: {rate: 0.1/s}, count: 60, service_time: {exponential: {mean: 60s}}}
 live: {speed: 60}
 """
 
@@ -37,16 +37,6 @@ pools:
 workload:
   - arrivals: {every: 1s, count: 1, service_time: 8m}
 live: {speed: 60}
-"""
-
-FAILING = """
-name: failing
-pools:
-  - {name: linux, platform: {processor: amd64}, builders: 3}
-workload:
-  - arrivals: {every: 10s, count: 12, service_time: {constant: 5s}, fails: {probability: 0.4}}
-scheduling: {failures: launchpad}
-live: {speed: 15}
 """
 
 
@@ -92,28 +82,16 @@ def test_taskcluster_asks_for_about_the_same_builders_in_both_worlds(tmp_path):
 def test_ephemeral_runners_boot_for_each_job_in_both_worlds(tmp_path):
     """The packaged example: as many builders as jobs, and the boot in every wait."""
     example = Path(__file__).parents[2] / "examples/ephemeral-runners.yaml"
-    count = ("--set", "workload.0.arrivals.count=40")
+    count = ("--set", "workload.0.arrivals.count=20")
     live, simulated = (
         run(how, tmp_path, example.read_text(), *count) for how in ("run", "simulate")
     )
     for found in (live, simulated):
-        assert found["jobs"]["succeeded"] == found["builders"]["joined"] == 40
+        assert found["jobs"]["succeeded"] == found["builders"]["joined"] == 20
         assert found["builders"]["lost"] == 0
     assert 45.0 < simulated["waiting_time_s"]["mean"] < 46.0
     means = [found["response_time_s"]["mean"] for found in (live, simulated)]
     assert means[0] == pytest.approx(means[1], rel=0.1)
-
-
-@pytest.mark.slow
-@pytest.mark.live
-def test_judged_failures_end_alike_in_both_worlds(tmp_path):
-    """A job that fails on two builders fails; the same jobs, the same attempts."""
-    live = run("run", tmp_path, FAILING)
-    simulated = run("simulate", tmp_path, FAILING)
-    assert live["jobs"] == simulated["jobs"]
-    assert live["jobs"]["failed"] > 0
-    assert live["attempts"] == simulated["attempts"]
-    assert simulated["attempts"] > 12
 
 
 @pytest.mark.live

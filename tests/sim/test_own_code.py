@@ -134,10 +134,7 @@ def test_a_simulation_ends_where_no_slot_is_claimed(
 
 
 SHORT = ["phases={run: 30s}", "pools.linux.boot_time=2s", "live.speed=60"]
-FUNCTIONS = [
-    "pools.linux.provisioner={algorithm: provisioners:by_hour, max: 50}",
-    "pools.linux.behaviour=builders:small_cache",
-]
+BY_HOUR = "pools.linux.provisioner={algorithm: provisioners:by_hour, max: 50}"
 
 
 @pytest.mark.live
@@ -145,10 +142,10 @@ FUNCTIONS = [
 @pytest.mark.parametrize(
     ("changes", "jobs", "builders"),
     [
-        pytest.param(FUNCTIONS, 20, {2}, id="functions"),  # two builders by night
         # a builder for each job and two to spare: how many jobs overlap is the machine's affair
         pytest.param(["workload.0.function=load:Steady"], 3, {3, 4, 5}, id="classes"),
-        pytest.param([*FUNCTIONS, "pools.linux.behaviour=loops:Worker"], 20, {2}, id="a loop"),
+        # two builders by night
+        pytest.param([BY_HOUR, "pools.linux.behaviour=loops:Worker"], 20, {2}, id="a loop"),
     ],
 )
 def test_the_page_on_a_live_farm(

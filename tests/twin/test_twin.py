@@ -35,14 +35,18 @@ COLUMNS = {
 }  # fmt: skip
 HOUR = 3600.0
 INSTANTS = ("submitted", "started", "finished")
+#: two peaks in a day, and peaks one after the other: fewer jobs show as much of a pool
+DAY = {"daily_cycle": ([0.2] * 4 + [2.2] * 4) * 2 + [0.2] * 8, "count": 1200}
+PEAKS = {"daily_cycle": [0.2, 0.2, 2.2, 2.2] * 6, "count": 600}
 
 
-def recorded(tmp_path: Path, pool: dict[str, Any], **scheduling: Any) -> Path:
+def recorded(
+    tmp_path: Path, pool: dict[str, Any], load: dict[str, Any] = DAY, **scheduling: Any
+) -> Path:
     """Return the jobs.csv of a simulated farm: all that its twin is made from."""
     arrivals = {
         "poisson": {"rate": "60/h"},
-        "daily_cycle": [0.2] * 4 + [2.2] * 4 + [0.2] * 4 + [2.2] * 4 + [0.2] * 8,
-        "count": 1200,
+        **load,
         "service_time": {"lognormal": {"median": "4m", "sigma": 0.7}},
         "attributes": {"team": {"web": 2, "infra": 1}},
         "invocation": ["team"],
@@ -227,24 +231,23 @@ def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("algorithm", "options", "searched"),
+    ("algorithm", "load", "options", "searched"),
     [
-        ("taskcluster", {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
-        ("target-wait", {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
-        ("gitlab", {}, {"boot_time": 80.0}),
-        ("keda", {"length": "waiting+running", "list_length": 1}, {"boot_time": 80.0}),
-        ("jenkins", {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
-        ("predictive", {}, {"boot_time": 80.0}),
+        ("taskcluster", DAY, {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
+        ("target-wait", PEAKS, {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
+        ("gitlab", DAY, {}, {"boot_time": 80.0}),
+        ("jenkins", PEAKS, {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
+        ("predictive", PEAKS, {}, {"boot_time": 80.0}),
     ],
 )
-def test_a_pool_that_follows_its_queue(tmp_path, algorithm, options, searched):
+def test_a_pool_that_follows_its_queue(tmp_path, algorithm, load, options, searched):
     """The algorithm is found, and boot time and idle time-out within 15 %."""
     pool = {
         "provisioner": {"algorithm": algorithm, "min": 0, "max": 11, **options},
         "boot_time": "80s",
         **({"idle_timeout": "10m"} if "idle_timeout" in searched else {}),
     }
-    one = only(twin(recorded(tmp_path, pool)))
+    one = only(twin(recorded(tmp_path, pool, load)))
     assert one.algorithm == algorithm
     assert one.shape.runners == 11
     for key, value in searched.items():
@@ -438,19 +441,18 @@ def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_was_checked_is_what_is_written(tmp_path):
-    """The scenario, played as it stands, waits as the check says: with its order and its phase."""
-    pool = {
-        "boot_time": "80s",
-        "provisioner": {
-            "algorithm": "keda", "min": 0, "max": 8, "length": "waiting+running", "list_length": 1,
-        },
-    }  # fmt: skip
-    path = recorded(tmp_path, pool, fair_share=["team"])
+    """KEDA is found; its scenario, as it stands, waits as the check says: in order and in phase."""
+    sizing = {"algorithm": "keda", "min": 0, "max": 11, "length": "waiting+running"}
+    pool = {"boot_time": "80s", "provisioner": {**sizing, "list_length": 1}}
+    path = recorded(tmp_path, pool, PEAKS, fair_share=["team"])
     made = write_twin(load_records([path], "csv", COLUMNS), None, tmp_path / "mine.yaml")
-    checked = only(made).check
-    assert checked is not None
-    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-checked.jobs :]
-    assert sum(waits) / checked.jobs == pytest.approx(checked.simulated_mean, rel=0.02)
+    one = only(made)
+    assert (one.algorithm, one.shape.runners) == ("keda", 11)
+    assert one.document["boot_time"] == pytest.approx(80.0, rel=0.15)
+    waits_as_recorded(one)
+    assert one.check is not None
+    waits = simulate(tmp_path / "mine.yaml").jobs["waiting_time_s"][-one.check.jobs :]
+    assert sum(waits) / one.check.jobs == pytest.approx(one.check.simulated_mean, rel=0.02)
     assert "first_plan: " in made.text
     assert "did so at intervals of 15s or a multiple" in made.text
     assert "nothing speaks against the defaults of stabilization_window, cooldown" in made.text

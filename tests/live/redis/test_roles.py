@@ -19,7 +19,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, choose_server
 from tests.fixtures.processes import environment, until
 from tests.fixtures.tls import until_up
-from tests.worlds.up import ELASTIC, FARM, scenario
+from tests.worlds.up import ELASTIC, here, scenario
 
 
 class Guarded:
@@ -56,16 +56,8 @@ class Guarded:
         self.processes.append(process)
 
     def farm(self, role: str, *words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [*FARM, *words],
-            cwd=self.folder,
-            env=self.environment(role),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert "Traceback" not in done.stderr
-        return done.returncode, done.stdout + done.stderr
+        code, said, _ = here(self.folder, words, FARM_REDIS_URL=self.url(role))
+        return code, said
 
     def until(self, role: str, words: tuple[str, ...], there: str) -> None:
         until(lambda: there in self.farm(role, *words)[1], there, log=self.logs)
