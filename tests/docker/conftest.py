@@ -79,7 +79,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SCENARIOS, folder / "examples")
     (folder / "examples" / RECORDING).write_bytes(TASKS)
     if not (ROOT / ".git").exists() or not shutil.which("git"):
-        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".venv"))
+        made = shutil.ignore_patterns(".venv", "build")
+        shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=made)
         return folder
     listed = subprocess.run(
         ["git", "-C", ROOT, "-c", "safe.directory=*", "ls-files", "-z"],
