@@ -215,6 +215,14 @@ def test_unrunnable_jobs_can_be_allowed(write: Write) -> None:
     assert load_scenario(write(), sets).allow_unrunnable
 
 
+@given(st.text() | st.text(alphabet="{}[]:,&*!|>'\"%@-?# \n\tab01.~<=+"))
+@settings(max_examples=300)
+def test_any_text_is_a_scenario_or_a_clear_error(text: str) -> None:
+    """No text makes the reader raise anything but the project's own errors."""
+    with suppress(FarmError):
+        parse_scenario(parse_document(text, "text"))
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),

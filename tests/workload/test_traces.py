@@ -5,6 +5,7 @@ import gzip
 import re
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import farm
-from farm.core.errors import ScenarioError, TraceError
+from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.traces import FORMATS, Records, csv_table, swf
 from farm.records.traces.csv_table import COLUMNS, RECORDED, write_csv
@@ -357,6 +358,33 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
     for name in ("a.dat", "datastore.json", "b.json"):
         with pytest.raises(TraceError, match=r"found with format .*; allowed: with swf, csv"):
             read(write(name, dat(*DAT)), fields={"kind": "nonsense"})
+
+
+@given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+def test_any_bytes_are_a_trace_or_a_clear_error(
+    tmp_path: Path, format_: str, content: bytes
+) -> None:
+    """No bytes make a reader raise anything but the project's own errors."""
+    (tmp_path / "any").write_bytes(content)
+    with suppress(FarmError):
+        list(read_trace(tmp_path / "any", format_))
+
+
+@given(
+    st.sampled_from(["swf", "csv"]),
+    st.text(alphabet='0123456789 -.,;:\n\t"eEinfaNx{}/', max_size=200),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=500)
+def test_any_text_is_a_trace_or_a_clear_error(
+    tmp_path: Path, format_: str, text: str, headed: bool
+) -> None:
+    """The same for nearly valid text."""
+    head = {"csv": "submitted_at_s,service_time_s,level,platform\n", "swf": SWF}[format_]
+    (tmp_path / "any").write_text(head * headed + text)
+    with suppress(FarmError):
+        list(read_trace(tmp_path / "any", format_))
 
 
 def test_trace_sources_of_a_scenario(scenario_of: ScenarioOf, write: Write) -> None:
