@@ -109,6 +109,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 job = reading.record(one, _Job)
                 if attempt := _attempt(job, reading):
                     found.append(reading.share(attempt))
+        elif "hook" in value or "sender" in value:
+            reading.leave_out("webhook deliveries of other events")
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"

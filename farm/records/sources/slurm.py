@@ -175,6 +175,9 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
 def _attempt(row: _Row, reading: Reading) -> Attempt | None:
     if row.submitted_at is None:
         reading.refuse("found no time of submission; allowed: one for each job")
+    if "." in row.id:
+        reading.leave_out("steps of jobs")
+        return None
     if row.eligible_at is None:
         reading.leave_out("not yet eligible" if row.state in _OPEN else "never eligible")
         return None
