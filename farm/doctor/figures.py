@@ -64,9 +64,10 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     offered_load: float
     #: what those runners ran for other platforms, slots on average
     other_load: float
-    #: (offered + other) ÷ mean slots; None: the servers are not known
+    #: (offered + other + what passes between two jobs) ÷ mean slots; None: they are not known
     utilization: float | None
-    #: jobs that the slots can serve at most, beside those of other platforms
+    #: jobs that the slots can serve at most, beside those of other platforms, with what passes
+    #: between two
     served_per_hour: float | None
     busy_share: float | None
     busy_share_while_waiting: float | None
@@ -190,7 +191,8 @@ class PlatformRecords:
         slots = steps.before(self.begins + loaded).mean_slots
         hour, worst = self._peak(zone)
         turnaround = spread_of(list(self._turnarounds()))
-        between = turnaround.p50 if turnaround.count >= ENOUGH else None
+        between = (turnaround.p50 or 0.0) if turnaround.count >= ENOUGH else 0.0
+        held = load + rate * between
         return PlatformFigures(
             platform=self.name,
             hosted=any(one.hosted for one in self.attempts),
@@ -205,8 +207,8 @@ class PlatformRecords:
             busy_at_once=int(steps.busy.max(initial=0.0)),
             offered_load=load,
             other_load=other,
-            utilization=(load + other) / slots if slots else None,
-            served_per_hour=max(0.0, slots - other) * rate / load * 3600 if slots * load else None,
+            utilization=(held + other) / slots if slots else None,
+            served_per_hour=max(0.0, slots - other) * rate / held * 3600 if slots * held else None,
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
@@ -224,7 +226,7 @@ class PlatformRecords:
             peak_wait_p95=worst,
             stall_time=self._stall(steps),
             unlike_slots=unlike_slots(self.attempts),
-            servers_needed=self._needed(work, between or 0.0, objective),
+            servers_needed=self._needed(work, between, objective),
         )
 
     def _loaded(self) -> float:

@@ -62,6 +62,13 @@ def knows(value: dict[str, Any]) -> bool:
     return "historicalExecuteResponse" in value or _is_result(value.get("result", value))
 
 
+def _message(value: dict[str, Any]) -> dict[str, Any]:
+    if "historicalExecuteResponse" in value:
+        return value
+    response = value if "result" in value else {"result": value}
+    return {"historicalExecuteResponse": {"executeResponse": response}}
+
+
 def _is_result(value: Any) -> bool:
     return isinstance(value, dict) and "executionMetadata" in value
 
@@ -72,10 +79,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
         if not knows(value):
             allowed = "completed actions (historicalExecuteResponse), or results of actions"
             reading.refuse_other(value, allowed)
-        if "historicalExecuteResponse" not in value:
-            response = value if "result" in value else {"result": value}
-            value = {"historicalExecuteResponse": {"executeResponse": response}}
-        completed = reading.record(value, _Completed)
+        completed = reading.record(_message(value), _Completed)
         if attempt := _attempt(completed, reading):
             yield attempt
 
