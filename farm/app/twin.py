@@ -168,9 +168,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         LESS_FAR: any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
-    return Twin(
-        pools=pools, text=text, remarks=[*alike, *(text for text, so in told.items() if so)]
-    )
+    shown = [*alike, *(remark for remark, so in told.items() if so)]
+    return Twin(pools=pools, text=text, remarks=shown)
 
 
 def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
