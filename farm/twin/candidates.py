@@ -41,7 +41,7 @@ SLOWEST = 0.25
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
 CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
-ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.25
+ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.15
 """Times that people choose, the units of these (s), and by which factor they are near a value."""
 ONE = 1.05
 """Times the shortest that a parameter can be, up to which its longest is the same."""
@@ -118,6 +118,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             least, most = self.bounds.get(name, (0.0, math.inf))
             free[name] = min(most, max(least, free[name] * factor))
         return replace(self, free=free)
+
+    def crossed(self, other: Candidate) -> Candidate:
+        """Return another one of the algorithm with the parameters of this, within its bounds."""
+        if list(other.free) != list(self.free):
+            return self
+        same = replace(other, free=self.free, first_plan=self.first_plan)
+        return same.moved(dict.fromkeys(self.free, 1.0))
 
     def later(self, share: float) -> Candidate:
         """Return the candidate with its first plan later by a share of its period, within that."""
