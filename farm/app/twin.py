@@ -145,11 +145,7 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         fitted.append(_fitted(name, shape, load, order, most * size // jobs, part))
         done += size
     # as the trace has it
-    begins = min(
-        one.submitted_at if one.eligible_at is None else one.eligible_at
-        for one in bundle.attempts
-        if one.ran is not None
-    )
+    begins = min(one.arrived_at for one in bundle.attempts if one.ran is not None)
     pools = [_checked(one, order, one.load.begins - begins) for one in fitted]
     scheduling = {"policy": "fifo", **order}
     for one, _ in found:

@@ -9,14 +9,14 @@ Combinatorial and Continuous Optimization", 1999).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from farm.results.table.columns import Floats
-from farm.twin.candidates import CHOSEN, Candidate, rarely_changed, rounded
+from farm.twin.candidates import CHOSEN, Candidate, fewer, rarely_changed, rounded
 from farm.units import format_roughly
 
 Play = Callable[["Candidate"], Floats]
@@ -124,29 +124,18 @@ class Search:
             if best[0].error > near:
                 best[place] = self._changed(best[place])
         first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(self._fewest(first, kin[first.candidate.algorithm])), *others]
-
-    def _fewest(self, fit: Fit, kin: Sequence[Candidate]) -> Fit:
-        """Return the fit with fewer runners kept where that explains as much."""
-        most = max(FLAT * float(self._recorded.mean()), fit.error * (1 + LEEWAY))
-        kept = {one.options["min"] for one in kin if "min" in one.options}
-        for fewest in sorted(kept):
-            if fewest < fit.candidate.options.get("min", 0) and not self.is_over:
-                other = self.fit(
-                    replace(fit.candidate, options={**fit.candidate.options, "min": fewest})
-                )
-                if other.error <= most:
-                    return other
-        return fit
+        return [self._rounded(first), *others]
 
     def _rounded(self, fit: Fit) -> Fit:
-        """Return the fit with round times where they explain as much: the records may not tell."""
+        """Return the fit with fewer runners kept and round times where they explain as much."""
         flat = FLAT * float(self._recorded.mean())
-        for name in CHOSEN:
-            if self.is_over or name not in fit.candidate.free:
-                continue
+        ways: list[Callable[[Candidate], Iterator[Candidate]]] = [fewer]
+        ways += [partial(rounded, name=name) for name in CHOSEN]
+        for simpler in ways:
+            if self.is_over:
+                break
             most = max(flat, fit.error * (1 + LEEWAY))
-            tried = (self.fit(one) for one in rounded(fit.candidate, name))
+            tried = (self.fit(one) for one in simpler(fit.candidate))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit
 

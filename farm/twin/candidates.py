@@ -268,9 +268,16 @@ def round_times(least: float, most: float) -> Iterator[float]:
         yield from sorted(found)
 
 
+def fewer(one: Candidate) -> Iterator[Candidate]:
+    """Yield the candidate with fewer runners that are always kept, the fewest first."""
+    for number in range(one.options.get("min", 0)):
+        yield replace(one, options={**one.options, "min": number})
+
+
 def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
     """Yield the candidate with rounder values of a time that someone chose, the roundest first."""
-    found = one.free[name]
+    if (found := one.free.get(name)) is None:
+        return
     least, most = one.bounds.get(name, (0.0, math.inf))
     for value in round_times(max(least, found / NEARLY), min(most, found * NEARLY)):
         yield one.moved({name: value / found})

@@ -85,13 +85,12 @@ def order_seen(load: Load, pickup: float) -> Order | None:
 def weights_alike(load: Load, order: Order, pickup: float) -> Iterator[str]:
     """Yield, for each team with a weight, between which weights the choices would be the same."""
     choices, columns = list(_choices(load, pickup)), dict(_columns(load.attempts))
-    if not (given := order.get("weights")) or not choices:
-        return
-    turns = _Turns(choices, load, columns[order["fair_share"][0]], pickup)
-    for name in given:
-        low, high = turns.alike(name, given)
-        if low < high:
-            yield f"{name} may have any weight from {low:g} to {high:g}: starts are the same"
+    if (given := order.get("weights")) and choices:
+        turns = _Turns(choices, load, columns[order["fair_share"][0]], pickup)
+        for name in given:
+            low, high = turns.alike(name, given)
+            if low < high:
+                yield f"{name} may have any weight from {low:g} to {high:g}: starts are the same"
 
 
 def _choices(load: Load, pickup: float) -> Iterator[_Choice]:

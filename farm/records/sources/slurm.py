@@ -15,7 +15,6 @@ import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import FIRST, Reading, members
-from farm.records.writing import waits_from
 
 NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
 _NONE = {"", "Unknown", "None", "N/A"}
@@ -236,7 +235,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
                                       else words.get(one.result, "FAILED")]},
                 "time": {
                     "submission": int(one.submitted_at),
-                    "eligible": int(waits_from(one)),
+                    "eligible": int(one.arrived_at),
                     "start": int(one.started_at or 0),
                     "end": int(one.finished_at or 0),
                 },
