@@ -130,14 +130,16 @@ def _waited(one: PlatformFigures) -> str:
 
 
 def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
-    text = f"{waited}, while {idle:.0%} of the slots stood idle"
+    dispatch, why = "dispatch, ", _between(one)
     if (full := one.full_while_waiting or 0.0) >= LIMITED:
-        return (
-            f"{text}; {full:.0%} of the waiting passed while about {one.busy_at_once} jobs ran, "
-            "as many as ever: look at a cap on jobs at once, labels, or another load on them"
+        why = (
+            f"; {full:.0%} of the waiting passed while about {one.busy_at_once} jobs ran, as many "
         )
-    text += _between(one)
-    return f"{text}: look at dispatch, a cap on jobs at once, labels, or another load on them"
+        dispatch, why = "", f"{why}as ever"
+    return (
+        f"{waited}, while {idle:.0%} of the slots stood idle{why}: look at {dispatch}a cap on jobs "
+        "at once, labels, or another load on them"
+    )
 
 
 def _between(one: PlatformFigures) -> str:

@@ -27,9 +27,6 @@ NEAR = 0.0001
 SPREADS, DRAWN, ELITE = (0.4, 0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.015), 24, 6
 """How far from the best known candidates others are drawn (standard deviation of the logarithm),
 how many, and how many are kept."""
-CROSSED, OPEN, KINDS = 0.2, 0.12, 3
-"""Share of those drawn that have other options than the one that they are drawn around; down to
-which spread options stay that fit worse, and those of how many candidates."""
 SURVIVORS, WORSE = (9, 4, 3, 2, 2, 2, 2, 2), 4.0
 """Algorithms of which others are drawn, that many at each spread, and times the best one's error up
 to which they are, from the second on."""
@@ -107,15 +104,12 @@ class Search:
         """
         near = NEAR * float(self._recorded.mean())
         known = list(_by_algorithm(self._first_fits(candidates)).values())
-        kin = {some[0].candidate.algorithm: [one.candidate for one in some] for some in known}
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
             most = np.inf if spread == SPREADS[0] else WORSE * known[0][0].error
             known[:count] = [
-                self._drawn(some, spread, kin[some[0].candidate.algorithm])
-                if some[0].error <= most
-                else some
+                self._drawn(some, spread) if some[0].error <= most else some
                 for some in known[:count]
             ]
             known.sort(key=lambda some: some[0].error)
@@ -128,13 +122,13 @@ class Search:
 
     def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with fewer runners kept and round times where they explain as much."""
-        flat = FLAT * float(self._recorded.mean())
-        ways: list[Callable[[Candidate], Iterator[Candidate]]] = [fewer]
-        ways += [partial(rounded, name=name) for name in CHOSEN]
-        for simpler in ways:
+        mean = float(self._recorded.mean())
+        ways: list[tuple[float, Callable[[Candidate], Iterator[Candidate]]]] = [(NEAR, fewer)]
+        ways += [(FLAT, partial(rounded, name=name)) for name in CHOSEN]
+        for flat, simpler in ways:
             if self.is_over:
                 break
-            most = max(flat, fit.error * (1 + LEEWAY))
+            most = max(flat * mean, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in simpler(fit.candidate))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit
@@ -159,15 +153,10 @@ class Search:
             if one.algorithm in ("fixed", "manual") and fit.error <= enough:
                 return
 
-    def _drawn(
-        self, fits: Sequence[Fit], spread: float, kin: Sequence[Candidate] = ()
-    ) -> list[Fit]:
-        """Return the best of some fits of an algorithm and of candidates drawn around them.
-
-        Some have the options of one of their ``kin``: what fitted worse at first may fit best.
-        """
+    def _drawn(self, fits: Sequence[Fit], spread: float) -> list[Fit]:
+        """Return the best of some fits of an algorithm and of candidates drawn around them."""
         # equal errors: what differs does not matter
-        elite = _kept(list({one.error: one for one in reversed(fits)}.values())[::-1], spread)
+        elite = list({one.error: one for one in reversed(fits)}.values())[::-1][:ELITE]
         if not any(one.candidate.free for one in elite):
             return elite
         rng = np.random.default_rng(self.played)
@@ -180,10 +169,8 @@ class Search:
                 step += _alike(np.log(rows), rng)
             factors = dict(zip(names, np.exp(step).tolist(), strict=True))
             moved = elite[parent].candidate.moved(factors)
-            if kin and rng.random() < CROSSED:
-                moved = moved.crossed(kin[int(rng.integers(len(kin)))])
             elite.append(self.fit(moved.later(rng.normal(0.0, spread))))
-        return _kept(sorted(elite, key=lambda one: one.error), spread)
+        return sorted(elite, key=lambda one: one.error)[:ELITE]
 
     def evidence(self, fits: Sequence[Fit]) -> Iterator[str]:
         """Yield which others fit as well as the first, and what another instant of plans does."""
@@ -207,16 +194,6 @@ class Search:
                 f"it plans {at} after the first arrival, which no record has: so waits differ by "
                 f"{best} from the recorded ones, and by {worse} half a period later"
             )
-
-
-def _kept(fits: Sequence[Fit], spread: float) -> list[Fit]:
-    """Return the best ones; while much is open, the best of some other options among them."""
-    best: dict[str, Fit] = {}
-    for one in fits if spread >= OPEN else ():
-        best.setdefault(str(one.candidate.options), one)
-    first = list(best.values())[:KINDS]
-    others = [one for one in fits if all(one is not other for other in first)]
-    return sorted([*first, *others][:ELITE], key=lambda one: one.error)
 
 
 def _alike(known: Floats, rng: np.random.Generator) -> Floats:

@@ -119,13 +119,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             free[name] = min(most, max(least, free[name] * factor))
         return replace(self, free=free)
 
-    def crossed(self, other: Candidate) -> Candidate:
-        """Return another one of the algorithm with the parameters of this, within its bounds."""
-        if list(other.free) != list(self.free):
-            return self
-        same = replace(other, free=self.free, first_plan=self.first_plan)
-        return same.moved(dict.fromkeys(self.free, 1.0))
-
     def later(self, share: float) -> Candidate:
         """Return the candidate with its first plan later by a share of its period, within that."""
         if self.first_plan is None or self.is_timed or not share:

@@ -62,13 +62,6 @@ def knows(value: dict[str, Any]) -> bool:
     return "historicalExecuteResponse" in value or _is_result(value.get("result", value))
 
 
-def _message(value: dict[str, Any]) -> dict[str, Any]:
-    if "historicalExecuteResponse" in value:
-        return value
-    response = value if "result" in value else {"result": value}
-    return {"historicalExecuteResponse": {"executeResponse": response}}
-
-
 def _is_result(value: Any) -> bool:
     return isinstance(value, dict) and "executionMetadata" in value
 
@@ -79,7 +72,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
         if not knows(value):
             allowed = "completed actions (historicalExecuteResponse), or results of actions"
             reading.refuse_other(value, allowed)
-        completed = reading.record(_message(value), _Completed)
+        response = {"executeResponse": value if "result" in value else {"result": value}}
+        completed = reading.record({"historicalExecuteResponse": response, **value}, _Completed)
         if attempt := _attempt(completed, reading):
             yield attempt
 
