@@ -175,10 +175,8 @@ class _Turns:
             weights[place] = ratio
             return self._amiss(weights) <= least + SAME
 
-        below = [one for one in reversed(RATIOS) if one < found]
-        above = [one for one in RATIOS if one > found]
-        low = min((found, *takewhile(explains, below)))
-        return low, max((found, *takewhile(explains, above)))
+        low = min((found, *takewhile(explains, [one for one in RATIOS[::-1] if one < found])))
+        return low, max((found, *takewhile(explains, [one for one in RATIOS if one > found])))
 
     def _weighed(self, weights: Floats) -> Iterator[Floats]:
         for share in WEIGHTS:

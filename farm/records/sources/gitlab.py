@@ -138,8 +138,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 latest[job.id] = job
             continue
         if "object_kind" in value or "sha" in value:
-            is_hook = "object_kind" in value
-            reading.leave_out("webhooks of other events" if is_hook else "pipelines, not jobs")
+            reading.leave_out("pipelines, or webhooks of other events")
             continue
         for one in members(value, "jobs") if "jobs" in value else [value]:
             if attempt := _attempt(reading.record(one, _Job), reading):
