@@ -27,7 +27,7 @@ from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
 from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
-from farm.twin.orders import Order, as_recorded, order_seen
+from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
 from farm.twin.pools import Load, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
@@ -145,17 +145,15 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         fitted.append(_fitted(name, shape, load, order, most * size // jobs, part))
         done += size
     # as the trace has it
-    begins = min(
-        one.submitted_at if one.eligible_at is None else one.eligible_at
-        for one in bundle.attempts
-        if one.ran is not None
-    )
+    begins = min(one.arrived_at for one in bundle.attempts if one.ran is not None)
     pools = [_checked(one, order, one.load.begins - begins) for one in fitted]
     scheduling = {"policy": "fifo", **order}
-    for shape, _ in found:
-        scheduling |= retries_of(shape)
+    for one, _ in found:
+        scheduling |= retries_of(one)
     remarks = [f"A twin of the farm whose records are in {path}."]
-    remarks += [f"{one.name}: {one.verdict}" for one in pools]
+    shape, load = max(found, key=lambda one: float(one[1].waited.sum()))
+    alike = list(weights_alike(load, order, times_of(shape)[0]))
+    remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
     documents = [(one.document, one.evidence) for one in pools]
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock, starts = found[0][0].clock, ""
@@ -166,7 +164,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         LESS_FAR: any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
-    return Twin(pools=pools, text=text, remarks=[remark for remark, so in told.items() if so])
+    shown = [*alike, *(remark for remark, so in told.items() if so)]
+    return Twin(pools=pools, text=text, remarks=shown)
 
 
 def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:

@@ -13,7 +13,7 @@ import heapq
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 import msgspec
@@ -26,7 +26,7 @@ from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
-from farm.records.runners import Runner, most_at_once
+from farm.records.runners import Runner, Span, most_at_once, successions, turnarounds
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
 
@@ -64,9 +64,9 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     offered_load: float
     #: what those runners ran for other platforms, slots on average
     other_load: float
-    #: (offered + other) ÷ mean slots; None: the servers are not known
+    #: (offered + other + what passes between two jobs) ÷ mean slots; None: they are not known
     utilization: float | None
-    #: jobs that the slots can serve at most, beside those of other platforms
+    #: jobs that the slots can serve at most, so, beside those of other platforms
     served_per_hour: float | None
     busy_share: float | None
     busy_share_while_waiting: float | None
@@ -137,14 +137,10 @@ def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
 
 def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
     """Return the first and the last instant, at least a second apart."""
-    ends = (at for one in attempts for at in (_from(one), one.started_at, one.finished_at)
+    ends = (at for one in attempts for at in (one.arrived_at, one.started_at, one.finished_at)
             if at is not None)  # fmt: skip
-    begins = min(_from(one) for one in attempts)
+    begins = min(one.arrived_at for one in attempts)
     return begins, max(begins + 1.0, *ends)
-
-
-def _from(one: Attempt) -> float:
-    return one.submitted_at if one.eligible_at is None else one.eligible_at
 
 
 class PlatformRecords:
@@ -180,7 +176,7 @@ class PlatformRecords:
         waits = Waits(self.attempts, ends)
         steps = self.steps()
         work = self._work()
-        comes = [_from(one) >= self.begins for one in self.attempts]
+        comes = [one.arrived_at >= self.begins for one in self.attempts]
         rate = sum(comes) / loaded
         load = sum(lasts for lasts, is_new in zip(work, comes, strict=True) if is_new) / loaded
         elsewhere = [
@@ -189,8 +185,9 @@ class PlatformRecords:
         other = sum(one.ran or 0.0 for one in elsewhere) / (ends - self.begins)
         slots = steps.before(self.begins + loaded).mean_slots
         hour, worst = self._peak(zone)
-        turnaround = spread_of(list(self._turnarounds()))
-        between = turnaround.p50 if turnaround.count >= ENOUGH else None
+        turnaround = spread_of(self._turnarounds())
+        between = (turnaround.p50 or 0.0) if turnaround.count >= ENOUGH else 0.0
+        held = load + rate * between
         return PlatformFigures(
             platform=self.name,
             hosted=any(one.hosted for one in self.attempts),
@@ -205,8 +202,8 @@ class PlatformRecords:
             busy_at_once=int(steps.busy.max(initial=0.0)),
             offered_load=load,
             other_load=other,
-            utilization=(load + other) / slots if slots else None,
-            served_per_hour=max(0.0, slots - other) * rate / load * 3600 if slots * load else None,
+            utilization=(held + other) / slots if slots else None,
+            served_per_hour=max(0.0, slots - other) * rate / held * 3600 if slots * held else None,
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
@@ -224,7 +221,7 @@ class PlatformRecords:
             peak_wait_p95=worst,
             stall_time=self._stall(steps),
             unlike_slots=unlike_slots(self.attempts),
-            servers_needed=self._needed(work, between or 0.0, objective),
+            servers_needed=self._needed(work, between, objective),
         )
 
     def _loaded(self) -> float:
@@ -234,7 +231,7 @@ class PlatformRecords:
         that all came at once have no rate: then it is the whole time.
         """
         whole = self.ends - self.begins
-        arrived = max(_from(one) for one in self.attempts) - self.begins
+        arrived = max(one.arrived_at for one in self.attempts) - self.begins
         return arrived if arrived >= AT_ONCE * whole else whole
 
     def steps(self) -> Steps:
@@ -265,32 +262,23 @@ class PlatformRecords:
         most = np.where(steps.begun, steps.busy.max(initial=0.0), 0.0)
         return msgspec.structs.replace(steps, slots=most)
 
-    def _turnarounds(self) -> Iterable[float]:
-        """Yield how long slots stood empty between two jobs, of which the second waited."""
+    def _turnarounds(self) -> list[float]:
+        """Return how long slots stood empty between two jobs, of which the second waited."""
         if self.is_ephemeral:  # a slot's next start is on another runner
-            yield from self._successions()
-            return
-        for runner in self.runners:
-            ends: list[float] = []
-            for one in sorted(self.on_runners[runner.runner], key=lambda one: one.started_at or 0):
-                started_at = one.started_at or 0.0
-                if ends and ends[0] <= started_at and len(ends) >= runner.slots:
-                    empty_at = heapq.heappop(ends)
-                    if one.eligible_at is not None and one.eligible_at < empty_at:
-                        yield started_at - empty_at
-                heapq.heappush(ends, _end(one, self.ends))
+            jobs = self._spans_of(self.ran)
+            return successions(jobs, most_at_once((start, end) for _, start, end in jobs))
+        return [
+            time
+            for runner in self.runners
+            for time in turnarounds(self._spans_of(self.on_runners[runner.runner]), runner.slots)
+        ]
 
-    def _successions(self) -> Iterable[float]:
-        """Yield the times from the k-th end to the start that it made room for.
-
-        With n runners at most that is the (k + n)-th; only of jobs that waited already.
-        """
-        times = sorted((one.started_at or 0.0, one.arrived_at) for one in self.ran)
-        ends = sorted(_end(one, self.ends) for one in self.ran)
-        most = most_at_once((one.started_at or 0.0, _end(one, self.ends)) for one in self.ran)
-        for end, (start, arrived_at) in zip(ends, times[most:], strict=False):
-            if arrived_at < end <= start:
-                yield start - end
+    def _spans_of(self, attempts: Sequence[Attempt]) -> list[Span]:
+        return [
+            (math.inf if one.eligible_at is None else one.eligible_at, one.started_at or 0.0,
+             _end(one, self.ends))
+            for one in attempts
+        ]  # fmt: skip
 
     def _wasted(self, busy: float) -> float:
         """Return the share of busy time of attempts after which their job was tried again."""

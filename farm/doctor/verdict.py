@@ -94,10 +94,12 @@ def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kin
     if (one.utilization or 0.0) >= BUSY:
         return "short of servers", (
             f"{waited}; work for {one.offered_load + one.other_load:.1f} slots met {slots} "
-            f"(load ÷ slots {one.utilization:.2f}): {_rates(one)}{_would_do(one, objective)}"
+            f"(load ÷ slots {one.utilization:.2f}{_between(one)}): {_rates(one)}"
+            f"{_would_do(one, objective)}"
         )
+    was = "was" if mean == 1 else "were"
     return "bursts", (
-        f"{waited}, though {slots} were busy only {one.busy_share or 0:.0%} of the time; while "
+        f"{waited}, though {slots} {was} busy only {one.busy_share or 0:.0%} of the time; while "
         f"jobs waited {one.busy_share_while_waiting or 0:.0%}{_worst(one)}"
         f"{_would_do(one, objective)}"
     )
@@ -128,11 +130,24 @@ def _waited(one: PlatformFigures) -> str:
 
 
 def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
-    text = f"{waited}, while {idle:.0%} of the slots stood idle"
+    dispatch, why = "dispatch, ", _between(one)
+    if (full := one.full_while_waiting or 0.0) >= LIMITED:
+        why = (
+            f"; {full:.0%} of the waiting passed while about {one.busy_at_once} jobs ran, as many "
+        )
+        dispatch, why = "", f"{why}as ever"
+    return (
+        f"{waited}, while {idle:.0%} of the slots stood idle{why}: look at {dispatch}a cap on jobs "
+        "at once, labels, or another load on them"
+    )
+
+
+def _between(one: PlatformFigures) -> str:
+    """Return what passes between two jobs, if it is worth a word."""
     between = one.turnaround.p50
-    if between is not None and between >= 10 and between >= 0.1 * (one.run_time.mean or 0.0):
-        text += f"; {format_roughly(between)} passed between two jobs of a runner"
-    return f"{text}: look at dispatch, a cap on jobs at once, labels, or another load on them"
+    if between is None or between < 10 or between < 0.1 * (one.run_time.mean or 0.0):
+        return ""
+    return f"; {format_roughly(between)} passed between two jobs of a runner"
 
 
 def _rates(one: PlatformFigures) -> str:
@@ -162,4 +177,6 @@ def _worst(one: PlatformFigures) -> str:
 def _would_do(one: PlatformFigures, objective: float) -> str:
     if one.servers_needed is None:
         return ""
-    return f"; {many(one.servers_needed, 'slot')} would keep p95 within {format_roughly(objective)}"
+    own = " of its own" if one.other_load else ""
+    slots = f"{many(one.servers_needed, 'slot')}{own}"
+    return f"; {slots} would keep p95 within {format_roughly(objective)}"

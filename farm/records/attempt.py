@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from farm.core.fields import json_name
@@ -85,6 +86,12 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
         if self.started_at is None or self.finished_at is None:
             return None
         return self.finished_at - self.started_at
+
+    def moved(self, by: float) -> Attempt:
+        """Return it with all its instants later by this, seconds."""
+        names = ("submitted_at", "eligible_at", "started_at", "finished_at")
+        known = ((name, getattr(self, name)) for name in names)
+        return replace(self, **{name: at + by for name, at in known if at is not None})
 
 
 class Happened(NamedTuple):

@@ -37,7 +37,9 @@ def merged(
     if align:
         begins = [one.arrivals[0] for one in bundles]
         shifts = [begins[0] - at for at in begins]
-        attempts = [_moved(some, by) for some, by in zip(attempts, shifts, strict=True)]
+        attempts = [
+            [one.moved(by) for one in some] for some, by in zip(attempts, shifts, strict=True)
+        ]
     apart = apart or align or len({one.manifest.source for one in bundles}) > 1 or _clash(attempts)
     if apart:
         prefixes = _distinct(names)
@@ -60,22 +62,6 @@ def merged(
     return base.derived(
         list(kept.values()), {"that came twice": twice}, {}, *history, window=window
     )
-
-
-def _moved(attempts: Sequence[Attempt], by: float) -> list[Attempt]:
-    def later(at: float | None) -> float | None:
-        return None if at is None else at + by
-
-    return [
-        msgspec.structs.replace(
-            one,
-            submitted_at=one.submitted_at + by,
-            eligible_at=later(one.eligible_at),
-            started_at=later(one.started_at),
-            finished_at=later(one.finished_at),
-        )
-        for one in attempts
-    ]
 
 
 def _clash(attempts: Sequence[Sequence[Attempt]]) -> bool:

@@ -134,6 +134,11 @@ class Reading:
         self.count()
         try:
             return msgspec.convert(found, kind)
+        except msgspec.ValidationError:
+            # null is how some servers write an empty list
+            found = _without_nulls(found)
+        try:
+            return msgspec.convert(found, kind)
         except msgspec.ValidationError as error:
             self.refuse(str(error))
 
@@ -207,6 +212,14 @@ def members(found: dict[str, Any], name: str) -> list[Any]:
     """Return the list that a member is, or an empty one."""
     value = found.get(name)
     return value if isinstance(value, list) else []
+
+
+def _without_nulls(found: Any) -> Any:
+    if isinstance(found, list):
+        return [_without_nulls(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    return {name: _without_nulls(one) for name, one in found.items() if one is not None}
 
 
 class _Hashed(io.RawIOBase):

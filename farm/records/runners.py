@@ -6,8 +6,10 @@ its first start to its last end, and has as many slots as it ran jobs at once.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import itemgetter
 
 import msgspec
 
@@ -71,3 +73,36 @@ def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
         there += change
         most = max(most, there)
     return max(1, most)
+
+
+Span = tuple[float, float, float]
+"""When a job that ran could start, and did, and when it ended; seconds."""
+
+
+def turnarounds(jobs: Iterable[Span], slots: int, resolution: float = 0.0) -> list[float]:
+    """Return a runner's times between two jobs on a slot, where the second one waited already.
+
+    Jobs that start by less than the resolution before the end that made room start then.
+    """
+    ends: list[float] = []
+    found = []
+    for arrived_at, start, end in sorted(jobs, key=itemgetter(1)):
+        if len(ends) >= slots and ends[0] <= start + resolution:
+            empty_at = heapq.heappop(ends)
+            if arrived_at < empty_at:
+                found.append(max(0.0, start - empty_at))
+        heapq.heappush(ends, end)
+    return found
+
+
+def successions(jobs: Iterable[Span], slots: int) -> list[float]:
+    """Return the times from the k-th end to the start that it made room for.
+
+    With n slots that is the (k + n)-th; only of jobs that waited already.
+    """
+    starts, ends = [], []
+    for arrived_at, start, end in jobs:
+        starts.append((start, arrived_at))
+        ends.append(end)
+    pairs = zip(sorted(ends), sorted(starts)[slots:], strict=False)
+    return [start - end for end, (start, at) in pairs if at < end <= start]

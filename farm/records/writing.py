@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-import msgspec
-
 from farm.records.attempt import Attempt
 from farm.records.columns import CALENDAR
 
@@ -18,16 +16,7 @@ def dated(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return the attempts with dates: those of a trace's own time begin at ``MONDAY``."""
     if not attempts or min(one.submitted_at for one in attempts) >= CALENDAR:
         return list(attempts)
-    return [_later(one, MONDAY) for one in attempts]
-
-
-def _later(one: Attempt, by: float) -> Attempt:
-    instants = {
-        name: None if at is None else at + by
-        for name in ("submitted_at", "eligible_at", "started_at", "finished_at")
-        for at in [getattr(one, name)]
-    }
-    return msgspec.structs.replace(one, **instants)
+    return [one.moved(MONDAY) for one in attempts]
 
 
 def by_matrix(attempts: Iterable[Attempt]) -> list[list[tuple[int, Attempt]]]:
@@ -39,11 +28,6 @@ def by_matrix(attempts: Iterable[Attempt]) -> list[list[tuple[int, Attempt]]]:
     for number, one in enumerate(attempts, 1):
         found.setdefault(one.matrix or one.job or f"\0{number}", []).append((number, one))
     return list(found.values())
-
-
-def waits_from(one: Attempt) -> float:
-    """Return when it could start, or was submitted if that is not known."""
-    return one.submitted_at if one.eligible_at is None else one.eligible_at
 
 
 def stamp(at: float | None) -> str | None:

@@ -9,13 +9,14 @@ Combinatorial and Continuous Optimization", 1999).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 import msgspec
 import numpy as np
 
 from farm.results.table.columns import Floats
-from farm.twin.candidates import CHOSEN, Candidate, rarely_changed, rounded
+from farm.twin.candidates import CHOSEN, Candidate, fewer, rarely_changed, rounded
 from farm.units import format_roughly
 
 Play = Callable[["Candidate"], Floats]
@@ -120,13 +121,15 @@ class Search:
         return [self._rounded(first), *others]
 
     def _rounded(self, fit: Fit) -> Fit:
-        """Return the fit with round times where they explain as much: the records may not tell."""
-        flat = FLAT * float(self._recorded.mean())
-        for name in CHOSEN:
-            if self.is_over or name not in fit.candidate.free:
-                continue
-            most = max(flat, fit.error * (1 + LEEWAY))
-            tried = (self.fit(one) for one in rounded(fit.candidate, name))
+        """Return the fit with fewer runners kept and round times where they explain as much."""
+        mean = float(self._recorded.mean())
+        ways: list[tuple[float, Callable[[Candidate], Iterator[Candidate]]]] = [(NEAR, fewer)]
+        ways += [(FLAT, partial(rounded, name=name)) for name in CHOSEN]
+        for flat, simpler in ways:
+            if self.is_over:
+                break
+            most = max(flat * mean, fit.error * (1 + LEEWAY))
+            tried = (self.fit(one) for one in simpler(fit.candidate))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
         return fit
 

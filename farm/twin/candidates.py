@@ -41,7 +41,7 @@ SLOWEST = 0.25
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
 CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
-ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.25
+ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.15
 """Times that people choose, the units of these (s), and by which factor they are near a value."""
 ONE = 1.05
 """Times the shortest that a parameter can be, up to which its longest is the same."""
@@ -261,9 +261,16 @@ def round_times(least: float, most: float) -> Iterator[float]:
         yield from sorted(found)
 
 
+def fewer(one: Candidate) -> Iterator[Candidate]:
+    """Yield the candidate with fewer runners that are always kept, the fewest first."""
+    for number in range(one.options.get("min", 0)):
+        yield replace(one, options={**one.options, "min": number})
+
+
 def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
     """Yield the candidate with rounder values of a time that someone chose, the roundest first."""
-    found = one.free[name]
+    if (found := one.free.get(name)) is None:
+        return
     least, most = one.bounds.get(name, (0.0, math.inf))
     for value in round_times(max(least, found / NEARLY), min(most, found * NEARLY)):
         yield one.moved({name: value / found})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ MOST_INVOCATIONS, MOST_WEIGHTED = 1000, 6
 WEIGHTS, CLEARLY = (1.0, 2.0, 0.5, 3.0, 4.0, 1.5, 0.25, 5.0, 0.2, 10.0, 0.1), 0.8
 """Weights of a team, the usual first, and the share of what is amiss without one up to which a team
 has it, and by arrival up to which jobs have another order."""
+RATIOS, SAME = (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0), 0.005
+"""Weights that may do as well as the one found, and by how much more they may leave amiss."""
 CHOICES, MOST_CHOICES, MOST_JOBS = 15, 500, 10_000
 """Starts while others waited from which an order shows, those that are looked at, and of how many
 jobs."""
@@ -77,6 +80,17 @@ def order_seen(load: Load, pickup: float) -> Order | None:
         found.append(_Turns(choices, load, values, pickup).order(name))
     amiss, order = min(found, key=itemgetter(0))
     return order if amiss <= max(FIRST, EXPLAINED_BY * by_arrival) else None
+
+
+def weights_alike(load: Load, order: Order, pickup: float) -> Iterator[str]:
+    """Yield, for each team with a weight, between which weights the choices would be the same."""
+    choices, columns = list(_choices(load, pickup)), dict(_columns(load.attempts))
+    if (given := order.get("weights")) and choices:
+        turns = _Turns(choices, load, columns[order["fair_share"][0]], pickup)
+        for name in given:
+            low, high = turns.alike(name, given)
+            if low < high:
+                yield f"{name} may have any weight from {low:g} to {high:g}: starts are the same"
 
 
 def _choices(load: Load, pickup: float) -> Iterator[_Choice]:
@@ -150,6 +164,19 @@ class _Turns:
         given = zip(self.names, weights.tolist(), strict=True)
         chosen = {name: one for name, one in given if name and one != 1}
         return amiss, {"fair_share": [name], **({"weights": chosen} if chosen else {})}
+
+    def alike(self, name: str, given: Mapping[str, float]) -> tuple[float, float]:
+        """Return between which weights of a team, of ``RATIOS``, as much is explained."""
+        weights = np.array([given.get(one, 1.0) for one in self.names])
+        least, place = self._amiss(weights), self.names.index(name)
+        found = float(weights[place])
+
+        def explains(ratio: float) -> bool:
+            weights[place] = ratio
+            return self._amiss(weights) <= least + SAME
+
+        low = min((found, *takewhile(explains, [one for one in RATIOS[::-1] if one < found])))
+        return low, max((found, *takewhile(explains, [one for one in RATIOS if one > found])))
 
     def _weighed(self, weights: Floats) -> Iterator[Floats]:
         for share in WEIGHTS:

@@ -6,18 +6,19 @@ after its last is not in any record: it counts as there between the two.
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from farm.doctor.occupancy import counts_at
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Clock
-from farm.records.runners import Runner, most_at_once
+from farm.records.runners import Runner, Span, most_at_once, successions, turnarounds
 from farm.results.table.columns import Floats
 from farm.twin.hosted import meets_limit, start_delays
 from farm.twin.runner_lives import (
@@ -171,11 +172,14 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
     limited = not ephemeral or meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
-    jobs = [(_start(one), _end(one)) for one in attempts]
-    runners = most_at_once(lives) if names else -(-most_at_once(jobs) // slots)
-    between = [one for n in names for one in _between(by_runner[n], slots, clock.resolution)]
+    jobs = _spans(attempts)
+    most_jobs = most_at_once((start, end) for _, start, end in jobs)
+    runners = most_at_once(lives) if names else -(-most_jobs // slots)
     if ephemeral:  # a slot's next start is on another runner
-        between = _successions(jobs, [one.eligible_at or 0.0 for one in attempts], runners * slots)
+        between = successions(jobs, runners * slots)
+    else:
+        each = (turnarounds(_spans(by_runner[n]), slots, clock.resolution) for n in names)
+        between = list(chain.from_iterable(each))
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
@@ -216,8 +220,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
 
 
 def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, Any] | None:
-    times = [(one.eligible_at or 0.0, _start(one), _end(one)) for one in attempts]
-    eligible, started, ended = np.array(times).T + clock.ahead
+    eligible, started, ended = np.array(_spans(attempts)).T + clock.ahead
     return changes_of_number(eligible, started, ended, slots)
 
 
@@ -260,36 +263,6 @@ def _usual(times: Sequence[float]) -> float:
     return float(found[found <= OUTLIER * np.median(found)].mean())
 
 
-def _between(attempts: Sequence[Attempt], slots: int, resolution: float) -> list[float]:
-    """Return a runner's times between two jobs on a slot, where the second one waited already.
-
-    Attempts are by start.
-    """
-    ends: list[float] = []
-    found = []
-    for one in attempts:
-        start = _start(one)
-        if len(ends) >= slots and ends[0] <= start + resolution:
-            empty_at = heapq.heappop(ends)
-            if (one.eligible_at or 0.0) < empty_at:
-                found.append(max(0.0, start - empty_at))
-        heapq.heappush(ends, _end(one))
-    return found
-
-
-def _successions(
-    jobs: Sequence[tuple[float, float]], eligible: Sequence[float], slots: int
-) -> list[float]:
-    """Return the times from the k-th end to the start that it made room for.
-
-    With n slots that is the (k + n)-th; only of jobs that waited already.
-    """
-    ends = sorted(end for _, end in jobs)
-    starts = sorted((start, at) for (start, _), at in zip(jobs, eligible, strict=True))
-    pairs = zip(ends, starts[slots:], strict=False)
-    return [start - end for end, (start, at) in pairs if at < end <= start]
-
-
 def _pickup(
     attempts: Sequence[Attempt],
     slots: int,
@@ -297,12 +270,12 @@ def _pickup(
     turnaround: float | None,
 ) -> float:
     """Return the median wait of jobs that found a free slot, or of the shortest twentieth."""
-    waits = np.sort([_wait(one) for one in attempts])
+    waits = np.sort([one.waited or 0.0 for one in attempts])
     most = np.inf if turnaround is None else turnaround
     running = _count([_start(one) for one in attempts], [_end(one) + most for one in attempts])
     there = _count([at for at, _ in lives], [until for _, until in lives])
     free = [
-        _wait(one)
+        one.waited or 0.0
         for one in attempts
         if running(one.eligible_at or 0.0) < slots * there(one.eligible_at or 0.0)
     ] if turnaround is not None else []  # fmt: skip
@@ -329,18 +302,16 @@ def _fewest(lives: Sequence[tuple[float, float]]) -> int:
 
 def _saturated(attempts: Sequence[Attempt], slots: int) -> float:
     """Return the share of all waiting that passed while every slot was busy."""
-    changes = []
-    for one in attempts:
-        changes += [(one.eligible_at or 0.0, 1, 0), (_start(one), -1, 1), (_end(one), 0, -1)]
-    changes.sort()
-    total = full = 0.0
-    waiting = busy = 0
-    before = changes[0][0]
-    for at, more, busier in changes:
-        total += waiting * (at - before)
-        full += waiting * (at - before) * (busy >= slots)
-        waiting, busy, before = waiting + more, busy + busier, at
-    return full / total if total else 0.0
+    eligible, started, ended = np.array(_spans(attempts)).T
+    at = np.unique([eligible, started, ended])
+    waited = counts_at(at, eligible, started)[:-1] * np.diff(at)
+    full = counts_at(at, started, ended)[:-1] >= slots
+    total = float(waited.sum())
+    return float(waited[full].sum()) / total if total else 0.0
+
+
+def _spans(attempts: Sequence[Attempt]) -> list[Span]:
+    return [(one.eligible_at or 0.0, _start(one), _end(one)) for one in attempts]
 
 
 def _start(one: Attempt) -> float:
@@ -349,10 +320,6 @@ def _start(one: Attempt) -> float:
 
 def _end(one: Attempt) -> float:
     return one.finished_at or 0.0
-
-
-def _wait(one: Attempt) -> float:
-    return _start(one) - (one.eligible_at or 0.0)
 
 
 def telling(load: Load, half: int, most: int) -> slice:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -133,6 +134,26 @@ def test_runners_that_stand_idle_are_not_short():
     [one] = judged(played(servers=30, gap=1800.0))
     assert one.kind == "not capacity"
     assert "30m passed between two jobs of a runner" in one.text
+
+
+def test_what_passes_between_two_jobs_is_load():
+    """Ten slots' work on twelve, and a quarter more of each slot's time for what lies between."""
+    attempts = played(servers=12, gap=150.0)
+    assert figures(attempts).utilization == pytest.approx(12.5 / 12, rel=0.05)
+    [one] = judged(attempts)
+    assert one.kind == "short of servers"
+    assert "2m30s passed between two jobs of a runner" in one.text
+
+
+def test_as_many_as_ever_while_others_stand_idle_is_a_cap():
+    """Eight of sixteen runners at once, each in its turn."""
+    turns = [
+        msgspec.structs.replace(one, runner=f"r-{n % 16}")
+        for n, one in enumerate(sorted(played(servers=8), key=lambda one: one.started_at or 0))
+    ]
+    [one] = judged(turns)
+    assert one.kind == "not capacity"
+    assert "while about 8 jobs ran, as many as ever" in one.text
 
 
 def test_jobs_that_come_together_are_bursts():

@@ -142,6 +142,9 @@ TRAPS = {
         github(), {"total_count": 0, "jobs": []},
         {"workflow_runs": [{"id": 2, "status": "queued"}, {"id": 3, "conclusion": "cancelled"}]},
     ]),
+    "other events' deliveries, and null for an empty list": Trap("github", [
+        {"zen": "x", "hook": {}}, {"action": "completed", "workflow_job": github(labels=None)}],
+        told="other events", check=lambda one: one.platform == ""),
     "a run's own times are not its jobs'": Trap("github", [
         github(), {"workflow_runs": [{"id": 1, "run_started_at": at("12:00:00")}]}]),
     "an old server has no created_at": Trap(
@@ -161,6 +164,10 @@ TRAPS = {
     ], (None, None, "cancelled", 1)),
     "a job's clock in another zone than its steps'": Trap("github", [
         github(started_at=at("09:00:00"), steps=[{"started_at": "2026-11-02T18:00:10+09:00"}])]),
+    "pipelines are not jobs": Trap(
+        "gitlab", [{"id": 5, "sha": "ab", "status": "success"}, gitlab()], told="pipelines"),
+    "webhooks of pipelines": Trap("gitlab", [
+        {"object_kind": "pipeline", "builds": []}, webhook()], told="other events"),
     "a bridge starts a pipeline, and takes no runner": Trap("gitlab", [
         gitlab(**OTHER), gitlab(runner=None, downstream_pipeline={"id": 6})], None, "no work"),
     "a matrix has its jobs' names": Trap(
@@ -221,6 +228,9 @@ TRAPS = {
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|8|n1|gpu|10|",
         "2|~08:00:00|Unknown|Unknown|Unknown|PENDING|0|None assigned|gpu|0|"),
         told="not yet eligible"),
+    "steps are parts of their jobs": Trap("slurm", slurm(
+        "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|8|n1|gpu|10|",
+        "1.batch|~09:00:10|~09:00:10|~09:00:10|~09:01:00|COMPLETED|8|n1||10|"), told="steps"),
     "several nodes are not one slot": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|64|n[02-03]|gpu|10|"),
         told="on several nodes"),
@@ -232,6 +242,8 @@ TRAPS = {
         "time": {"submission": 1793606400, "eligible": 1793610000, "start": 1793610010,
                  "end": 1793610060}}]}]),
     "a message that came twice": Trap("reapi", [action(), action()], told="that came twice"),
+    "an action's result, as a client has it": Trap(
+        "reapi", [action()["historicalExecuteResponse"]["executeResponse"]["result"]]),
     "an action without a worker": Trap(
         "reapi", [action(), action("v", worker="")], told="without the times of a worker"),
     "nothing but sums without the fields' names": Trap(
@@ -262,6 +274,10 @@ TRAPS = {
         {"type": "ADDED", "object": workload()},
         {"type": "MODIFIED", "object": workload(**ADMITTED)},
         {"type": "DELETED", "object": workload(**ADMITTED)}]),
+    "a member that the first objects have not": Trap("jsonl", [
+        {"submitted": None}, {"submitted": at("09:00:00"), "started": at("09:00:10"),
+                              "finished": at("09:01:00"), "kind": "unit"}],
+        told="without a time of submission", check=lambda one: one.kind == "unit"),
 }  # fmt: skip
 
 

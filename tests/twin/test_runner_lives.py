@@ -10,7 +10,7 @@ from farm.app.twin import twin_of, write_twin
 from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.twin.candidates import candidates_of
-from farm.twin.orders import order_seen
+from farm.twin.orders import order_seen, weights_alike
 from farm.twin.pools import pools_of
 from tests.twin.test_twin import COLUMNS, INSTANTS, only, recorded, waits_as_recorded
 
@@ -88,6 +88,16 @@ def test_an_order_shows_by_what_was_chosen(tmp_path, sizing, order):
     """Whatever sizes the pool: also if no candidate waits as it does."""
     shape, load = pool_of(recorded(tmp_path, {**SIZED, "provisioner": sizing}, **order))
     assert order_seen(load, shape.pickup_time) == order
+
+
+def test_weights_between_which_few_slots_cannot_tell(tmp_path):
+    """With three slots, of which two are one team's and then one, 2 and 3 to 1 are the same."""
+    order = {"fair_share": ["team"], "weights": {"infra": 3}}
+    shape, load = pool_of(recorded(tmp_path, {"builders": 3}, **order))
+    seen = order_seen(load, shape.pickup_time)
+    assert seen is not None
+    [line] = weights_alike(load, seen, shape.pickup_time)
+    assert line.startswith("infra may have any weight from 1.25 to 3: ")
 
 
 def test_levels_that_a_column_has(tmp_path):

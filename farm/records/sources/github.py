@@ -15,7 +15,7 @@ import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
-from farm.records.writing import by_matrix, second, waits_from
+from farm.records.writing import by_matrix, second
 
 HOSTED = "GitHub Actions"
 AT_ONCE = 2.0
@@ -109,6 +109,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 job = reading.record(one, _Job)
                 if attempt := _attempt(job, reading):
                     found.append(reading.share(attempt))
+        elif "hook" in value or "sender" in value:
+            reading.leave_out("webhook deliveries of other events")
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
@@ -222,8 +224,8 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
                 "name": one.kind,
                 "status": "completed" if one.finished_at is not None else "in_progress",
                 "conclusion": words.get(one.result, "failure"),
-                "created_at": second(waits_from(one)),
-                "started_at": second(one.started_at or waits_from(one)),
+                "created_at": second(one.arrived_at),
+                "started_at": second(one.started_at or one.arrived_at),
                 "completed_at": second(one.finished_at),
                 "labels": one.platform.split(",") if one.platform else [],
                 "runner_id": 0,

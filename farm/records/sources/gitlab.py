@@ -124,7 +124,7 @@ def knows(value: dict[str, Any]) -> bool:
     """Return whether this is what GitLab writes."""
     some = members(value, "jobs")[:1]
     job = some[0] if some and isinstance(some[0], dict) else value
-    return job.get("object_kind") == "build" or {"tag_list", "queued_duration"} <= job.keys()
+    return "object_kind" in job or {"tag_list", "queued_duration"} <= job.keys()
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -136,6 +136,9 @@ def read(reading: Reading) -> Iterator[Attempt]:
             before = latest.get(job.id)
             if before is None or _is_later(job, before):
                 latest[job.id] = job
+            continue
+        if "object_kind" in value or "sha" in value:
+            reading.leave_out("pipelines, or webhooks of other events")
             continue
         for one in members(value, "jobs") if "jobs" in value else [value]:
             if attempt := _attempt(reading.record(one, _Job), reading):

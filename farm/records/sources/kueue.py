@@ -13,7 +13,7 @@ import msgspec
 
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading, members
-from farm.records.writing import second, waits_from
+from farm.records.writing import second
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -151,7 +151,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
             "name": one.kind,
             "namespace": one.user,
             "uid": one.id,
-            "creationTimestamp": second(waits_from(one)),
+            "creationTimestamp": second(one.arrived_at),
         }
         status = {"conditions": conditions, "admission": admission}
         items.append({"kind": "Workload", "metadata": metadata, "status": status})

@@ -58,16 +58,22 @@ class _Completed(msgspec.Struct, rename="camel"):
 
 
 def knows(value: dict[str, Any]) -> bool:
-    """Return whether this is a completed action."""
-    return "historicalExecuteResponse" in value
+    """Return whether this is a completed action, or what a client has of one."""
+    return "historicalExecuteResponse" in value or _is_result(value.get("result", value))
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and "executionMetadata" in value
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: an action that is done again is a message of its own."""
     for value in reading.objects():
         if not knows(value):
-            reading.refuse_other(value, "completed actions (historicalExecuteResponse)")
-        completed = reading.record(value, _Completed)
+            allowed = "completed actions (historicalExecuteResponse), or results of actions"
+            reading.refuse_other(value, allowed)
+        response = {"executeResponse": value if "result" in value else {"result": value}}
+        completed = reading.record({"historicalExecuteResponse": response, **value}, _Completed)
         if attempt := _attempt(completed, reading):
             yield attempt
 

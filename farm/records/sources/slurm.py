@@ -15,7 +15,6 @@ import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import FIRST, Reading, members
-from farm.records.writing import waits_from
 
 NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
 _NONE = {"", "Unknown", "None", "N/A"}
@@ -175,6 +174,9 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
 def _attempt(row: _Row, reading: Reading) -> Attempt | None:
     if row.submitted_at is None:
         reading.refuse("found no time of submission; allowed: one for each job")
+    if "." in row.id:
+        reading.leave_out("steps of jobs")
+        return None
     if row.eligible_at is None:
         reading.leave_out("not yet eligible" if row.state in _OPEN else "never eligible")
         return None
@@ -233,7 +235,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
                                       else words.get(one.result, "FAILED")]},
                 "time": {
                     "submission": int(one.submitted_at),
-                    "eligible": int(waits_from(one)),
+                    "eligible": int(one.arrived_at),
                     "start": int(one.started_at or 0),
                     "end": int(one.finished_at or 0),
                 },

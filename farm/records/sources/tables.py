@@ -9,7 +9,8 @@ attributes. Numbers of a time are in the unit that the mapping says, or the colu
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, TextIO
 
 from farm.records.attempt import Attempt
@@ -26,6 +27,8 @@ from farm.records.reading import Reading
 
 #: numbers below are believed
 MOST = 1e12
+#: objects of which one has each member: JSON leaves out what a job has not yet
+MANY = 1000
 INSTANTS = ("submitted", "eligible", "started", "finished")
 KNOWN = ("id", *INSTANTS, "duration", "wait", "result", "slots", "attempt", "job", "runner",
          "platform", "kind", "matrix", "user")  # fmt: skip
@@ -46,9 +49,16 @@ def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]
 
 
 def _members(reading: Reading) -> Iterator[dict[str, str]]:
-    for one in reading.objects():
-        reading.count()
-        yield {name: _text(value) for name, value in _flat(one)}
+    """Yield the members of objects; those that only others have are empty."""
+    for text in reading.texts():
+        objects = reading.objects_of(text)
+        some = list(islice(objects, MANY))
+        names: dict[str, Any] = dict.fromkeys(name for one in some for name, _ in _flat(one))
+        for one in chain(some, objects):
+            reading.count()
+            members = {**names, **dict(_flat(one))}
+            names.update(dict.fromkeys(members))
+            yield {name: _text(value) for name, value in members.items()}
 
 
 def _rows(text: TextIO, reading: Reading) -> Iterator[dict[str, str]]:
@@ -82,11 +92,13 @@ def _text(value: Any) -> str:
 def _attempts(
     rows: Iterable[dict[str, str]], fields: Mapping[str, str], reading: Reading
 ) -> Iterator[Attempt]:
-    places: dict[str, str] | None = None
+    places: dict[str, str] = {}
     units: dict[str, str] = {}
+    names: Collection[str] = ()
     for row in rows:
-        if places is None or not places.keys() <= row.keys():
+        if row.keys() != names:
             places, units = _places(row, fields, reading)
+            names = row.keys()
         given = {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}
         if attempt := _attempt(given, units, reading):
             yield attempt
@@ -131,6 +143,8 @@ def _attempt(given: dict[str, str], units: dict[str, str], reading: Reading) -> 
         begins = at["started"] if before is None else before
         if at[after] is None and begins is not None and (text := given.get(span)):
             at[after] = begins + _span(text, span, units.get(span, ""), reading)
+    if eligible_at is None and at["started"] is not None:
+        reading.noted["without a time of eligibility, their waits not known"] += 1
     attributes = {name: text for name, text in given.items() if text and name not in KNOWN}
     return Attempt(
         id=given.get("id", ""),

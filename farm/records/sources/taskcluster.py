@@ -14,7 +14,7 @@ import msgspec
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
-from farm.records.writing import by_matrix, stamp, waits_from
+from farm.records.writing import by_matrix, stamp
 
 _RESULTS: dict[str, Result] = {"completed": "succeeded", "failed": "failed"}
 _CANCELLED = {"canceled", "deadline-exceeded", "superseded"}
@@ -208,7 +208,7 @@ def _run(one: Attempt) -> dict[str, Any]:
         "runId": one.attempt - 1,
         "state": "running" if one.finished_at is None else "completed",
         "reasonResolved": reasons.get(one.result, "failed"),
-        "scheduled": stamp(waits_from(one)),
+        "scheduled": stamp(one.arrived_at),
         "started": stamp(one.started_at),
         "resolved": stamp(one.finished_at),
         "workerGroup": group or "farm",
