@@ -9,12 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+from farm.core.errors import InputError
 
 #: bytes of a document that is read whole
 MAX_DOCUMENT = 1_000_000_000
+#: the path that stands for standard input
+STDIN = Path("-")
 #: where a process finds the pipes that it was given, each with a writer
 OWN_PIPES = Path("/dev/stdin"), Path("/dev/fd"), Path("/proc/self/fd")
 
@@ -55,12 +61,22 @@ def pieces_of(path: Path, size: int = PIECE) -> Iterator[bytes]:
 
 
 def read_whole(path: Path, most: int = MAX_DOCUMENT) -> bytes:
-    """Return the content of a file; raises OSError, also for more than ``most`` bytes."""
-    with ending(path).open("rb") as file:
-        content = file.read(most + 1)
+    """Return the content of a file, or of STDIN; raises OSError, if it has over ``most`` bytes."""
+    if path == STDIN:
+        content = standard_input().read(most + 1)
+    else:
+        with ending(path).open("rb") as file:
+            content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"too large; allowed: {most:,} bytes", str(path))
     return content
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input; raises InputError if it is closed (then Python has none)."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; allowed: an open one")
+    return sys.stdin.buffer
 
 
 def write_whole(path: Path, content: bytes) -> None:

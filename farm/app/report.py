@@ -35,15 +35,15 @@ from farm.results.comparison.tables import (
     table_of_parts,
 )
 from farm.results.figures.chart import Chart
-from farm.results.figures.page import Section, Table, page, write_page
+from farm.results.figures.page import Section, Table, made_by, page, write_page
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
 from farm.results.log.reader import entries_of
 from farm.results.output_file import check_output
-from farm.results.recorded_run import RecordedRun, now
+from farm.results.recorded_run import RecordedRun
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
-from farm.results.run_directory import EVENTS, Run, load_run, this_version
+from farm.results.run_directory import EVENTS, Run, load_run
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Measured
 from farm.results.table.records import Recorder
@@ -198,7 +198,9 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
         title = f"{len(runs)} runs of {', '.join(names)}"
         seeds = sorted({run.kept.summary.seed for run in runs})
         title += f", seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-    under = "; ".join(dict.fromkeys(words.of_origin(run.kept) for run in runs))
+    under = "; ".join(
+        dict.fromkeys(made_by(run.kept.version, run.kept.started[:10]) for run in runs)
+    )
     return page(title, sections, numbers, refresh, under=f"{under}; {words.COST}")
 
 
@@ -265,11 +267,11 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
         Section("Each metric with its interval", (), sweep_charts(sweep, METRICS)),
     ]
     seeds = many(len(sweep.seeds), "seed")
-    day = now()[:10]
+    day = ""
     if isinstance(given, str | Path):
         day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
     from_on = f"{seeds} from {sweep.seeds[0]} on"
-    under = f"build-farm-emulator {this_version()}, {day}, {from_on}; {words.COST}"
+    under = f"{made_by(day=day)}, {from_on}; {words.COST}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)
 
 
@@ -302,7 +304,7 @@ def page_of_records(bundle: Bundle) -> str:
     numbers = {"verdicts": found, "figures": figures, "manifest": manifest}
     begins, ends = (at[:16].replace("T", " ") for at in (manifest.begins, manifest.ends))
     zone = manifest.zone or "UTC"
-    under = f"build-farm-emulator {this_version()}; jobs from {begins} to {ends} ({zone})"
+    under = f"{made_by()}; jobs from {begins} to {ends} ({zone})"
     return page(title, sections, numbers, under=under)
 
 

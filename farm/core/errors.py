@@ -12,10 +12,37 @@ FarmError                  base of all of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Self
+from typing import Any, Self
+
+#: what is allowed, by the type of pydantic's error
+_ALLOWED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text (put it in quotes)",
+    "string_too_short": "some text",
+    "string_too_long": "shorter text",
+    # names of runs may have letters of any script
+    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than_equal": "{le:g} or less",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller whole number",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
+    "less_than": "less than {lt:g}",
+    "too_short": "a longer list",
+    "too_long": "a shorter list",
+}
 
 
 class FarmError(Exception):
@@ -108,6 +135,12 @@ def not_among(found: str, allowed: Iterable[str]) -> str:
     """Return ``found 'X'; did you mean Y? allowed: …``, the end of a message."""
     names = list(allowed)
     return f"found {found!r:.60}; {did_you_mean(found, names)}allowed: {', '.join(names)}"
+
+
+def allowed_by(problem: Mapping[str, Any]) -> str:
+    """Return what is allowed, by one of pydantic's errors: its ``type``, ``ctx`` and ``msg``."""
+    told = str(problem["msg"]).removeprefix("Input should be ").removeprefix("a valid ")
+    return _ALLOWED.get(problem["type"], told).format(**problem.get("ctx", {}))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

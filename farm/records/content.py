@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import zlib
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path
@@ -11,8 +10,6 @@ from pathlib import Path
 from farm.core.errors import TraceError
 from farm.whole_files import read_whole
 
-#: standard input, which not every system has as a file
-STDIN = Path("/dev/stdin")
 #: bytes that any gzip may unpack to, and how many times its size beyond that: recorded traces
 #: shrink five- to tenfold, a gzip bomb a thousandfold
 MAX_SMALL = 10_000_000
@@ -24,7 +21,7 @@ MAX_UNPACKED = 1_000_000_000
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, unpacked if it is gzip (known by its first two bytes)."""
     try:
-        content = sys.stdin.buffer.read() if path == STDIN else read_whole(path)
+        content = read_whole(path)
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

@@ -11,9 +11,10 @@ from typing import Any
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import ZONE, Bundle, bundle_of, read_bundle, refuse_other_folder
-from farm.records.reading import FIRST, STDIN, OnRead, Reading, unseen
+from farm.records.reading import FIRST, OnRead, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
+from farm.whole_files import STDIN
 
 NAMES = (*SOURCES, *TABLES)
 

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import math
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +22,9 @@ from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
 from farm.records.columns import in_seconds, time_of
 from farm.records.json_stream import objects
-from farm.whole_files import ending
+from farm.whole_files import STDIN, ending, standard_input
 
 T = TypeVar("T")
-STDIN = Path("-")
 
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
@@ -258,7 +256,7 @@ def _text_of(binary: io.RawIOBase) -> TextIO:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     if path == STDIN:
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     with ending(path).open("rb") as file:
         yield file

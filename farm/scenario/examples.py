@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from farm.core.errors import ScenarioError, did_you_mean
+from farm.whole_files import STDIN
 
 _PACKAGE = Path(__file__).parents[1]
 #: in an installed package, and in a clone of the repository
@@ -29,8 +30,8 @@ def examples() -> dict[str, str]:
 def find_scenario(path: str | Path) -> Path:
     """Return the path of this file, or else of the example of this name.
 
-    Raises ScenarioError for a name (no suffix, no folder) that is neither, for an empty name and
-    for a folder.
+    Of ``-``, standard input, it is that. Raises ScenarioError for a name (no suffix, no folder)
+    that is neither, for an empty name and for a folder.
     """
     try:
         path = Path(path)
@@ -43,7 +44,7 @@ def find_scenario(path: str | Path) -> Path:
             f"{path}: cannot be read: is a folder; allowed: a scenario file (of a bundle farm twin "
             f"{path} -o mine.yaml makes one)"
         )
-    if path.exists() or path.suffix or len(path.parts) != 1:
+    if path == STDIN or path.exists() or path.suffix or len(path.parts) != 1:
         return path
     known = example_files()
     if path.name not in known:

@@ -11,15 +11,8 @@ from typing import Any
 
 import typer
 
-from farm.core.errors import FarmError, InputError
+from farm.core.errors import FarmError, InputError, allowed_by
 
-#: what pydantic says that an option should be, and what we say
-_LIMITS = {
-    "greater than or equal to (.*)": r"\1 or more",
-    "less than or equal to (.*)": r"\1 or less",
-    "a valid integer.*": "a whole number",
-    "a valid (number|boolean).*": r"a \1",
-}
 _PLAN = ": an objective of a scenario is one of farm plan --slo OBJECTIVE [--vary KEY=V1,V2]"
 #: by command and option that it has not: where that is
 ELSEWHERE = {
@@ -80,14 +73,12 @@ def _in_our_words(error: Any) -> str:
     """Return a message of Typer's, which has sentences of pydantic in it."""
     text: str = error.format_message().replace("Value error, ", "").rstrip(".")
     text = " ".join(text.replace(". Choose from:", "; allowed:").split())
-    before, theirs, allowed = text.partition("Input should be ")
+    text = re.sub(r"('[^']*') is not one of ", r"found \1; allowed: ", text)
+    before, theirs, _ = text.partition("Input should be ")
     if not theirs:
         return text
-    for pattern, ours in _LIMITS.items():
-        allowed = re.sub(pattern, ours, allowed)
-    problems: list[Any] = getattr(error.__cause__, "errors", list)()
-    found = f"found {problems[0]['input']!r:.60}; " if problems else ""
-    return f"{before}{found}allowed: {allowed}"
+    [problem, *_] = error.__cause__.errors()
+    return f"{before}found {problem['input']!r:.60}; allowed: {allowed_by(problem)}"
 
 
 def _print(text: str) -> None:

@@ -24,7 +24,7 @@ ScenarioFile = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO",
-        help="A scenario file (YAML), or the name of an example (farm examples).",
+        help="A scenario file (YAML; - for stdin), or the name of an example (farm examples).",
     ),
 ]
 Overrides = Annotated[

@@ -110,7 +110,7 @@ def test_a_farm_with_a_clock_has_weekdays_on_its_axes(tmp_path: Path) -> None:
     assert first.get_text().startswith("Wed 14:")
     assert waiting.axes.get_xlabel() == "clock time, from Wed 14:30 on"
     plain, _ = farm.simulate("mm1", **SMALL).plot("queue")
-    assert [text.get_text() for text in plain.axes.get_xticklabels()][:2] == ["0", "5s"]
+    assert [text.get_text() for text in plain.axes.get_xticklabels()][:2] == ["0", "10s"]
     assert plain.axes.get_xlabel() == "time since the start"
     text = farm.report(run, out=tmp_path / "r.html").read_text(encoding="utf-8")
     assert f'"clock":{(4 + 2) * 86400 + 14.5 * 3600}' in text

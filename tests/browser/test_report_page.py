@@ -49,17 +49,28 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
+#: pixels of the smallest text of a chart
+SMALLEST = """Math.min(...[...document.querySelectorAll('figure text')].map(text => {
+    const svg = text.ownerSVGElement, scale = svg.clientWidth / svg.viewBox.baseVal.width;
+    return parseFloat(getComputedStyle(text).fontSize) * scale;
+}))"""
+
+
 @pytest.mark.parametrize("name", ["run", "large", "comparison"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_page_fits_its_window(
     browser: Chromium, pages: dict[str, Path], name: str, scheme: str, width: int
 ) -> None:
-    """On a telephone and on a desktop, light and dark: no wider than the window; loads nothing."""
+    """On a telephone and on a desktop, light and dark: no wider than the window; loads nothing.
+
+    Nor are the words of its charts too small to read.
+    """
     browser.open(pages[name], width, scheme)
     assert browser.evaluate("innerWidth") == width
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate(STICKS_OUT) == []
+    assert browser.evaluate(SMALLEST) >= 10
     dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     level = sum(int(part) for part in dark.strip("rgba()").split(",")[:3]) / 3
     assert (level < 128) == (scheme == "dark")

@@ -354,7 +354,12 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
         ("simualte x", "found no command 'simualte'; did you mean simulate?"),
         ("simulate", "farm simulate --help)"),
         ("run x --speeed 3", "--speeed"),
-        ("plan x --slo y --replications 0", "Invalid value for '--replications'"),
+        ("plan x --slo y --replications 0", "Invalid value for '--replications': found '0'"),
+        ("simulate mm1 --engine x", "found 'x'; allowed: 'auto', 'reference', 'fast'"),
+        ("up -", "-: allowed with --foreground"),
+        ("submit --service-time 5x", "--service-time: found '5x'"),
+        ("submit nowhere.csv", "nowhere.csv: no such file"),
+        ("set urgency=x --job a", "urgency: found 'x'"),
     ],
 )
 def test_misspelt_commands_and_options(refused, words, says):

@@ -185,6 +185,11 @@ DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other"
             "mean wait 38 min instead of 40 min"),
         ),
         (
+            {"wait": 2520.0, "low": None, "verdict": "noise", **CHEAP},
+            ("with b jobs wait longer by noise at most, at 20.0 % less cost than with a: "
+            "mean wait 42 min instead of 40 min"),
+        ),
+        (
             {"wait": 4800.0, "low": None, "verdict": "longer", **CHEAP},
             ("with b jobs wait longer, at 20.0 % less cost than with a: "
             "mean wait 80 min instead of 40 min"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import InputError, ScenarioError
 from farm.core.model import Platform
 from farm.scenario import load_scenario, parse_scenario, scenario_schema
 from farm.scenario.file.document import MAX_DEPTH, parse_document
@@ -33,6 +33,16 @@ def test_the_meaning_of_a_file(write: Write) -> None:
     assert scenario.pools_for(Platform("i386", False)) == (old,)
     assert scenario.pools_for(Platform(None)) == (linux,)
     assert scenario.default_platform is None
+
+
+def test_a_scenario_from_standard_input(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``-`` is the file that is piped in; closed, it is one message."""
+    with write().open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert len(load_scenario("-").pools) == 2
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        load_scenario("-")
 
 
 def test_it_is_written_as_resolved_and_reads_back_the_same(write: Write) -> None:

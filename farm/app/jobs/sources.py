@@ -7,7 +7,6 @@ seconds; only ``service_time_s`` is required.
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -20,11 +19,11 @@ from farm.core.fields import FieldError, record_of
 from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
-from farm.records.content import STDIN
 from farm.records.traces import FORMATS
 from farm.records.traces.csv_table import COLUMNS, platform_of
 from farm.scenario import TraceOptions
-from farm.whole_files import ending
+from farm.whole_files import STDIN, ending
+from farm.whole_files import standard_input as standard_bytes
 from farm.workload import read_trace
 
 KEYS = {name: key for key, name in COLUMNS.items()}
@@ -33,12 +32,11 @@ KEYS = {name: key for key, name in COLUMNS.items()}
 
 def standard_input() -> Iterator[str]:
     """Yield the lines of standard input, as they come; raises InputError if it is closed."""
-    if sys.stdin is None:
-        raise InputError("standard input is closed; allowed: lines to read")
+    given = standard_bytes()
     try:
-        lines = _read_lines(sys.stdin.fileno())
+        lines = _read_lines(given.fileno())
     except OSError:  # something else stands in for it
-        lines = iter(sys.stdin.buffer)
+        lines = iter(given)
     return _decoded(lines, "stdin")
 
 
@@ -156,14 +154,10 @@ def jobs_of(
 
     ``forced``: the platform of all; ``default``: of those that name none. Raises as they do.
     """
-    if str(source) != "-":
-        return of_file(source, trace_format, jobs, forced, default)
-    if trace_format is None:  # as they come: none is read after the last
+    if source == STDIN and trace_format is None:  # as they come: none is read after the last
         lines = parse_lines(standard_input(), "stdin", made_up("stdin"), forced or default)
         return islice(lines, jobs)
-    if sys.stdin is None:
-        raise InputError("standard input is closed; allowed: a trace, or a FILE")
-    return of_file(STDIN, trace_format, jobs, forced, default)
+    return of_file(source, trace_format, jobs, forced, default)
 
 
 def of_file(

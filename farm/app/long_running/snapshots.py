@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from farm.live.operating.farm_image import FORMAT, FarmImage
 from farm.scenario.load import load_scenario
 from farm.scenario.model import Scenario, StandingFarm
-from farm.whole_files import read_whole
+from farm.whole_files import STDIN, read_whole
 
 
 def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:
@@ -62,14 +61,9 @@ def _viewed(image: FarmImage) -> tuple[FarmView, tuple[str, ...]]:
 
 def _text(source: Path) -> tuple[str, str]:
     """Return the text of a file (- is stdin), and its name in messages; raises StateError."""
-    name = str(source)
-    if name == "-":
-        if sys.stdin is None:
-            raise StateError("standard input is closed; allowed: a state or snapshot to read")
-        name = "stdin"
+    name = "stdin" if source == STDIN else str(source)
     try:
-        content = sys.stdin.buffer.read() if name == "stdin" else read_whole(source)
-        return content.decode(), name
+        return read_whole(source).decode(), name
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise StateError(f"{name}: cannot be read: {reason}") from None

@@ -15,9 +15,8 @@ from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
 from farm.results.figures.lines import Figure, check_figures, write_figures
-from farm.results.recorded_run import now
+from farm.results.figures.page import made_by
 from farm.results.report.comparison_figures import COST_UNIT
-from farm.results.run_directory import this_version
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
@@ -273,7 +272,7 @@ def _plot(
             lines["best"] = [(found.best.cost, found.best.bounds[place] / size)]
         axes = f"cost ({COST_UNIT})", f"{term.name} ({unit})" if unit else term.name
         figures.append(Figure(str(term), lines, axes))
-    origin = f"build-farm-emulator {this_version()}, {now()[:10]}, seeds from {scenario.seed} on"
+    origin = f"{made_by()}, seeds from {scenario.seed} on"
     words = [f"{_answer(found, terms, options)}.", origin]
     write_figures(path, figures, "--plot", f"Plan of {scenario.name}", words)
 

@@ -16,13 +16,13 @@ from farm.app.jobs.submission import Submission, play
 from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating
-from farm.core.errors import FarmError, InputError
+from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job
 from farm.processes.signals import stop_on_signals
 from farm.records.traces import FORMATS
 from farm.scenario import load_scenario
 from farm.scenario.examples import example_files
-from farm.terminal.field_options import Fields, with_fields
+from farm.terminal.field_options import Fields
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -51,7 +51,6 @@ OPTIONS = {
 }
 
 
-@with_fields
 def submit(
     *,
     context: typer.Context,
@@ -141,17 +140,19 @@ def submit(
         return
     if pace is not None and not 0 < pace < float("inf"):
         raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
+    wanted = None if platform is None else parse_platform(platform, "--platform", None)
+    seconds = 0.0 if source else seconds_of(service_time or "", "--service-time", least=0.0)
     as_they_come = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
+    if source is not None and where != "stdin" and not source.exists():
+        raise TraceError(f"{source}: no such file")
     submission = Submission(where, skip_known=skip_known, sync=sync)
     estimate: SubmissionEstimate | None = None
     try:
         with operating(redis, folder) as client:
             pools = client.pools()
-            wanted = None if platform is None else parse_platform(platform, "--platform", None)
             default = wanted or only_platform(pools)
             if source is None:
-                seconds = seconds_of(service_time or "", "--service-time", least=0.0)
                 at = parse_platform(None, "--platform", default)
                 if urgency is not None:
                     like = msgspec.structs.replace(like, level=urgency)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -14,6 +13,7 @@ from farm.app.jobs.lookup import ids_given, live_of
 from farm.cli.jobs.job_options import Where
 from farm.cli.operating import operating
 from farm.core.errors import InputError
+from farm.core.events import PriorityChanged
 from farm.live.operating.client import FarmClient
 from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -46,9 +46,12 @@ def set_keys(
         farm set pools.linux.builders=20 scheduling.policy=sjf
         farm set urgency=5 --job build-17                  one job first
     """
+    if job and where:
+        raise InputError("found --job and --where; allowed: one of them")
+    asked = urgency_of(assignments or ()) if job or where else None
     with operating(redis, folder) as client:
-        if job or where:
-            _set_jobs(client, assignments or (), job, where, as_json=as_json)
+        if asked is not None:
+            _set_jobs(client, asked, job, where, as_json=as_json)
             return
         if not assignments:
             found = settings_of(client)
@@ -69,16 +72,13 @@ def set_keys(
 
 def _set_jobs(
     client: FarmClient,
-    assignments: Sequence[str],
+    asked: PriorityChanged,
     job: list[str] | None,
     where: list[str] | None,
     *,
     as_json: bool,
 ) -> None:
     """Change the urgency of waiting jobs; running and ended ones stay as they are."""
-    if job and where:
-        raise InputError("found --job and --where; allowed: one of them")
-    asked = urgency_of(assignments)
     if job:
         names, ended = live_of(client, ids_given(job))
     else:

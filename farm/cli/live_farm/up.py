@@ -12,6 +12,7 @@ from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.runs.live_run import too_fast_to_plan
 from farm.app.runs.metrics import metrics_place, own_options
 from farm.cli.runs.run_summary import this_command
+from farm.core.errors import InputError
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
@@ -30,6 +31,7 @@ from farm.terminal.options import (
     speed_set,
 )
 from farm.terminal.output import log_to_stderr, print_json, progress, remark, warn
+from farm.whole_files import STDIN
 
 
 def up(
@@ -64,6 +66,8 @@ def up(
         farm up mine.yaml --foreground --policy sjf
     """
     overrides = [*(sets or ()), *speed_set(speed)]
+    if scenario == STDIN and not foreground:
+        raise InputError("-: allowed with --foreground: a farm in the background reads a file")
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
     refuse_second(folder)

@@ -13,7 +13,6 @@ from farm.core.errors import InputError, file_access, not_among
 from farm.core.model import Job
 from farm.records.bundle import Bundle, anonymized, with_capacity, write_bundle
 from farm.records.importing import NAMES, import_files
-from farm.records.reading import STDIN
 from farm.records.traces import FORMATS, read_records
 from farm.records.traces.csv_table import write_csv
 from farm.results.formatting import readable_span
@@ -22,6 +21,7 @@ from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_
 from farm.terminal.output import note, progress, reading_progress, remark
 from farm.terminal.tables import Listing, folding, texts
 from farm.units import many
+from farm.whole_files import STDIN
 from farm.workload.recorded import trace_jobs
 
 SHOWN = 5

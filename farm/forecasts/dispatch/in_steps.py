@@ -94,12 +94,6 @@ class QueueSweep:
         next(self._work, None)
         return self._estimates is None
 
-    def finish(self) -> QueueEstimates:
-        """Do all remaining steps and return the estimates."""
-        for _ in self._work:
-            pass
-        return self.estimates
-
     @property
     def estimates(self) -> QueueEstimates:
         """The result; raises RuntimeError before the end."""

@@ -83,7 +83,8 @@ def answer_of_choices(choices: Sequence[Choice]) -> str:
             return f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
         return _told(best, base, "wait less")
     if best := min(unharmed, key=_by_cost, default=None):
-        return _told(best, base, "wait no longer")
+        longer = best.wait > base.wait
+        return _told(best, base, "wait longer by noise at most" if longer else "wait no longer")
     if best := min(shorter, key=_by_wait, default=None):
         return _told(best, base, "wait less")
     if best := min(cheaper, key=_by_wait, default=None):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 6.4
+#: inches; a page shows 1 pt as 1.2 px in the narrowest window, so text as 11 px
+WIDTH = 4.2
 #: the colour's name in a page, where it has a second value for dark screens
 COLOURS = {
     "c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#b4588f", "c4": "#a87800",
@@ -47,8 +48,8 @@ SUFFIXES = (".svg", ".png", ".pdf")
 _STYLE: Any = {
     "axes.edgecolor": COLOURS["dim"], "axes.axisbelow": True,
     "axes.spines.right": False, "axes.spines.top": False, "axes.labelcolor": COLOURS["dim"],
-    "axes.titlesize": 11, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
-    "font.size": 10, "hatch.linewidth": 0.5,
+    "axes.titlesize": 10, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
+    "font.size": 9, "hatch.linewidth": 0.5,
     "lines.linewidth": 1.4, "savefig.dpi": 160,
     "svg.fonttype": "none", "svg.hashsalt": "farm",
 }  # fmt: skip
@@ -118,11 +119,11 @@ class Chart:
         xs, ys = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
         self._series.append((name, f"c{number % 7}", xs, ys))
 
-    def finished(self, *, legend: bool = True) -> Chart:
+    def finished(self) -> Chart:
         """Return the chart with a legend below it."""
         names = self.axes.get_legend_handles_labels()[1]
-        if legend and names:
-            columns = int(WIDTH / (0.5 + 0.085 * max(map(len, names))))
+        if names:
+            columns = int(WIDTH / (0.5 + 0.075 * max(map(len, names))))
             self.figure.legend(
                 loc="outside lower left", ncols=max(1, min(4, columns)), frameon=False
             )

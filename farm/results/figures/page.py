@@ -27,10 +27,12 @@ figure{break-inside:avoid}}
 body{margin:0 auto;max-width:56rem;padding:1rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem;margin-bottom:.2rem} .under{margin-top:0;color:var(--dim);font-size:.9rem}
- h2{font-size:1.2rem;margin-top:2rem} figure{margin:1.5rem 0}
-.wide{overflow-x:auto} .wide svg{display:block;width:100%;min-width:20rem;max-width:42rem}
+ h2{font-size:1.2rem;margin-top:2rem} figure{margin:.6rem 0}
+.wide{overflow-x:auto} .wide svg{display:block;width:100%;max-width:30rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
+gap:0 1.5rem}
 figure svg{font-family:system-ui,sans-serif} figure:focus{outline:1px dotted var(--dim)}
-.hint{color:var(--dim);font-size:.8rem}
+.hint{color:var(--dim);font-size:.8rem;grid-column:1/-1}
 .card{position:fixed;z-index:1;pointer-events:none;max-width:min(24rem,90vw);padding:.3rem .6rem;
 background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.8rem}
 .card div{display:flex;gap:.5rem;align-items:baseline} .card span{flex:1}
@@ -107,7 +109,7 @@ def page(
         for name, value in numbers.items()
     ]
     begin = '<body class="told">' if under else "<body>"
-    under = under or f"build-farm-emulator {this_version()}, {now()[:10]}"
+    under = under or made_by()
     body = "\n".join(_section(section) for section in sections)
     script = files("farm.results.figures").joinpath("charts.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -119,6 +121,11 @@ def page(
         f'<h1>{escape(title)}</h1>\n<p class="under">{escape(under)}</p>{body}\n'
         f"{''.join(islands)}\n<script>{script}</script></body></html>\n"
     )
+
+
+def made_by(version: str = "", day: str = "") -> str:
+    """Return the version that made something, and the day; by default this one's, today."""
+    return f"build-farm-emulator {version or this_version()}, {day or now()[:10]}"
 
 
 def write_page(path: Path, text: str) -> None:
@@ -140,6 +147,7 @@ def _section(section: Section) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
     figures = "".join(map(_figure, section.charts))
+    figures = f'<div class="charts">{figures}</div>' if figures else ""
     return (
         f"<section>{heading}{words}{figures}{''.join(one.html for one in section.tables)}</section>"
     )

@@ -20,7 +20,7 @@ STEPS = (
 MONDAY = 4 * _DAY
 MIDNIGHT = time()
 #: instants have two words by a clock, and one without
-MOST_TICKS, MOST_SPANS = 6, 9
+MOST_TICKS, MOST_SPANS = 5, 7
 
 
 class WallClock(NamedTuple):

@@ -15,15 +15,16 @@ from farm.results.comparison.tables import shares_of
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 
-ROW = 0.3
+ROW = 0.42
 #: left, bottom, right, top
 Box = tuple[float, float, float, float]
 #: about as large as the axes of wait against cost are
-POINTS_OF_AXES = (400.0, 170.0)
+POINTS_OF_AXES = (250.0, 170.0)
 COST_UNIT = "builder-hours, each at its pool's price"
 #: by the greatest ratio on an axis, the shares at its ticks
 TICKS: Sequence[tuple[float, Sequence[float]]] = (
-    (1.7, [share / 10 for share in range(-9, 10)]),
+    (1.4, (-0.2, -0.1, 0.0, 0.1, 0.2)),
+    (2.0, (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)),
     (4.0, (-0.75, -0.5, -0.25, 0.0, 0.5, 1.0, 2.0)),
     (30.0, (-0.95, -0.9, -0.75, -0.5, 0.0, 1.0, 3.0, 9.0, 19.0)),
     (math.inf, (-0.999, -0.99, -0.9, 0.0, 9.0, 99.0, 999.0, 9999.0)),
@@ -185,16 +186,18 @@ def _dots(metric: Metric, dots: Sequence[Dot]) -> Chart:
     """Draw means with their intervals."""
     most = max(max(abs(end) for end in dot[1:4] if end is not None) for dot in dots)
     name, scale = time_unit(most) if metric.unit == "s" else ("", 1.0)
+    name, scale = ("%", 0.01) if metric.unit == "share" else (name, scale)
     name = COST_UNIT if metric.name == "cost" else name
     chart = Chart(metric.name.replace("_", " "), name, height=0.9 + ROW * len(dots))
     for place, dot in enumerate(dots):
         words = f"{readable(dot.value, metric.unit)} {dot.remark}"
         _dot(chart, place, dot, scale, words)
+    chart.axes.set_xlim(left=min(0.0, chart.axes.dataLim.x0))
     return _listed(chart, dots, 0.0)
 
 
 def _dot(chart: Chart, place: int, dot: Dot, scale: float, words: str, beyond: float = 0.0) -> None:
-    """Draw a value with its interval, and its label in a column of its own."""
+    """Draw a value with its interval; above it stand its name and its label."""
     axes, value = chart.axes, beyond + dot.value / scale
     if dot.low is not None and dot.high is not None:
         low, high = beyond + dot.low / scale, beyond + dot.high / scale
@@ -202,16 +205,18 @@ def _dot(chart: Chart, place: int, dot: Dot, scale: float, words: str, beyond: f
     [drawn] = axes.plot(value, place, "o", color=COLOURS["c0"])
     words = words.strip()
     drawn.set_gid(f"said:{dot.name}: {words}")
-    axes.annotate(
-        words, (1.0, place), (6, 0), xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points", va="center", color=COLOURS["dim"], annotation_clip=False,
-    )  # fmt: skip
+    name = dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:]
+    for text, edge, side in ((name, 0.0, "left"), (words, 1.0, "right")):
+        axes.annotate(
+            text, (edge, place), (4 - 8 * edge, 9), xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points", va="center", ha=side, annotation_clip=False,
+        )  # fmt: skip
 
 
 def _listed(chart: Chart, dots: Sequence[Dot], origin: float) -> Chart:
-    """Name the rows, the first on top."""
+    """Return the chart with the first row on top."""
     chart.axes.axvline(origin, color=COLOURS["dim"], linewidth=1, zorder=1)
-    names = [dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:] for dot in dots]
-    chart.axes.set_yticks(range(len(dots)), names)
-    chart.axes.set_ylim(len(dots) - 0.5, -0.5)
+    chart.axes.set_yticks([])
+    chart.axes.spines["left"].set_visible(False)
+    chart.axes.set_ylim(len(dots) - 0.6, -0.7)
     return chart.finished()

@@ -198,17 +198,17 @@ class RunFigures:
         scale = "share of what all builders in use cost (%)"
         chart = Chart("Shares by invocation", scale, height=0.9 + 0.24 * len(most))
         chart.axes.grid(visible=False)
-        bars = chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
+        chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
         waits = [readable_span(parts[name].waiting_time.mean) for name in most]
         words = [
             f"{readable_percent(share / 100)}, mean wait {wait}"
             for share, wait in zip(shares, waits, strict=True)
         ]
-        chart.axes.bar_label(bars, words, padding=4)
+        for place, text in enumerate(words):  # over the bars, however long
+            chart.axes.annotate(text, (0, place), (4, 0), textcoords="offset points", va="center")
         chart.axes.set_yticks(range(len(most)), [label(name, 22) for name in most])
-        chart.axes.set_xlim(0, max(shares) * 1.4)
         chart.axes.invert_yaxis()
-        return [chart.finished(legend=False)]
+        return [chart.finished()]
 
     def _estimates(self) -> list[Chart]:
         """Draw the estimates at submission against the outcome: median and middle 80 %."""

@@ -13,17 +13,11 @@ from farm.results.formatting import (
     readable_span,
     sentence,
 )
-from farm.results.recorded_run import FinishedRun
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
 from farm.units import many
 
 COST = "cost: builder-hours at each pool's price (1 if it has none)"
-
-
-def of_origin(run: FinishedRun) -> str:
-    """Return the version that made a run, and the day."""
-    return f"build-farm-emulator {run.version}, {run.started[:10]}"
 
 
 def of_run(answer: str, summary: Summary) -> Iterator[str]:

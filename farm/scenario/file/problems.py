@@ -9,37 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from farm.core.errors import not_among
+from farm.core.errors import allowed_by, not_among
 from farm.scenario.file.document import mark_of
 
 Path = tuple[str | int, ...]
 
 MAX_LISTED = 20
-_ALLOWED = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "text (put it in quotes)",
-    "string_too_short": "some text",
-    "string_too_long": "shorter text",
-    # names of runs may have letters of any script
-    "string_pattern_mismatch": "letters, digits, dots, dashes and underscores (letters: a to z)",
-    "finite_number": "a finite number",
-    "tuple_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "{ge:g} or more",
-    "less_than_equal": "{le:g} or less",
-    "int_from_float": "a whole number",
-    "int_parsing_size": "a smaller whole number",
-    "float_parsing": "a number",
-    "bool_parsing": "true or false",
-    "less_than": "less than {lt:g}",
-    "too_short": "a longer list",
-    "too_long": "a shorter list",
-}
 
 
 def describe(error: ValidationError, data: object, source: str) -> str:
@@ -106,9 +81,7 @@ def _text(problem: ErrorDetails) -> str:
         if isinstance(problem["input"], str):
             return not_among(problem["input"], names)
         return f"found {_shown(problem['input'])}; allowed: {', '.join(names)}"
-    told = re.sub(r"^Input should be (?:a valid )?", "", problem["msg"])  # a sentence of pydantic
-    allowed = _ALLOWED.get(kind, told).format(**context)
-    return f"found {_shown(problem['input'])}; allowed: {allowed}"
+    return f"found {_shown(problem['input'])}; allowed: {allowed_by(problem)}"
 
 
 def _shown(value: object) -> str:

@@ -53,7 +53,7 @@ LINES = [
         '{"service_time_s": 1, "platform": "any/virtual", "kind": "a\u2028b"}',
         "kind 'a\\u2028b' has",
     ),
-    (None, ": cannot be read: No such file"),
+    (None, ": no such file"),
 ]
 TABLES = [
     (HEAD + "x,0,-1,amd64/virtual\n", ":2: service_time_s: found '-1'"),
@@ -220,7 +220,7 @@ def test_many_equal_jobs_are_asked_for_before_they_are_made(
 
 def test_closed_standard_input(monkeypatch):
     """`farm submit - <&-`: Python has no stdin at all then."""
-    monkeypatch.setattr("farm.app.jobs.sources.sys.stdin", None)
+    monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         standard_input()
 

@@ -38,7 +38,8 @@ def both_orders(scheduler: Scheduler) -> tuple[list[int], list[int]]:
     """Return the waiting jobs' serials: in the view of a snapshot, and in a sweep of the queues."""
     lanes, builders = scheduler.dispatcher.matching.lanes, scheduler.builders.values()
     sweep = QueueSweep(lanes, builders, 0.0)
-    sweep.finish()
+    while sweep.step():
+        pass
     return [job.id for job in view_of(snapshot_of(scheduler, 0.0)).waiting()], list(sweep.places)
 
 
@@ -80,7 +81,10 @@ def test_running_jobs_free_their_slots() -> None:
     ):  # fmt: skip
         scheduler.handle(event)
     lanes = scheduler.dispatcher.matching.lanes
-    found = QueueSweep(lanes, scheduler.builders.values(), 40.0).finish()
+    sweep = QueueSweep(lanes, scheduler.builders.values(), 40.0)
+    while sweep.step():
+        pass
+    found = sweep.estimates
     # 100 s estimated, 30 s done; then 60 s ahead ÷ 1 job
     assert whole_table(found) == [70.0, 130.0]
     assert found.new_job(Platform()) == 70 + 140 / 2

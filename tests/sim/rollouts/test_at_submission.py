@@ -136,7 +136,9 @@ def test_running_jobs_count_with_their_builders_time() -> None:
         if any(lane.waiting for lane in lanes) and not found:
             own = RunTimes(held=scheduler.estimator.estimate)
             sweep = QueueSweep(lanes, scheduler.builders.values(), event.at, FARM, own)
-            found.append(event.at + (whole_table(sweep.finish())[0] or 0.0))
+            while sweep.step():
+                pass
+            found.append(event.at + (whole_table(sweep.estimates)[0] or 0.0))
 
     Simulation(wanted, scheduler=scheduler).play([watch])
     assert found == [pytest.approx(20.0)]
