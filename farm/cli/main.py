@@ -28,7 +28,6 @@ from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.command_help import with_docstring
 from farm.terminal.error_messages import print_interrupted, with_error_messages
-from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
 from farm.terminal.settings import may_build_kernel
 
@@ -65,6 +64,8 @@ class LazyCommand(TyperCommand):
         gc.enable()
         if isinstance(found, typer.Typer):
             return _described(typer.main.get_command(found), self.name)
+        from farm.terminal.field_options import with_fields  # noqa: PLC0415 - msgspec, not for help
+
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(with_short_forms(with_fields(found)))
         return with_docstring(typer.main.get_command(only), found.__doc__)

@@ -26,7 +26,7 @@ from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
-from farm.records.runners import Runner, Span, most_at_once, successions, turnarounds
+from farm.records.runners import Runner, Span, most_at_once, successions, times_between
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
 
@@ -270,7 +270,7 @@ class PlatformRecords:
         return [
             time
             for runner in self.runners
-            for time in turnarounds(self._spans_of(self.on_runners[runner.runner]), runner.slots)
+            for time in times_between(self._spans_of(self.on_runners[runner.runner]), runner.slots)
         ]
 
     def _spans_of(self, attempts: Sequence[Attempt]) -> list[Span]:

@@ -79,7 +79,7 @@ Span = tuple[float, float, float]
 """When a job that ran could start, and did, and when it ended; seconds."""
 
 
-def turnarounds(jobs: Iterable[Span], slots: int, resolution: float = 0.0) -> list[float]:
+def times_between(jobs: Iterable[Span], slots: int, resolution: float = 0.0) -> list[float]:
     """Return a runner's times between two jobs on a slot, where the second one waited already.
 
     Jobs that start by less than the resolution before the end that made room start then.

@@ -18,7 +18,7 @@ import numpy as np
 from farm.doctor.occupancy import counts_at
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Clock
-from farm.records.runners import Runner, Span, most_at_once, successions, turnarounds
+from farm.records.runners import Runner, Span, most_at_once, successions, times_between
 from farm.results.table.columns import Floats
 from farm.twin.hosted import meets_limit, start_delays
 from farm.twin.runner_lives import (
@@ -178,7 +178,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     if ephemeral:  # a slot's next start is on another runner
         between = successions(jobs, runners * slots)
     else:
-        each = (turnarounds(_spans(by_runner[n]), slots, clock.resolution) for n in names)
+        each = (times_between(_spans(by_runner[n]), slots, clock.resolution) for n in names)
         between = list(chain.from_iterable(each))
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)

@@ -141,7 +141,7 @@ def test_a_wrong_password_is_reported_without_showing_it(says, tmp_path, locked_
         (["kubernetes", "--kubernetes-api", "k8s:6443"], "--kubernetes-api: found 'k8s:6443'"),
         (["prepared", "--docker-host", "ftp://x"], ""),
         (["docker", "--log-opt", "tag"], "--log-opt: found 'tag'; allowed: KEY=VALUE"),
-        (["swarm"], "'swarm' is not one of"),
+        (["swarm"], "found 'swarm'; allowed: "),
     ],
 )
 def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
