@@ -139,8 +139,9 @@ def not_among(found: str, allowed: Iterable[str]) -> str:
 
 def allowed_by(problem: Mapping[str, Any]) -> str:
     """Return what is allowed, by one of pydantic's errors: its ``type``, ``ctx`` and ``msg``."""
-    told = str(problem["msg"]).removeprefix("Input should be ").removeprefix("a valid ")
-    return _ALLOWED.get(problem["type"], told).format(**problem.get("ctx", {}))
+    if (ours := _ALLOWED.get(problem["type"])) is not None:
+        return ours.format(**problem.get("ctx", {}))
+    return str(problem["msg"]).removeprefix("Input should be ").removeprefix("a valid ")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
