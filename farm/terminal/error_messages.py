@@ -74,11 +74,11 @@ def _in_our_words(error: Any) -> str:
     text: str = error.format_message().replace("Value error, ", "").rstrip(".")
     text = " ".join(text.replace(". Choose from:", "; allowed:").split())
     text = re.sub(r"('[^']*') is not one of ", r"found \1; allowed: ", text)
-    before, theirs, _ = text.partition("Input should be ")
-    if not theirs:
+    problems: list[Any] = getattr(error.__cause__, "errors", list)()
+    if not problems:
         return text
-    [problem, *_] = error.__cause__.errors()
-    return f"{before}found {problem['input']!r:.60}; allowed: {allowed_by(problem)}"
+    before = text.partition("Input should be ")[0]
+    return f"{before}found {problems[0]['input']!r:.60}; allowed: {allowed_by(problems[0])}"
 
 
 def _print(text: str) -> None:
