@@ -64,10 +64,8 @@ class LazyCommand(TyperCommand):
         gc.enable()
         if isinstance(found, typer.Typer):
             return _described(typer.main.get_command(found), self.name)
-        from farm.terminal.field_options import with_fields  # noqa: PLC0415 - msgspec, not for help
-
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
-        only.command(name=self.name)(with_short_forms(with_fields(found)))
+        only.command(name=self.name)(with_short_forms(found))
         return with_docstring(typer.main.get_command(only), found.__doc__)
 
     def make_context(self, *args: object, **extra: object) -> Any:

@@ -50,9 +50,6 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
             bases[p.name] = marks[0].base or kind()
             options[p.name] = list(_options(bases[p.name], marks[0]))
 
-    if not bases:
-        return command
-
     @wraps(command)
     def run(**values: Any) -> None:
         for name, base in bases.items():

@@ -23,7 +23,7 @@ from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.view import JobView
-from farm.terminal.field_options import Fields
+from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
 from farm.terminal.output import note, print_json, progress, remark
 from farm.terminal.tables import Listing, folding, numbers, texts
@@ -144,6 +144,7 @@ AT_ONCE = 1000
 """Rows that are written in one step."""
 
 
+@with_fields
 def estimate(
     *,
     state: Annotated[Path | None, typer.Argument(metavar="STATE.json|RUN")] = None,

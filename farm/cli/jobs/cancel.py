@@ -14,6 +14,7 @@ from farm.cli.operating import operating
 from farm.core.errors import InputError, ServerError
 from farm.core.model import Cause
 from farm.live.wire.report_checks import MAX_TEXT
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json, warn
 from farm.units import many
@@ -22,6 +23,7 @@ STATES = ("live", "waiting", "running")
 LiveState = Literal["live", "waiting", "running"]
 
 
+@with_fields
 def cancel(
     *,
     job_ids: Ids = None,

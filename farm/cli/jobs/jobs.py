@@ -19,6 +19,7 @@ from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.live.operating.farm_image import FarmImage
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
 from farm.terminal.tables import Column, Listing, folding, numbers, texts
@@ -37,6 +38,7 @@ SHOWN: dict[str, Filter] = {"all": "all", "live": "active", "waiting": "queued"}
 By = Literal["team"]
 
 
+@with_fields
 def jobs(
     *,
     where: Where = None,

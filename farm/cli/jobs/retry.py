@@ -11,6 +11,7 @@ from farm.app.jobs.lookup import ended_of, ids_given
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError
+from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json
 from farm.units import many
@@ -19,6 +20,7 @@ STATES = ("ended", "succeeded", "failed", "cancelled")
 EndedState = Literal["ended", "succeeded", "failed", "cancelled"]
 
 
+@with_fields
 def retry(
     *,
     job_ids: Ids = None,

@@ -22,7 +22,7 @@ from farm.processes.signals import stop_on_signals
 from farm.records.traces import FORMATS
 from farm.scenario import load_scenario
 from farm.scenario.examples import example_files
-from farm.terminal.field_options import Fields
+from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -51,6 +51,7 @@ OPTIONS = {
 }
 
 
+@with_fields
 def submit(
     *,
     context: typer.Context,
