@@ -66,7 +66,7 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     other_load: float
     #: (offered + other + what passes between two jobs) ÷ mean slots; None: they are not known
     utilization: float | None
-    #: jobs that the slots can serve at most, so, beside those of other platforms
+    #: jobs that the slots can serve at most, beside that other load, with what passes between
     served_per_hour: float | None
     busy_share: float | None
     busy_share_while_waiting: float | None

@@ -17,6 +17,7 @@ FIRST_TO_GO = (
 ABOUT = {
     "run time": "run times are means, and their standard deviations",
     "slots": "slots and load are means over the time in which jobs arrived",
+    "load ÷ slots": "load ÷ slots counts what passes between two jobs as load",
     "p95 wait": "p50 and p95 count waits that were broken off as longer",
     "cancelled waiting": "those that were cancelled waited for the median shown",
     "retries": "retries have the share of the busy time that was of attempts tried again",

@@ -93,9 +93,8 @@ def _why(one: PlatformFigures, resolution: float, objective: float) -> tuple[Kin
     slots = f"{mean:.1f} slots" if mean % 1 else many(int(mean), "slot")
     if (one.utilization or 0.0) >= BUSY:
         return "short of servers", (
-            f"{waited}; work for {one.offered_load + one.other_load:.1f} slots met {slots} "
-            f"(load ÷ slots {one.utilization:.2f}{_between(one)}): {_rates(one)}"
-            f"{_would_do(one, objective)}"
+            f"{waited}; {_work(one)} met {slots} (load ÷ slots {one.utilization:.2f}): "
+            f"{_rates(one)}{_would_do(one, objective)}"
         )
     was = "was" if mean == 1 else "were"
     return "bursts", (
@@ -130,24 +129,30 @@ def _waited(one: PlatformFigures) -> str:
 
 
 def _idle(one: PlatformFigures, waited: str, idle: float) -> str:
-    dispatch, why = "dispatch, ", _between(one)
+    look_at, why = "dispatch, a cap on jobs at once", ""
+    between = one.turnaround.p50 or 0.0
     if (full := one.full_while_waiting or 0.0) >= LIMITED:
+        look_at = "a cap on jobs at once"
         why = (
             f"; {full:.0%} of the waiting passed while about {one.busy_at_once} jobs ran, as many "
+            "as ever"
         )
-        dispatch, why = "", f"{why}as ever"
+    elif between >= 10 and between >= 0.1 * (one.run_time.mean or 0.0):
+        why = f"; {format_roughly(between)} passed between two jobs of a runner"
     return (
-        f"{waited}, while {idle:.0%} of the slots stood idle{why}: look at {dispatch}a cap on jobs "
-        "at once, labels, or another load on them"
+        f"{waited}, while {idle:.0%} of the slots stood idle{why}: look at {look_at}, labels, or "
+        "another load on them"
     )
 
 
-def _between(one: PlatformFigures) -> str:
-    """Return what passes between two jobs, if it is worth a word."""
-    between = one.turnaround.p50
-    if between is None or between < 10 or between < 0.1 * (one.run_time.mean or 0.0):
-        return ""
-    return f"; {format_roughly(between)} passed between two jobs of a runner"
+def _work(one: PlatformFigures) -> str:
+    """Return how many slots the work would fill, with what passes between jobs if that counts."""
+    work = one.offered_load + one.other_load
+    held = (one.utilization or 0.0) * one.mean_slots
+    if held - work < 0.05:
+        return f"work for {work:.1f} slots"
+    between = format_roughly(one.turnaround.p50 or 0.0)
+    return f"work for {held:.1f} slots, with {between} between two jobs,"
 
 
 def _rates(one: PlatformFigures) -> str:

@@ -96,8 +96,6 @@ class LogDrain:
         self._position = Position()
         self._file: BinaryIO | None = None
         self._trouble = ""
-        #: when failures at the end are given in to
-        self._give_up_at = float("inf")
         self._stop = threading.Event()
         #: there may be something in the stream, or the end was requested
         self._news = threading.Event()
@@ -113,7 +111,6 @@ class LogDrain:
 
     def __exit__(self, *_: object) -> None:
         """Move what is still in the stream, if that can be done soon, and end."""
-        self._give_up_at = time.monotonic() + AWAY_TIMEOUT
         self._stop.set()
         self._news.set()
         self._thread.join(END_TIMEOUT)
@@ -126,26 +123,23 @@ class LogDrain:
 
     def _run(self) -> None:
         with contextlib.ExitStack() as stack:
-            while not self._take_lock(stack):
-                if not self._stop.wait(WAIT):
-                    continue
-                if not self._take_lock(stack, END_TIMEOUT):
-                    return
-                break  # an earlier scheduler has ended, which may not have moved it all
-            last = False
-            while not last:
-                ending = self._stop.is_set()
+            has_it = self._take_lock(stack)
+            while not has_it and not self._stop.wait(WAIT):
+                has_it = self._take_lock(stack)
+            # an earlier scheduler that ends may not have moved it all
+            if not has_it and not self._take_lock(stack, END_TIMEOUT):
+                return
+            while not self._stop.is_set():
                 self._news.clear()
                 began = time.thread_time()
                 moved = self._try_to_move()
                 pause = SHARE * (time.thread_time() - began) if moved else WAIT
-                if ending:
-                    last = moved or time.monotonic() + WAIT > self._give_up_at
-                    time.sleep(0.0 if last else WAIT)
-                    continue
                 if moved and not self._stop.is_set():
                     self._news.wait()
                 self._stop.wait(min(pause, WAIT))
+            give_up_at = time.monotonic() + AWAY_TIMEOUT
+            while not self._try_to_move() and time.monotonic() < give_up_at:
+                time.sleep(WAIT)
             self._close()
 
     def _take_lock(self, stack: contextlib.ExitStack, timeout: float = 0.0) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def test_the_end_waits_for_an_earlier_scheduler_to_let_the_log_go(
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
 
 
-def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path):
+def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path, caplog):
     """It ended just then, and its data were lost before the next start: so were the last lines."""
     with choose_server(None, data=tmp_path / "redis") as server:
         drain = LogDrain(server.url, keys, tmp_path).__enter__()
@@ -65,7 +64,7 @@ def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path):
         await_gone([server.pid])
         end = threading.Thread(target=drain.__exit__, args=(None, None, None))
         end.start()
-        time.sleep(0.3)
+        until(lambda: "cannot be written" in caplog.text, "a try without the server")
         server.revive()
         end.join()
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
