@@ -68,10 +68,18 @@ class Fence:
         client: where they are carried out.
         keys: the farm.
         charge: as it was written when this writer took charge; None: no one ever did.
+        renew: puts the renewal of this writer's lease into a transaction.
     """
 
-    def __init__(self, client: Connection, keys: Keys, charge: Charge | None = None) -> None:
+    def __init__(
+        self,
+        client: Connection,
+        keys: Keys,
+        charge: Charge | None = None,
+        renew: Callable[[Connection], object] = lambda _: None,
+    ) -> None:
         self._client = client
+        self._renew = renew
         self._key, self._lease = keys.fence, keys.lease
         self._watched = WatchedKeys(client, [self._key], ("HMGET", self._key, *Charge._fields))
         self.epoch, self.commits, self._holder = charge or Charge()
@@ -100,12 +108,18 @@ class Fence:
         """Write what the server has lost, as one more commit, in parts: each fills a transaction.
 
         Until all of them are made the server has no commit, so a successor knows that it has lost
-        some. Raises DeposedError if another scheduler has taken charge; redis.ConnectionError if
-        it should be begun again: what was written is lost again.
+        some. The lease comes with the charge: without it another would take the farm for one whose
+        holder keeps no lease. Raises DeposedError if another scheduler has taken charge;
+        redis.ConnectionError if it should be begun again: what was written is lost again.
         """
         self.lost_writes = True
         none = Charge(self.epoch, 0, self._holder)
-        self._restore(lambda pipe: set_charge(pipe, self._key, none), anew=True)
+
+        def begin(pipe: Connection) -> None:
+            set_charge(pipe, self._key, none)
+            self._renew(pipe)
+
+        self._restore(begin, anew=True)
         yield self._restore
         all_made = Charge(self.epoch, self.commits + 1, self._holder)
         self._restore(lambda pipe: set_charge(pipe, self._key, all_made))

@@ -187,7 +187,7 @@ class Lease:
         self._epoch = taken.epoch
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
-        return Fence(client, self._keys, taken)
+        return Fence(client, self._keys, taken, self._set)
 
     def _is_held_by_another(self) -> bool:
         """Return whether the farm is led, by one round trip; leave it alone in times of trouble.

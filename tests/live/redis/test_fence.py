@@ -163,6 +163,7 @@ def test_writes_that_the_server_lost_are_detected(redis, keys: Keys, count, coun
         with fence.restoring() as write:
             write(counts)
             assert redis.hmget(keys.fence, "epoch", "commits") == [b"1", b"0"]  # not whole yet
+            assert redis.exists(keys.lease), "a standby sees no farm without its holder"
             redis.delete(*lost_again, "nothing")
 
     with pytest.raises(redis_library.ConnectionError, match="has changed"):
