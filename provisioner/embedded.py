@@ -9,11 +9,10 @@ from farm.core.pools.algorithm import AnyAlgorithm, first_plan_at
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.wire.messages import GiveUpBuilder, Watch
+from farm.live.wire.pool_report import EMBEDDED
 from farm.live.world import LiveWorld
 from provisioner.reconciler import Keeping, Patience, decide, reconcile
 
-#: the provisioner in a pool's reports, so that no other takes charge of it
-EMBEDDED = "embedded"
 PATIENCE = Patience()
 
 

@@ -25,13 +25,12 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server_calls import ServerCalls
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
-from farm.live.wire.pool_report import HostRecord, PoolReport
+from farm.live.wire.pool_report import EMBEDDED, HostRecord, PoolReport
 from farm.metrics.service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.processes.identity import end_of
 from farm.processes.signals import StopRequest
 from provisioner.backends.interface import Backend, BackendError, Pause
-from provisioner.embedded import EMBEDDED
 from provisioner.reconciler import (
     Instance,
     Keeping,

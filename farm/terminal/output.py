@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -147,3 +149,9 @@ class _Lines:
         if left > 0:
             return f"{text}, about {format_time(round(left))} left"
         return f"{text}, {format_time(round(spent))} so far"
+
+
+def this_command() -> str:
+    """Return the command as the user typed it, such as ``.venv/bin/farm``."""
+    typed = Path(sys.argv[0])
+    return str(typed) if typed.name == "farm" and shutil.which("farm") is None else "farm"

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
+from farm.records.attempt import Happened
+from farm.records.traces import format_of, read_records
+from farm.records.traces.records import Records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
@@ -25,10 +28,6 @@ from farm.workload.job_columns import JobColumns
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
-
-if TYPE_CHECKING:  # the readers of all formats, for scenarios with traces
-    from farm.records.attempt import Happened
-    from farm.records.traces import Records
 
 arrival = attrgetter("arrived_at")
 R = TypeVar("R", Arrivals, Matrices)
@@ -141,8 +140,6 @@ def _source_jobs(
         first = "" if len(scenario.workload) == 1 else f"{prefix}-"
         return generated(scenario, options, where, first, streams("generator"))
     if isinstance(options, Trace):
-        from farm.records.traces import read_records  # noqa: PLC0415 - as above
-
         path = Path(options.path)
         if options.origin is not None and not path.exists():
             raise TraceError(
@@ -217,8 +214,6 @@ def _recorded(
     scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
     streams: Streams, found: Workload,
 ) -> Iterable[Job]:  # fmt: skip
-    from farm.records.traces import format_of  # noqa: PLC0415 - as above
-
     path = Path(options.path)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")

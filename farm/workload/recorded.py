@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from farm.core.model import Job, Platform
 from farm.records.coded import Coded
+from farm.records.traces import read_records
+from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
 from farm.workload.columns import Names
 from farm.workload.job_columns import JobColumns
@@ -22,9 +23,6 @@ from farm.workload.traits import (
     traits_adder,
 )
 
-if TYPE_CHECKING:  # the readers of all formats, for scenarios with traces
-    from farm.records.traces import Records
-
 
 def read_trace(
     path: str | Path,
@@ -36,8 +34,6 @@ def read_trace(
     ``format`` is guessed from the name if absent. Jobs keep the trace's own ids where it has
     unique ones, else they are numbered from 1. Raises TraceError.
     """
-    from farm.records.traces import read_records  # noqa: PLC0415 - as above
-
     options = options or TraceOptions()
     records = read_records(Path(path), format, options)
     return iter(trace_jobs(records, options, records.name))

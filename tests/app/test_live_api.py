@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import farm
-from farm.app.runs.live_run import too_fast_to_plan
+from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.cli.main import app
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer

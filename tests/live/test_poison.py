@@ -23,8 +23,8 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.forecasts.runtime import make_estimator
-from farm.live.operating.answers import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
+from farm.live.operating.questions import MAX_QUESTIONS
 from farm.live.options import LiveOptions, Stays, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 import farm
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
-from farm.records.traces import FORMATS, Records, csv_table, swf
-from farm.records.traces.csv_table import COLUMNS, RECORDED, write_csv
+from farm.records.job_columns import COLUMNS
+from farm.records.traces import FORMATS, csv_table, swf
+from farm.records.traces.csv_table import RECORDED, write_csv
+from farm.records.traces.records import Records
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace
 

@@ -19,12 +19,10 @@ from farm.core.fields import FieldError, record_of
 from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
+from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces import FORMATS
-from farm.records.traces.csv_table import COLUMNS, platform_of
-from farm.scenario import TraceOptions
 from farm.whole_files import STDIN, ending
 from farm.whole_files import standard_input as standard_bytes
-from farm.workload import read_trace
 
 KEYS = {name: key for key, name in COLUMNS.items()}
 """The key of each field of a job."""
@@ -187,6 +185,9 @@ def of_file(
             f"{source}: format: cannot be guessed from the name; allowed: {', '.join(LINES)} "
             f"(JSON lines), or --format {', '.join(FORMATS)}"
         )
+    from farm.scenario import TraceOptions  # noqa: PLC0415 - slow, and few submit a trace
+    from farm.workload import read_trace  # noqa: PLC0415 - as above
+
     for job in read_trace(source, trace_format, TraceOptions(jobs=jobs)):
         changes: dict[str, object] = {}
         if job.id.isdigit():

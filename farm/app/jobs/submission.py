@@ -1,7 +1,4 @@
-"""Submits jobs to a live farm: all together, as they come, or at their arrival times.
-
-So does a scenario's workload, as the farm's time goes by.
-"""
+"""Submits jobs to a live farm: all together, as they come, or at their arrival times."""
 
 from __future__ import annotations
 
@@ -10,25 +7,20 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import TypeVar
 
 import msgspec
 
-from farm.app.jobs.sources import runnable, sound
+from farm.app.jobs.sources import sound
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
-from farm.processes.signals import StopRequest
-from farm.scenario import Scenario
 from farm.units import many
-from farm.workload import batches, build_jobs
 
 T = TypeVar("T")
-
-#: real seconds between two looks at whether it is time to stop
-STEP = 0.5
 
 
 class Submission:
@@ -111,7 +103,7 @@ class Submission:
         They come in order of arrival; raises TraceError for one that arrives before another.
         """
         began = time.monotonic()
-        for at, together in batches(_in_order(jobs, self._source)):
+        for at, together in groupby(_in_order(jobs, self._source), key=_arrival):
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
@@ -219,55 +211,3 @@ def in_batches(items: Iterable[T]) -> Iterator[list[T]]:
         last = together[-1]
     if not isinstance(last, StopIteration):
         raise last
-
-
-def play(
-    scenario: Scenario,
-    client: FarmClient,
-    prefix: str,
-    most_waiting: int,
-    stop: StopRequest,
-    progress: Callable[[int, int], None],
-) -> tuple[int, int]:
-    """Submit the scenario's jobs at their farm times until they end, or ``stop`` is set.
-
-    Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
-    were not because the farm knows them; ``progress`` is called with how many were so far, and how
-    many wait. Raises InputError for a job that no pool could run.
-    """
-    status = client.status()
-    began = time.monotonic()
-    # farm time now: the status is a moment old
-    offset = status.at + client.age(status) * status.speed
-    count = known = 0
-    jobs = build_jobs(scenario)
-    if not scenario.allow_unrunnable:
-        jobs = runnable(jobs, client.pools(), scenario.name, "allow_unrunnable: true")
-    for at, together in batches(jobs):
-        while (pause := at / status.speed - (time.monotonic() - began)) > 0:
-            if stop.wait(min(pause, STEP)):
-                return count, known
-        while (waiting := client.status().waiting) >= most_waiting:
-            progress(count, waiting)
-            if stop.wait(STEP):
-                return count, known
-        if stop.is_set():
-            return count, known
-        renamed = list(_renamed(together, prefix, offset))
-        before = client.known([job.id for job in renamed])
-        count += client.submit(job for job in renamed if job.id not in before)
-        known += len(before)
-        progress(count, waiting)
-    return count, known
-
-
-def _renamed(jobs: tuple[Job, ...], prefix: str, offset: float) -> Iterator[Job]:
-    """Give jobs ids that no earlier load had, and the farm's own time."""
-    for job in jobs:
-        changes: dict[str, object] = {
-            "id": f"{prefix}.{job.id}",
-            "arrived_at": offset + (job.arrived_at or 0.0),
-        }
-        if job.matrix is not None:
-            changes["matrix"] = f"{prefix}.{job.matrix}"
-        yield msgspec.structs.replace(job, **changes)

@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from farm.app.long_running.farm_place import FarmPlace, place_file, read_place
-from farm.app.runs.metrics import targets_of
+from farm.app.long_running.farm_place import FarmPlace, place_file, read_place, targets_of
 from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import burn_settings, rates_for
-from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file
-from farm.app.runs.metrics import service_options, targets_of
+from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, targets_of
+from farm.app.long_running.metrics_options import service_options
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.live.log_recovery import ahead_of, set_aside

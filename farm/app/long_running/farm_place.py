@@ -38,6 +38,11 @@ def place_file(folder: Path) -> Path:
     return folder / "farm.json"
 
 
+def targets_of(folder: Path) -> Path:
+    """Return where the processes of the folder's farm say where they serve metrics."""
+    return folder / "targets"
+
+
 class PlaceFile:
     """Says where the folder's farm is, as soon as the disk takes it.
 

@@ -7,8 +7,7 @@ import msgspec
 from farm.core.model import Platform
 from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import UNREADABLE
-from farm.live.wire.pool_report import PoolReport
-from provisioner.embedded import EMBEDDED
+from farm.live.wire.pool_report import EMBEDDED, PoolReport
 from provisioner.reconciler import Keeping
 
 

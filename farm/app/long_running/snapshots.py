@@ -207,8 +207,9 @@ def _running(view: FarmView) -> list[JobRecord]:
     return found
 
 
-def state_document(view: FarmView) -> dict[str, object]:
+def state_document(image: FarmImage) -> dict[str, object]:
     """Return a farm as a state file has it (docs/explanation/dispatch-estimates.md)."""
+    view = view_of(image.snapshot)
     order = {number: place for place, number in enumerate(view.order or ())}
     waiting = sorted(
         (job for job in view.jobs if job.status == "waiting"), key=lambda job: order.get(job.id, 0)

@@ -12,43 +12,19 @@ from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.live_farm import LiveFarm
 from farm.app.runs.own_parts import NONE, OwnParts
+from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import AnyAlgorithm
 from farm.live.settings import from_environment
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
-from farm.units import format_roughly, parse_time
+from farm.units import parse_time
 from farm.workload import batches
 from provisioner.embedded import EmbeddedProvisioner
 from provisioner.from_scenario import algorithms_of
-
-#: real seconds that a live farm's plans come late, and the share of an interval that may be
-LAG, TOLERABLE = 0.01, 0.1
-
-
-def too_fast_to_plan(
-    scenario: Scenario, algorithms: Mapping[str, AnyAlgorithm] | None = None
-) -> list[str]:
-    """Return the remark that plans are due too often in real time, if they are.
-
-    ``algorithms``: by pool; None: the scenario's.
-    """
-    planned = algorithms_of(scenario) if algorithms is None else algorithms
-    speed, intervals = scenario.live.speed, {pool: one.interval for pool, one in planned.items()}
-    pool = min(intervals, key=intervals.__getitem__, default=None)
-    if pool is None or (late := LAG * speed / intervals[pool]) <= TOLERABLE:
-        return []
-    often, usual = 1000 * intervals[pool] / speed, format_roughly(intervals[pool])
-    said = (
-        f"at speed {speed:g} pool {pool} is planned every {often:.2g}ms of real time, and plans "
-        f"come some {1000 * LAG:g}ms late, {100 * late:.0f} % of their interval ({usual}); up to "
-        f"speed {TOLERABLE * intervals[pool] / LAG:g} live and simulated pools agree better"
-    )
-    return [said]
 
 
 def live_run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Self
 
 from farm.core.driver import Observer
@@ -99,36 +98,3 @@ class Metering:
         """Return the farm's metrics and its server's; called by the threads that serve them."""
         found = {} if self.metrics is None else self.metrics.readings()
         return found if self._watch is None else {**found, **self._watch.readings()}
-
-
-def targets_of(folder: Path) -> Path:
-    """Return where the processes of the folder's farm say where they serve metrics."""
-    return folder / "targets"
-
-
-def metrics_place(folder: Path, port: int | None, address: str) -> MetricsPlace:
-    """Return where the folder's farm serves metrics, if a port was named.
-
-    Raises InputError for one that cannot be had: now, not in a service's log.
-    """
-    if port is None:
-        return MetricsPlace()
-    if port:
-        with MetricsServer(dict, port, address):
-            pass
-    return MetricsPlace(port, address, targets_of(folder))
-
-
-def own_options(place: MetricsPlace) -> list[str]:
-    """Return the options on metrics for the farm's daemon."""
-    if place.port is None:
-        return []
-    return [f"--metrics-port={place.port}", f"--metrics-address={place.address}"]
-
-
-def service_options(place: MetricsPlace, port: int | None = None) -> list[str]:
-    """Return the options on metrics for a service; ``port`` replaces the requested one."""
-    if place.port is None:
-        return []
-    used = MetricsPlace(place.port if port is None else port, place.address)
-    return [*own_options(used), f"--metrics-targets={place.targets}"]

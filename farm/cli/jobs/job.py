@@ -15,7 +15,6 @@ from farm.app.jobs.lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for
-from farm.app.recorded.replays import decisions_on
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
@@ -127,6 +126,8 @@ _WHY = {
 
 def explain_in_run(run: Path, job_id: str, *, as_json: bool) -> None:
     """Print the decisions on a job of a recorded run, found by replaying its log."""
+    from farm.app.recorded.replays import decisions_on  # noqa: PLC0415 - slow, a live farm needs none
+
     with progress("replaying", silent=as_json):
         found = decisions_on(run, job_id)
     if as_json:

@@ -11,19 +11,16 @@ import typer
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
 from farm.app.long_running.farm_place import reach
-from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJob, invocations_of
-from farm.app.long_running.snapshots import image_from
 from farm.cli.jobs.job_options import Wanted, Where, filter_of
 from farm.core.errors import InputError
-from farm.core.queues.fair_share.listing import Filter, InvocationView
-from farm.live.operating.farm_image import FarmImage
+from farm.core.queues.fair_share.listing import Filter
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.terminal.console import coloured
 from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
-from farm.terminal.tables import Column, Listing, folding, numbers, texts
-from farm.units import format_roughly, many
+from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.units import format_roughly
 
 COLUMNS = (
     *texts("job", "state", "platform", "kind", "user", "builder"),
@@ -91,9 +88,11 @@ def jobs(
         if wanted != only or wanted.state.value not in SHOWN:
             allowed = f"invocation, and state={'|'.join(SHOWN)}"
             raise InputError(f"--where: found {wanted.words()}; allowed with --by team: {allowed}")
-        image, at = image_from(snapshot, redis, folder), path or wanted.invocation or ""
-        limit = 20 if limit is None else limit
-        show_invocations(image, at, SHOWN[wanted.state.value], limit, as_json=as_json)
+        from farm.cli.jobs import invocations  # noqa: PLC0415 - slow, most lists are of jobs
+
+        image = invocations.image_from(snapshot, redis, folder)
+        at, limit = path or wanted.invocation or "", 20 if limit is None else limit
+        invocations.show(image, at, SHOWN[wanted.state.value], limit, as_json=as_json)
         return
     if path or snapshot is not None:
         what = "--snapshot" if snapshot else repr(path)
@@ -129,66 +128,3 @@ def _cells(job: KnownJob) -> list[Any]:
         "" if response is None else format_roughly(response),
         row.get("reason") or "",
     ]
-
-
-_CHILDREN = (
-    *texts("invocation"),
-    *numbers("waiting", "executing", "idle", "priority", "last start"),
-)
-_QUEUE = (*texts("next to go"), *folding("invocation"), *numbers("priority", "expected", "waiting"))
-_EXECUTING = (
-    *texts("executing"),
-    *folding("invocation"),
-    *texts("builder"),
-    *numbers("priority", "expected", "running"),
-)
-_IDLE = (*texts("idle builder"), *folding("last invocation"))
-
-
-def show_invocations(
-    image: FarmImage, path: str, show: Filter, limit: int, *, as_json: bool
-) -> None:
-    """Print the invocations below a path, platform by platform, at most ``limit`` rows a table."""
-    parts = tuple(part for part in path.split("/") if part)
-    found = invocations_of(image, parts, show, limit or None)
-    for one in found:
-        if as_json:
-            print_json(one)
-        else:
-            _show(one)
-    if not found and not as_json:
-        typer.echo("nothing has been submitted yet: there are no invocations")
-
-
-def _show(found: Invocations) -> None:
-    where = "/".join((found.platform, *found.invocation)) if found.invocation else found.platform
-    executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
-    waiting = many(found.waiting, "job")
-    note(f"{where}: {waiting} waiting, {executing} executing, {idle} idle")
-    tables: tuple[tuple[tuple[Column, ...], list[tuple[str, ...]]], ...] = (
-        (_CHILDREN, [_child(one) for one in found.children]),
-        (_QUEUE, [(q.job, _path(q.invocation), *_times(q, q.waiting_time)) for q in found.queue]),
-        (
-            _EXECUTING,
-            [
-                (e.job, _path(e.invocation), f"{e.builder}/{e.slot}", *_times(e, e.running_time))
-                for e in found.executing
-            ],
-        ),
-        (_IDLE, [(f"{i.builder}/{i.slot}", _path(i.last_invocation)) for i in found.idle]),
-    )
-    note(*(Listing(columns, rows) for columns, rows in tables if rows))
-
-
-def _child(one: InvocationView) -> tuple[str, ...]:
-    priority = "" if one.priority is None else str(one.priority)
-    counts = (str(one.waiting), str(one.executing), str(one.free))
-    return (one.path[-1], *counts, priority, format_roughly(one.started_at))
-
-
-def _times(job: QueuedJob | ExecutingJob, since: float) -> tuple[str, ...]:
-    return str(job.priority), format_roughly(job.estimated_time), format_roughly(since)
-
-
-def _path(path: tuple[str, ...]) -> str:
-    return " / ".join(path) or "-"

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform, runnable, sound
-from farm.app.jobs.submission import Submission, play
+from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating
@@ -20,8 +20,6 @@ from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job
 from farm.processes.signals import stop_on_signals
 from farm.records.traces import FORMATS
-from farm.scenario import load_scenario
-from farm.scenario.examples import example_files
 from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import (
     DEFAULT_DIR,
@@ -205,8 +203,13 @@ def _kind_of(source: Path | None, trace_format: str | None, service_time: str | 
         return ONE_JOB
     if trace_format is not None:
         return SCENARIO if trace_format == SCENARIO else FILE
-    known = not source.exists() and str(source) in example_files()
-    return SCENARIO if known or source.suffix in (".yaml", ".yml") else FILE
+    if source.suffix in (".yaml", ".yml"):
+        return SCENARIO
+    if source.exists() or source.suffix:
+        return FILE
+    from farm.scenario.examples import example_files  # noqa: PLC0415 - slow, as scenarios are
+
+    return SCENARIO if str(source) in example_files() else FILE
 
 
 def _before(submission: Submission) -> str:
@@ -240,6 +243,9 @@ def play_scenario(
     quiet: bool,
 ) -> None:
     """Submit a scenario's jobs at their arrival times, until the end or Ctrl-C."""
+    from farm.app.jobs.scenario_submission import play  # noqa: PLC0415 - slow, most submit no scenario
+    from farm.scenario import load_scenario  # noqa: PLC0415 - as above
+
     wanted = load_scenario(scenario, sets)
     stop = stop_on_signals()
     prefix = prefix or uuid.uuid4().hex[:6]

@@ -16,11 +16,8 @@ from rich.live import Live
 from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
-from farm.app.long_running.snapshots import image_from, state_document
 from farm.core.errors import InputError, file_access
-from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.live.operating.client import FRESH, FarmClient
-from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
 from farm.terminal.console import FarmConsole, counted
@@ -61,7 +58,7 @@ def status(
         farm status --save now.json            the whole of it, for farm whatif now.json
     """
     if save is not None:
-        _save(image_from(None, redis, folder), save, small=state)
+        _save(redis, folder, save, small=state)
         return
     if state:
         raise InputError("--state: found without --save; allowed: with it")
@@ -84,10 +81,13 @@ def status(
         raise typer.Exit(1)
 
 
-def _save(image: FarmImage, file: Path, *, small: bool) -> None:
+def _save(redis: str | None, folder: Path, file: Path, *, small: bool) -> None:
     """Write the state of a farm at one instant, as its scheduler told it in one pass."""
+    from farm.app.long_running import snapshots  # noqa: PLC0415 - slow, and an overview needs none
+
+    image = snapshots.image_from(None, redis, folder)
     if small:
-        text = json.dumps(state_document(view_of(image.snapshot)), indent=1)
+        text = json.dumps(snapshots.state_document(image), indent=1)
     else:
         text = msgspec.json.encode(image).decode()
     if str(file) == "-":

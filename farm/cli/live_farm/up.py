@@ -9,9 +9,8 @@ import typer
 
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
-from farm.app.runs.live_run import too_fast_to_plan
-from farm.app.runs.metrics import metrics_place, own_options
-from farm.cli.runs.run_summary import this_command
+from farm.app.long_running.metrics_options import metrics_place, own_options
+from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.core.errors import InputError
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
@@ -30,7 +29,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import log_to_stderr, print_json, progress, remark, warn
+from farm.terminal.output import log_to_stderr, print_json, progress, remark, this_command, warn
 from farm.whole_files import STDIN
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from farm.cli.runs.run_summary import this_command
 from farm.core.errors import TraceError
 from farm.doctor.figures import Figures, examine
 from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
@@ -25,7 +24,7 @@ from farm.terminal.options import (
     seconds_of,
     zone_of,
 )
-from farm.terminal.output import note, print_json, reading_progress, remark
+from farm.terminal.output import note, print_json, reading_progress, remark, this_command
 from farm.terminal.tables import Listing, folding, numbers
 
 LEAST = 1e-3

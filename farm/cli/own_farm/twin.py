@@ -10,14 +10,21 @@ from typing import Annotated
 import typer
 
 from farm.app.twin import PoolTwin, Twin, write_twin
-from farm.cli.runs.run_summary import this_command
 from farm.doctor.capacity import refuse_more_than_told
 from farm.records.bundle import is_bundle, with_capacity
 from farm.records.importing import load_records
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
-from farm.terminal.output import note, print_json, progress, reading_progress, remark, told
+from farm.terminal.output import (
+    note,
+    print_json,
+    progress,
+    reading_progress,
+    remark,
+    this_command,
+    told,
+)
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
 from farm.twin.candidates import NO_LIMIT

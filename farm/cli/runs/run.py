@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from farm.app.runs.live_run import live_run, too_fast_to_plan
+from farm.app.runs.live_run import live_run
+from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
@@ -16,7 +17,6 @@ from farm.cli.runs.run_summary import (
     said_with_size,
     share_done,
     show,
-    this_command,
 )
 from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
@@ -39,7 +39,7 @@ from farm.terminal.options import (
     server_option,
     speed_set,
 )
-from farm.terminal.output import progress, remark, warn
+from farm.terminal.output import progress, remark, this_command, warn
 from farm.units import format_roughly
 
 

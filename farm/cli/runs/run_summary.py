@@ -83,12 +83,6 @@ def show(result: Result, *, as_json: bool) -> None:
     remark(*(f"remark: {one}" for one in summary.remarks))
 
 
-def this_command() -> str:
-    """Return the command as the user typed it, such as ``.venv/bin/farm``."""
-    typed = Path(sys.argv[0])
-    return str(typed) if typed.name == "farm" and shutil.which("farm") is None else "farm"
-
-
 def exit_code(summary: Summary) -> int:
     """Return 1 if jobs were lost or the user's functions failed, else 0."""
     return 0 if summary.ended_well else 1

@@ -18,7 +18,6 @@ from farm.cli.runs.run_summary import (
     said_with_size,
     share_done,
     show,
-    this_command,
 )
 from farm.core.commands import Command
 from farm.core.driver import Observer
@@ -38,7 +37,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
-from farm.terminal.output import progress, remark, told
+from farm.terminal.output import progress, remark, this_command, told
 from farm.units import format_roughly
 
 #: jobs of a run that is kept without being asked to: more take longer to write than to simulate

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from farm.app.first_scenario import write_first_scenario
-from farm.cli.runs.run_summary import this_command
 from farm.core.errors import InputError
 from farm.scenario import scenario_schema
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.terminal.output import progress, remark
+from farm.terminal.output import progress, remark, this_command
 
 FIRST = Path("scenario.yaml")
 

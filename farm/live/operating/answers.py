@@ -1,27 +1,14 @@
-"""Answers to what only the scheduler's process knows: why a job waits, why it went where it did."""
+"""What the scheduler answers about a job: why it waits, how long yet, why it went where it did."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from farm.core.dispatching.decisions import Decision
-from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.turn_explanation import Turn
-from farm.core.scheduler import Scheduler
-from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast
-from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.lately import Lately
-from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
-from farm.live.wire.messages import Ask
-
-ProgressOf = Callable[[JobState], Progress | None]
 
 Method = Literal["formula", "rollouts"]
 RULES: dict[Method, str] = {"formula": "launchpad", "rollouts": "rollout"}
@@ -30,13 +17,8 @@ RULES: dict[Method, str] = {"formula": "launchpad", "rollouts": "rollout"}
 Source = Literal["kind", "all kinds", "estimate"]
 """What a job's run time is drawn from: past ones of its kind, or of all; or it is not drawn."""
 
-#: real seconds for which rollouts are waited for: a submitter waits for the answer
-PATIENCE = 2.0
 #: differences between two methods' answers that need no word, as a share of the greater one
 ALIKE = 0.1
-
-#: questions that wait for an answer; with a million waiting jobs one takes about two seconds
-MAX_QUESTIONS = 100
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,27 +76,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
 
 
-class Asked(Protocol):
-    """Jobs that rollouts were asked about; ``done`` when all is there that will be."""
-
-    forecasts: dict[str, Forecast]
-    rollouts: int
-
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing to wait for."""
-
-
-class Rollouts(Protocol):
-    """What can roll out the farm's present state."""
-
-    def ask(self, jobs: Sequence[str], patience: float) -> Asked | None:
-        """Ask about waiting jobs; None: that is too dear now. ``patience``: real seconds."""
-
-    def basis(self, job: Job) -> tuple[int, Source]:
-        """Return how many run times of a job's kind are known, and what its own is drawn from."""
-
-
 class Refusal(msgspec.Struct, frozen=True):
     """Sent in the place of an answer; an answer, read as one, has refused nothing."""
 
@@ -122,158 +83,6 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 BUSY = Refusal("too many questions wait for the scheduler: ask again later")
-
-
-class Questions:
-    """Questions about jobs, answered one after the other in small steps.
-
-    ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
-    what a running attempt reported last; ``rollouts``: None: the formula answers alone;
-    ``lately``: how good a method, given its rules, was.
-    """
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        pools: Mapping[str, PoolSpec],
-        clock: Callable[[], float],
-        reply: Callable[[Ask, Answer], None],
-        progress: ProgressOf = lambda _: None,
-        rollouts: Rollouts | None = None,
-        lately: Callable[[str], Lately | None] = lambda _: None,
-    ) -> None:
-        self._scheduler = scheduler
-        self._pools = pools
-        self._clock = clock
-        self._reply = reply
-        self._progress = progress
-        self._rollouts = rollouts
-        self._lately = lately
-        self._waiting: deque[Ask] = deque()
-        self._work: Generator[bool, None, Answer] | None = None
-
-    def ask(self, question: Ask) -> bool:
-        """Let a question wait for its turn; False: too many wait already."""
-        if len(self._waiting) < MAX_QUESTIONS:
-            self._waiting.append(question)
-            return True
-        return False
-
-    def step(self) -> bool:
-        """Work for a millisecond or two; return whether more can be done now."""
-        if not self._waiting:
-            return False
-        question = self._waiting[0]
-        if self._work is None:
-            self._work = self._answering(question, self._clock())
-        try:
-            return not next(self._work)
-        except StopIteration as done:
-            self._work = None
-            self._reply(self._waiting.popleft(), done.value)
-        return bool(self._waiting)
-
-    def _answering(self, question: Ask, at: float) -> Generator[bool, None, Answer]:
-        """Return what is known now, after steps between which the scheduler may do other work.
-
-        A step yields whether the next one has to wait for another process.
-        """
-        scheduler = self._scheduler
-        state = scheduler.jobs.get(question.job) if question.about == "job" else None
-        decision = scheduler.dispatcher.decisions.get(question.job)
-        if state is None:
-            return Answer(at=at, decision=decision)
-        found, has_pool = _known_at_once(state, scheduler, self._pools)
-        executing = state.leader or state
-        more: dict[str, object] = {}
-        if executing.slot is None:
-            more["ahead"], by_formula = yield from _place(executing, scheduler, at)
-            more["dispatch_in_time"] = more["formula_in_time"] = by_formula
-            queue = executing.lane.queue
-            if isinstance(queue, FairShareQueue):
-                more["turns"] = queue.turns(executing)
-            more |= yield from self._rolled(state.job, at)
-        elif executing.started_at is not None:
-            builder, elapsed = executing.slot.builder.builder, at - executing.started_at
-            reported = self._progress(executing)
-            more |= {"elapsed_time": elapsed, "done": None if reported is None else reported.done}
-            estimator = scheduler.estimator
-            if isinstance(estimator, RuntimeEstimator):
-                rest = estimator.remaining(executing.job, builder, elapsed, reported)
-                more["remaining_time"] = rest
-        found = msgspec.structs.replace(found, **more)
-        found = msgspec.structs.replace(
-            found,
-            why=_why(found, has_pool=has_pool),
-            differs=why_they_differ(found),
-            may_grow=found.may_grow and found.method == "formula",
-            lately=None if found.ahead is None else self._lately(RULES[found.method]),
-        )
-        return Answer(at=at, job=found, decision=decision)
-
-    def _rolled(self, job: Job, at: float) -> Generator[bool, None, dict[str, object]]:
-        """Return the rollouts' answer on a waiting job; empty: there is none."""
-        if self._rollouts is None:
-            return {}
-        asked = self._rollouts.ask([job.id], PATIENCE)
-        if asked is None:
-            return {"no_rollouts": "rollouts are too dear for this farm now"}
-        while not asked.done:
-            yield True
-        forecast = asked.forecasts.get(job.id)
-        if forecast is None:
-            return {"no_rollouts": "rollouts took too long"}
-        start = forecast.dispatch_at
-        known, drawn_from = self._rollouts.basis(job)
-        return {
-            "method": "rollouts",
-            "dispatch_in_time": None if start is None else max(0.0, start - at),
-            "rollouts": asked.rollouts,
-            "past_run_times": known,
-            "drawn_from": drawn_from,
-        }
-
-
-def _known_at_once(
-    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
-) -> tuple[Waiting, bool]:
-    """Return what needs no look at other jobs, and whether a pool has builders for the job."""
-    able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
-    named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
-    found = Waiting(
-        status=state.status.value,
-        attempts=state.attempts,
-        submitted_at=state.submitted_at,
-        estimated_time=state.estimated_time,
-        builders=len(able),
-        accepting=sum(b.accepts for b in able),
-        free=sum(b.accepts and b.busy < len(b.slots) for b in able),
-        used_up=sum(b.used_up for b in able),
-        booting=sum(len(scheduler.pool(name).requested) for name in named),
-        may_grow=any(pools[name].provisioned or pools[name].uses for name in named),
-        leader=None if state.leader is None else state.leader.job.id,
-        path=state.path,
-    )
-    return found, bool(named)
-
-
-def _place(
-    state: JobState, scheduler: Scheduler, at: float
-) -> Generator[bool, None, tuple[int | None, float | None]]:
-    """Return how many jobs of its platform are ahead of a job, and when it is dispatched."""
-    lane, mates = state.lane, list[int]()
-
-    def look(other: JobState) -> None:
-        if other.lane is lane:
-            mates.append(other.serial)
-
-    lanes, builders = scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values()
-    sweep = QueueSweep(lanes, builders, at, look=look)
-    while sweep.step():
-        yield False
-    if state.serial not in sweep.places:
-        return None, None
-    return mates.index(state.serial), sweep.estimate_of(state)
 
 
 def why_they_differ(job: Waiting) -> str:
@@ -292,27 +101,3 @@ def why_they_differ(job: Waiting) -> str:
     if job.ahead < job.accepting:
         return "the formula lets the few jobs ahead run as if they did not start side by side"
     return "the formula adds up waits that pass side by side, and takes jobs to run as estimated"
-
-
-def _why(job: Waiting, *, has_pool: bool) -> str:
-    """Return in one sentence why a job waits; empty if it does not."""
-    if job.leader is not None:
-        return f"{job.leader}, which does the same action, is executed for both"
-    if job.ahead is None:
-        return ""
-    if not job.builders:
-        if not has_pool:
-            return "no pool of the farm has builders that could run it"
-        return f"no builder that could run it is there, and {job.booting or 'none'} of them boot"
-    if not job.accepting:
-        if job.used_up:
-            closed = f"closed, {job.used_up} of them because all their uses are taken"
-            return f"all {job.builders} builders that could run it are {closed}"
-        return f"all {job.builders} builders that could run it are drained, failed or leaving"
-    ahead = "1 job is ahead" if job.ahead == 1 else f"{job.ahead:,} jobs are ahead"
-    first = ahead if job.ahead else "it is the next"
-    if not job.free:
-        return f"all {job.accepting} builders that could run it are busy, {first}"
-    if not job.ahead:
-        return f"{first}; {job.free} builders have room, but it is kept for one that suits better"
-    return first

@@ -25,9 +25,10 @@ from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
-from farm.live.operating.answers import BUSY, Questions, Rollouts
+from farm.live.operating.answers import BUSY
 from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
 from farm.live.operating.pool_reports import PoolReports
+from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.roster import Roster
 from farm.live.small_steps import Background

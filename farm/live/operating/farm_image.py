@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,7 +11,9 @@ from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.interface import Progress
 from farm.live.wire.pool_report import LostBuilder
-from farm.scenario import Scenario
+
+if TYPE_CHECKING:
+    from farm.scenario import Scenario
 
 FORMAT = 1
 

@@ -14,12 +14,15 @@ from farm.core.rules import Choices
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders
 
+#: the watcher of pools that are sized in the scheduler's process, so that no other takes charge
+EMBEDDED = "embedded"
+
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pool at one instant, with its requested and joined builders; times are farm seconds."""
 
     snapshot: PoolSnapshot
-    #: token of the last Watch, and serial of the last Plan after it, that were read
+    #: token of the last Watch, or EMBEDDED, and serial of the last Plan after it, that were read
     watcher: str = ""
     heard: int = 0
     #: builders requested and not joined yet, and when they were requested

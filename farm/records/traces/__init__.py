@@ -6,56 +6,58 @@ Readers raise TraceError, which names the record or line, for any problem of a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from farm.core.errors import TraceError, not_among
-from farm.records.traces import (
-    batsim,
-    bundle,
-    firefox_ci,
-    foreign_table,
-    swf,
-    taskcluster,
-)
-from farm.records.traces.records import Records, selected, widened
-from farm.scenario.workload import TraceOptions
+
+if TYPE_CHECKING:
+    from farm.records.traces.records import Records
+    from farm.scenario.workload import TraceOptions
 
 
 class Format(NamedTuple):
-    """A trace format: how it is read, and the file names that it is guessed from."""
+    """A trace format: the module that reads it, and the file names that it is guessed from.
 
-    read: Callable[[Path], Records]
+    The module is imported on first use: most commands only name the formats.
+    """
+
+    module: str
     endings: tuple[str, ...]
-    #: reads it with the option ``fields``, which maps parts of a job to parts of the file
-    read_mapped: Callable[[Path, Mapping[str, str]], Records] | None = None
+    #: reads it with the option ``fields`` too, which maps parts of a job to parts of the file
+    maps: bool = False
+
+    def read(self, path: Path, fields: Mapping[str, str] | None = None) -> Records:
+        """Return the records of a file, in its order."""
+        reader = import_module(f"{__name__}.{self.module}")
+        found: Records = reader.read(path, fields) if fields else reader.read(path)
+        return found
 
 
 FORMATS: dict[str, Format] = {
-    "firefox-ci": Format(firefox_ci.read, (".dat",)),
-    "swf": Format(swf.read, (".swf", ".swf.gz"), swf.read),
-    "csv": Format(foreign_table.read_own, (".csv", ".csv.gz"), foreign_table.read),
-    "taskcluster": Format(taskcluster.read, ("datastore.json",)),
-    "batsim": Format(batsim.read, (".json", ".json.gz")),
-    "bundle": Format(bundle.read, ()),
+    "firefox-ci": Format("firefox_ci", (".dat",)),
+    "swf": Format("swf", (".swf", ".swf.gz"), maps=True),
+    "csv": Format("foreign_table", (".csv", ".csv.gz"), maps=True),
+    "taskcluster": Format("taskcluster", ("datastore.json",)),
+    "batsim": Format("batsim", (".json", ".json.gz")),
+    "bundle": Format("bundle", ()),
 }
 
 
 def read_records(path: Path, given: str | None, options: TraceOptions) -> Records:
     """Return the selected records of a trace file, as arrays; ``given``: its format, if any."""
+    from farm.records.traces.records import selected, widened  # noqa: PLC0415 - as a reader is
+
     name = format_of(path, given)
     known = FORMATS[name]
-    if not options.fields:
-        found = known.read(path)
-    elif known.read_mapped is not None:
-        found = known.read_mapped(path, options.fields)
-    else:
-        able = ", ".join(other for other, one in FORMATS.items() if one.read_mapped)
+    if options.fields and not known.maps:
+        able = ", ".join(other for other, one in FORMATS.items() if one.maps)
         raise TraceError(
             f"{path}: fields (--column): found with format {name}; allowed: with {able}"
         )
-    return widened(selected(found, options), options, str(path))
+    return widened(selected(known.read(path, options.fields), options), options, str(path))
 
 
 def format_of(path: Path, given: str | None) -> str:
@@ -72,4 +74,4 @@ def format_of(path: Path, given: str | None) -> str:
     return given
 
 
-__all__ = ["FORMATS", "Format", "Records", "format_of", "read_records"]
+__all__ = ["FORMATS", "Format", "format_of", "read_records"]

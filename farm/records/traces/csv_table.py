@@ -25,18 +25,16 @@ from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
 from farm.core.errors import TraceError, did_you_mean, nearest
-from farm.core.fields import FieldError, json_name
+from farm.core.fields import FieldError
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
 from farm.records.columns import result_of
 from farm.records.content import read_text
+from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records
 
-_OTHER_NAMES = {"id": "job_id", "arrived_at": "submitted_at_s"}
-COLUMNS = {_OTHER_NAMES.get(name) or json_name(name): name for name in JOB_FIELDS}
-"""The field of a job that each column holds."""
 _LEFT_OUT = [
     # an empty cell is the scenario's platform, and no job's
     msgspec.NODEFAULT if name == "platform" else field.default
@@ -257,14 +255,6 @@ def value_of(column: str, text: str, where: str, name: str) -> Any:
         return JOB_FIELDS[COLUMNS[column]].of_text(text)
     except FieldError as error:
         raise TraceError(f"{where}: {name}: {error}") from None
-
-
-def platform_of(found: object, where: str) -> Platform:
-    """Return the platform that is written; the message of a TraceError begins with ``where``."""
-    try:
-        return Platform.parse(str(found))
-    except ValueError as error:
-        raise TraceError(f"{where}: found {found!r:.60}; allowed: {error}") from None
 
 
 def _unique(ids: list[str], path: Path) -> list[str] | None:

@@ -50,8 +50,9 @@ from farm.records.columns import (
     with_units,
 )
 from farm.records.content import read_text
+from farm.records.job_columns import COLUMNS
 from farm.records.traces import csv_table
-from farm.records.traces.csv_table import COLUMNS, value_of
+from farm.records.traces.csv_table import value_of
 from farm.records.traces.records import Records
 
 T = TypeVar("T")
@@ -59,8 +60,13 @@ SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
 
 
-def read(path: Path, fields: Mapping[str, str]) -> Records:
-    """Return the jobs of a table; TraceError names the line and column that is wrong."""
+def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
+    """Return the jobs of a table; TraceError names the line and column that is wrong.
+
+    Without ``fields`` it is the project's own, or one of another's whose names say all times.
+    """
+    if fields is None:
+        return _by_its_names(path)
     text = read_text(path)
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
@@ -97,8 +103,7 @@ def read(path: Path, fields: Mapping[str, str]) -> Records:
     return _records(found)._replace(left_out=left_out, unused=unused)
 
 
-def read_own(path: Path) -> Records:
-    """Return the jobs of the project's own table, or of another's whose names say all times."""
+def _by_its_names(path: Path) -> Records:
     try:
         return csv_table.read(path)
     except TraceError:

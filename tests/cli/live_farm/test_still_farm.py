@@ -27,7 +27,7 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
-from provisioner.embedded import EMBEDDED
+from farm.live.wire.pool_report import EMBEDDED
 from provisioner.reconciler import Keeping
 from tests.worlds.still import StillFarm
 

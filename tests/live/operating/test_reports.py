@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from farm.app.api import load_scenario
-from farm.app.jobs.submission import play
+from farm.app.jobs.scenario_submission import play
 from farm.assembly import make_rules
 from farm.core.commands import StartJob
 from farm.core.errors import InputError, ServerError
