@@ -26,7 +26,7 @@ from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Stays, Watchers

@@ -24,7 +24,7 @@ from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.server import choose_server
 from farm.live.run import run_live

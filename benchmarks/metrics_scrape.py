@@ -29,8 +29,8 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
-from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.run import rare_collections
 from farm.metrics.exporter import registry_of
 from farm.metrics.farm_metrics import FarmMetrics

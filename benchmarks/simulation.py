@@ -31,7 +31,7 @@ from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.results.table.records import Recorder
 from farm.sim.fast.job_arrays import Load, load_of
 from farm.sim.fast.kernel import native

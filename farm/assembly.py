@@ -20,8 +20,8 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.plugins.own_behaviours import OwnBehaviours

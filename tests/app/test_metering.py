@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from farm.app.runs.metrics import Metering
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.settings import LiveSettings
 from farm.live.small_steps import Background
 from farm.metrics.exporter import MetricsPlace

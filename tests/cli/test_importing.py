@@ -26,6 +26,13 @@ def imported(*words: str) -> set[str]:
     return set(done.stderr.split())
 
 
+def modules(code: str) -> set[str]:
+    """Return the modules that this code imports in a separate process."""
+    code += "; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
 def test_help_imports_nothing_heavy():
     """The list of commands is a table; no command is imported for it."""
     assert imported("--help") & HEAVY == set()
@@ -39,8 +46,19 @@ def test_a_simulation_imports_no_service():
     assert found & SERVICES == set()
 
 
+def test_an_operators_command_imports_no_simulator():
+    """Who only asks a live farm needs its server, not what plays or describes a farm."""
+    rooms = {
+        "jobs": "submit jobs job cancel retry",
+        "live_farm": "status builders pools drain down",
+    }
+    wanted = [f"farm.cli.{room}.{name}" for room, names in rooms.items() for name in names.split()]
+    found = modules(f"import {', '.join(wanted)}")
+    assert "redis" in found
+    assert found & {"numpy", "pydantic", "yaml", "celery", "kombu", "prometheus_client"} == set()
+    assert found & {"farm.scenario", "farm.core.scheduler"} == set()
+
+
 def test_importing_farm_imports_nothing_heavy():
     """Its names are imported when they are first used."""
-    code = "import farm, sys; print(*{m.split('.')[0] for m in sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) & (HEAVY | {"typer", "rich"}) == set()
+    assert modules("import farm") & (HEAVY | {"typer", "rich"}) == set()

@@ -19,7 +19,7 @@ from farm.core.model import Platform
 from farm.core.queues.fair_share.keys import path_extractor
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of, trees_of
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from tests.fixtures.player import (
     PHASES,
     POOLS,

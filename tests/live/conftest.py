@@ -18,7 +18,7 @@ from farm.core.model import Job, Outcome, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys

@@ -22,7 +22,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
 from farm.live.operating.questions import MAX_QUESTIONS
 from farm.live.options import LiveOptions, Stays, Watchers

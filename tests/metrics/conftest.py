@@ -16,7 +16,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import BuilderRequest
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 
 AMD64 = Platform("amd64", True)

@@ -20,7 +20,7 @@ from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.metrics import exporter
 from farm.metrics.catalogue import FARM, HOST
 from farm.metrics.exporter import MOST_CONNECTIONS, MetricsPlace, MetricsServer, registry_of

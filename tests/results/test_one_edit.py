@@ -29,7 +29,7 @@ from farm.core.state.restore import restored
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, snapshot_of_saved

@@ -48,7 +48,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.results.audit.auditor import Auditor
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
-from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import (
     BuilderLife,
     BuilderState,
@@ -25,6 +24,9 @@ from farm.core.state.working_state import (
     builder_life,
     job_life,
 )
+
+if TYPE_CHECKING:  # who only reads what a farm wrote needs no scheduler
+    from farm.core.scheduler import Scheduler
 
 BuilderCondition = Literal["idle", "building", "draining", "cleaning", "failed", "stopping"]
 

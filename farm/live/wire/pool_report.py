@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,8 +11,10 @@ from farm.core.events import PoolSize
 from farm.core.model import Platform
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.rules import Choices
-from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders
+
+if TYPE_CHECKING:  # who only reads what a farm wrote needs no scheduler
+    from farm.core.scheduler import Scheduler
 
 #: the watcher of pools that are sized in the scheduler's process, so that no other takes charge
 EMBEDDED = "embedded"

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
-from farm.forecasts.runtime import ESTIMATORS, make_estimator
 from farm.forecasts.runtime.interface import Progress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.sim.rollouts.draws import Attempt, RunTimes
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)

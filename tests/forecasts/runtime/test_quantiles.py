@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
-from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.quantiles import Quantiles, RuntimeDistribution, survival
+from farm.forecasts.runtime.registry import make_estimator
 
 ONE = Builder(id="one", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=2.0)

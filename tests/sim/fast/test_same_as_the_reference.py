@@ -18,7 +18,7 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime import make_estimator
+from farm.forecasts.runtime.registry import make_estimator
 from farm.results.log.writer import EventLogLines
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise

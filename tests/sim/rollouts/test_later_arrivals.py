@@ -12,10 +12,10 @@ from farm.assembly import make_scheduler
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
-from farm.forecasts.runtime import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.registry import make_estimator
 from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn
