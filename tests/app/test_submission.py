@@ -150,10 +150,11 @@ def test_the_estimate_equals_the_actual_dispatch(kind: dict[str, Any]):
     built.submit(*jobs)
     told = {}
     for job in jobs:
-        before = built.explain(job.id).job
-        assert before is not None
-        assert before.may_grow
-        found = with_provisioner(client, job.id, before)
+        before = built.explain(job.id)
+        assert before.job is not None
+        assert before.job.may_grow
+        found = with_provisioner(client, job.id, before).job
+        assert found is not None
         assert not found.may_grow
         told[job.id] = built.at + (found.dispatch_in_time or 0.0)
     built.advance_until_idle()
@@ -165,8 +166,8 @@ def test_a_farm_that_cannot_be_simulated_keeps_the_schedulers_estimate(monkeypat
     """It is too large, its functions are not installed here, or the job has been dispatched."""
     built = farm.testing.VirtualFarm(ELASTIC)
     built.submit(Job(id="a", service_time=1.0))
-    found = built.explain("a").job
-    assert found is not None
+    found = built.explain("a")
+    assert found.job is not None
     known = {"scheduling": {"policy": "nowhere:at_all"}}
     for client, job in ((Asked(built, ELASTIC | known), "a"), (Asked(built, ELASTIC), "unknown")):
         assert with_provisioner(client, job, found) is found  # type: ignore[arg-type]

@@ -235,8 +235,8 @@ def _load_of(scenario: Scenario, seed: int) -> Arrivals:
     return batches(build_jobs(scenario.model_copy(update={"seed": seed})))
 
 
-def dispatch_in(image: FarmImage, job: str) -> tuple[float | None, int]:
-    """Return the median time to a waiting job's dispatch, seconds, and over how many rollouts.
+def dispatch_at(image: FarmImage, job: str) -> tuple[float | None, int]:
+    """Return the median instant of a waiting job's dispatch, and over how many rollouts.
 
     None: it is never dispatched. The fewer jobs wait, the more rollouts are made, up to 20: half a
     second of simulation in all.
@@ -246,4 +246,4 @@ def dispatch_in(image: FarmImage, job: str) -> tuple[float | None, int]:
     count = min(20, 1 + 20_000 // len(image.snapshot.waiting or (1,)))
     found = roll_out(image, scenario, scenario, count, 1, jobs=[job])
     median = float(found.wait_quantile(0.5)[0])
-    return median if math.isfinite(median) else None, count
+    return image.snapshot.at + median if math.isfinite(median) else None, count

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from farm.core.errors import FarmError, ServerError
-from farm.live.operating.answers import Method, Waiting, why_they_differ
+from farm.live.operating.answers import Answer, Method, why_they_differ
 from farm.live.operating.client import FarmClient
 from farm.units import format_roughly, many
 
@@ -58,12 +59,12 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     if not client.is_attended():
         return None
     try:
-        found = client.ask("job", job_id, ANSWERED_WITHIN).job
+        answer = client.ask("job", job_id, ANSWERED_WITHIN)
     except ServerError:
         return None
+    found = with_provisioner(client, job_id, answer).job
     if found is None:
         return None
-    found = with_provisioner(client, job_id, found)
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
     return SubmissionEstimate(
@@ -79,27 +80,31 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     )
 
 
-def with_provisioner(client: FarmClient, job_id: str, found: Waiting) -> Waiting:
+def with_provisioner(client: FarmClient, job_id: str, answer: Answer) -> Answer:
     """Return what the scheduler knows of a job, with an estimate that plays the provisioner.
 
     The scheduler's own estimate counts the builders that are there. Where more may come, the farm
     is simulated from its present state. A farm that is too large for it, or uses functions that
     are not installed here, leaves the scheduler's, and ``may_grow``.
     """
-    if not found.may_grow or found.ahead is None:
-        return found
+    found = answer.job
+    if found is None or not found.may_grow or found.ahead is None:
+        return answer
     try:
         if client.status().waiting > MAX_SIMULATED:
-            return found
-        from farm.app.forecasts.what_if import dispatch_in  # noqa: PLC0415 - the simulator
+            return answer
+        from farm.app.forecasts.what_if import dispatch_at  # noqa: PLC0415 - the simulator
 
-        at, count = dispatch_in(client.image(), job_id)
+        at, count = dispatch_at(client.image(), job_id)
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
-        return found
-    played = msgspec.structs.replace(
-        found, method="rollouts", dispatch_in_time=at, rollouts=count, lately=None, no_rollouts=""
-    )
-    return msgspec.structs.replace(played, differs=why_they_differ(played), may_grow=False)
+        return answer
+    within = None if at is None else max(0.0, at - answer.at)
+    played = replace(
+        found, method="rollouts", dispatch_in_time=within, rollouts=count, lately=None,
+        no_rollouts="",
+    )  # fmt: skip
+    played = replace(played, differs=why_they_differ(played), may_grow=False)
+    return replace(answer, job=played)
 
 
 def method_in_words(method: Method, rollouts: int) -> str:

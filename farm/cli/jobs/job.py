@@ -70,9 +70,8 @@ def job(
     with reach(redis, folder) as client:
         found, tries, answer, warning = history_of(client, job_id)
         warn(warning)
-        if answer is not None and answer.job is not None:
-            now = with_provisioner(client, job_id, answer.job)
-            answer = msgspec.structs.replace(answer, job=now)
+        if answer is not None:
+            answer = with_provisioner(client, job_id, answer)
     history = description_of(found, tries, answer)
     if as_json:
         print_json(history)

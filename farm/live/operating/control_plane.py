@@ -56,6 +56,8 @@ MINUTE = 60.0
 #: answers per turn, refusals among them; who asks beyond that gets none
 MAX_ANSWERS = 300
 SAVING_INTERVAL = 2.0
+#: what an operator changes, and asks about next: an older image says nothing of it
+CHANGES = (events.DrainRequested, events.UndrainRequested, events.SchedulingChanged)
 
 
 class Present(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +140,8 @@ class ControlPlane:
             self._arrivals.take(event.at, event.jobs)
         elif isinstance(event, events.ArrivalsEnded):
             self._arrivals = ArrivalMemory(MOST_JOBS)
+        elif isinstance(event, CHANGES):
+            self._image_until = 0.0
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):

@@ -16,7 +16,14 @@ from farm.app.jobs.scenario_submission import play
 from farm.assembly import make_rules
 from farm.core.commands import StartJob
 from farm.core.errors import InputError, ServerError
-from farm.core.events import AlarmRang, BuilderJoined, BuilderLost, JobsSubmitted
+from farm.core.events import (
+    AlarmRang,
+    BuilderJoined,
+    BuilderLost,
+    DrainRequested,
+    JobsSubmitted,
+    UndrainRequested,
+)  # fmt: skip
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.calibration import Calibration
@@ -183,6 +190,34 @@ def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead
         operator.send = refuse  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="too many questions wait"):
             operator.ask("job", "a")
+
+
+@pytest.mark.live
+def test_an_operator_who_has_changed_something_gets_no_older_image(
+    server: Server, keys: Keys, lead: Lead, monkeypatch
+):
+    """A costly image is used again for a while, but shows no builders drained that are not."""
+    monkeypatch.setattr(control_plane, "SHARE", 1e9)
+    leader = lead()
+    control, times = leader.control(), itertools.count(1.0)
+    monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
+    leader.world.serve(control)
+    with FarmClient(server.url, keys.prefix) as operator:
+
+        def deliver(question: Ask) -> None:
+            leader.world.add(question)
+            leader.world.serve(control)
+            leader.commit()
+
+        operator.send = deliver  # type: ignore[method-assign]
+        before = operator.image().snapshot.at
+        assert operator.image().snapshot.at == before
+        for changed in (DrainRequested(2.0, "*"), UndrainRequested(3.0, "*")):
+            control.observe(changed, ())
+            after = operator.image().snapshot.at
+            assert after > before
+            assert operator.image().snapshot.at == after
+            before = after
 
 
 @pytest.mark.live
