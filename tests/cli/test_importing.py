@@ -12,10 +12,10 @@ HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
 
 
 def imported(*words: str) -> set[str]:
-    """Run ``farm`` with these words in a separate process; return the packages it imported."""
+    """Run ``farm`` with these words in a separate process; return what it imported."""
     code = (
         "import atexit, sys\n"
-        "atexit.register(lambda: print(*{m.split('.')[0] for m in sys.modules}, file=sys.stderr))\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
         f"sys.argv = ['farm', *{words!r}]\n"
         "from farm.__main__ import main\n"
         "main()\n"
@@ -43,7 +43,7 @@ def test_a_simulation_imports_no_service():
     """In virtual time there is no broker, and no metrics server."""
     found = imported("simulate", str(QUICKSTART), "--json", "--no-save")
     assert "pydantic" in found
-    assert found & SERVICES == set()
+    assert found & (SERVICES | {"numpy.ma"}) == set()  # the latter by np.unique, among others
 
 
 def test_an_operators_command_imports_no_simulator():

@@ -162,7 +162,7 @@ def _p95_of(summary: Summary, platform: str) -> float:
 
 def _time_of_queue(starts: Floats, ends: Floats) -> float:
     """Return how long at least ``QUEUE`` of the longest queue was there, seconds."""
-    grid = np.unique(np.concatenate([starts, ends]))
+    grid = np.sort(np.concatenate([starts, ends]))
     waiting = _level(starts, ends, grid)
     return float(np.diff(grid)[waiting >= max(1.0, QUEUE * waiting.max())].sum())
 
@@ -179,12 +179,12 @@ def _full(jobs: JobTable, pools: Sequence[Pool], starts: Floats, ends: Floats) -
     """Return the share of the pools' slots that were busy, weighted by those who waited."""
     if any(pool.provisioner or pool.uses or pool.losses or pool.failure_rate for pool in pools):
         return None
-    names, of = np.unique(jobs["platform"], return_inverse=True)
-    there: list[bool] = [any(_runs(pool, str(name)) for pool in pools) for name in names]
-    ran: Flags = np.array(there, dtype=bool)[of] & ~np.isnan(jobs["started_at_s"])
+    platforms: list[str] = jobs["platform"].tolist()
+    there = {name: any(_runs(pool, name) for pool in pools) for name in set(platforms)}
+    ran: Flags = np.array([there[name] for name in platforms]) & ~np.isnan(jobs["started_at_s"])
     begun, over = jobs["started_at_s"][ran], jobs["finished_at_s"][ran]
     over = np.where(np.isnan(over), np.inf, over)
-    grid = np.unique(np.concatenate([starts, ends, begun, over[np.isfinite(over)]]))
+    grid = np.sort(np.concatenate([starts, ends, begun, over[np.isfinite(over)]]))
     lengths = np.diff(grid)
     waiting, running = _level(starts, ends, grid), _level(begun, over, grid)
     slots = sum((pool.builders or 0) * pool.slots for pool in pools)

@@ -214,7 +214,7 @@ def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:
     return Quiescence(
         open_jobs=int(open_jobs.sum()) + int((lost_at <= ends_at).sum()),
         builders=int((stay & (builders.joined_at <= ends_at)).sum()),
-        busy_builders=len(np.unique(held.builder.numbers[busy])),
+        busy_builders=len({*held.builder.numbers[busy].tolist()}),
         beyond_time=max(0.0, last_at - ends_at),
         left_over=dict(sorted((pools - Counter(info.keeps)).items())) if ramped_down else {},
     )
