@@ -93,8 +93,8 @@ class Lease:
         )
         self._value = msgspec.json.encode(self.holder)
         self._epoch = 0
-        #: the epoch that was read last, and the highest
-        self._read = self._highest = 0
+        #: the charge that was read last, and the highest epoch
+        self._read, self._highest = Charge(), 0
         #: until when an absent lease is left to a holder that may live; None: before the first look
         self._not_before: float | None = None
         #: when it runs out on the server at the earliest (monotonic)
@@ -217,9 +217,9 @@ class Lease:
         """Note who is, or was, in charge; a server that has lost what it had is in trouble."""
         if self._not_before is None:
             self._leave_alone(self._time)
-        if charge.epoch < self._read:
+        if charge[:2] < self._read[:2]:  # all that it had, or its last commits
             self._leave_alone(self._grace)
-        self._read, self._highest = charge.epoch, max(charge.epoch, self._highest)
+        self._read, self._highest = charge, max(charge.epoch, self._highest)
 
     def _leave_alone(self, seconds: float) -> None:
         self._not_before = time.monotonic() + seconds

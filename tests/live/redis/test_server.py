@@ -261,10 +261,22 @@ class TestRealServer:
         assert standby.try_to_take(client) is None
         holder.release()
 
-        holder, standby = Lease(client, keys), Lease(client, keys, grace=180.0)
-        assert holder.try_to_take(client) is not None
+    @pytest.mark.parametrize("commits_left", [None, 1])
+    def test_a_server_that_lost_something_is_left_to_its_holder(self, client, keys, commits_left):
+        """Emptied, or back from an older file; it was away for less than a standby's interval."""
+        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=0.01, grace=180.0)
+        fence = holder.try_to_take(client)
+        assert fence is not None
+        holder._stop.set()  # it is busy
+        for _ in range(2):
+            fence.write(lambda pipe: pipe.set(f"{keys.prefix}x", 1), commit=True)
         assert standby.try_to_take(client) is None
-        client.delete(keys.fence, keys.lease)
+        client.delete(keys.lease)
+        if commits_left is None:
+            client.delete(keys.fence)
+        else:
+            client.hset(keys.fence, "commits", commits_left)
+        time.sleep(0.02)
         assert standby.try_to_take(client) is None
         holder.release()
 
