@@ -15,8 +15,8 @@ Key = tuple[float, ...]
 Keyed = tuple[Key, JobState]
 """A job and its sort key at some instant."""
 
-#: of a plain queue: key, number, job
-Entry = tuple[Key, int, JobState]
+#: of a plain queue: key, job, number
+Entry = tuple[Key, JobState, int]
 #: entries that a kept order sorts in one step: about a millisecond
 SORTED_AT_ONCE = 1000
 #: the maximum number of portions, because merging them costs their square
@@ -94,16 +94,14 @@ class PlatformQueue:
 class PlainQueue(PlatformQueue):
     """A queue in policy order: a heap whose void entries are skipped when they surface.
 
-    Entries are numbered, and only the one that its job names (``JobState.entry``) counts, so
+    A job's entries are numbered, and only the one that it names (``JobState.entry``) counts, so
     removing a job costs nothing; the heap is rebuilt when more than half of it is void.
     """
 
-    __slots__ = ("_heap", "_kept", "_pushed", "_waiting")
+    __slots__ = ("_heap", "_kept", "_waiting")
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        #: entries pushed so far
-        self._pushed = 0
         #: for each kept order: what the entries were of jobs that have changed since
         self._kept: list[dict[JobState, int]] = []
         #: the number of waiting jobs (the heap may hold more entries)
@@ -119,8 +117,8 @@ class PlainQueue(PlatformQueue):
             state.key = _best_key(state)
         if self._kept:
             self._note_entry(state)
-        self._pushed = number = state.entry = self._pushed + 1
-        heapq.heappush(self._heap, (state.key, number, state))
+        state.entry = number = abs(state.entry) + 1
+        heapq.heappush(self._heap, (state.key, state, number))
 
     def remove(self, state: JobState, at: float) -> None:
         """Remove a waiting job."""
@@ -136,7 +134,7 @@ class PlainQueue(PlatformQueue):
     def _void(self, state: JobState) -> None:
         if self._kept:
             self._note_entry(state)
-        state.entry = 0
+        state.entry = -state.entry
 
     def _note_entry(self, state: JobState) -> None:
         for changed in self._kept:
@@ -149,13 +147,13 @@ class PlainQueue(PlatformQueue):
 
     @staticmethod
     def _counts(entry: Entry) -> bool:
-        return entry[2].entry == entry[1]
+        return entry[1].entry == entry[2]
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the first waiting job, for any slot."""
         heap = self._heap
         while heap:
-            _, number, state = heap[0]
+            _, state, number = heap[0]
             if state.entry == number:
                 return state
             heapq.heappop(heap)
@@ -163,18 +161,18 @@ class PlainQueue(PlatformQueue):
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Remove the job if it waits here."""
-        if state.entry:
+        if state.entry > 0:
             self._waiting -= 1
             if self._kept:
                 self._note_entry(state)
-            state.entry = 0
-            if self._heap[0][2] is state:
+            state.entry = -state.entry
+            if self._heap[0][1] is state:
                 heapq.heappop(self._heap)
 
     def joined(self, follower: JobState, at: float) -> None:
         """Move a waiting leader up to the best place of those that it serves."""
         leader = follower.leader
-        if leader is not None and leader.entry and follower.key < leader.key:
+        if leader is not None and leader.entry > 0 and follower.key < leader.key:
             leader.key = follower.key
             self._move(leader)
 
@@ -188,7 +186,7 @@ class PlainQueue(PlatformQueue):
 
     def in_order(self) -> Iterator[JobState]:
         """Yield the waiting jobs in policy order: O(n log n), without changing the queue."""
-        for _, _, state in sorted(filter(self._counts, self._entries())):
+        for _, state, _ in sorted(filter(self._counts, self._entries())):
             yield state
 
     def order_kept(self) -> Iterator[list[Keyed]]:
@@ -218,7 +216,7 @@ class PlainQueue(PlatformQueue):
     def first(self, count: int) -> list[JobState]:
         """Return the first ``count`` waiting jobs in O(count log count), void entries aside."""
         entries = filter(self._counts, walk(self._heap))
-        return [state for _, _, state in islice(entries, count)]
+        return [state for _, state, _ in islice(entries, count)]
 
 
 class LookAheadQueue(PlainQueue):
@@ -243,7 +241,7 @@ class LookAheadQueue(PlainQueue):
             entry = heapq.heappop(heap)
             if self._counts(entry):
                 insort(front, entry)
-        return [state for _, _, state in front[:count]]
+        return [state for _, state, _ in front[:count]]
 
     def choose(self, slot: Slot, at: float) -> JobState | None:
         """Return the first waiting job, for any slot."""
@@ -252,7 +250,7 @@ class LookAheadQueue(PlainQueue):
 
     def dispatched(self, state: JobState, slot: Slot, at: float) -> None:
         """Remove the job if it waits here, at whatever place."""
-        if state.entry:
+        if state.entry > 0:
             self._waiting -= 1
             self._void(state)
 
@@ -264,7 +262,7 @@ class LookAheadQueue(PlainQueue):
 def _counted(entries: list[Entry], changed: Mapping[JobState, int]) -> list[Keyed]:
     """Return the jobs and keys of the entries that counted before these changes."""
     return [
-        (key, state) for key, number, state in entries if changed.get(state, state.entry) == number
+        (key, state) for key, state, number in entries if changed.get(state, state.entry) == number
     ]
 
 

@@ -90,7 +90,7 @@ class JobState(JobLife, eq=False, kw_only=True):
     followers: tuple[JobState, ...] = ()
     #: the job whose execution serves this one (None: it has its own)
     leader: JobState | None = None
-    #: the number of its entry in a plain queue; others of it are void. 0: it has none
+    #: the number of its last entry in a plain queue; negative: that is void, as all others are
     entry: int = 0
 
     def __lt__(self, other: JobState) -> bool:
