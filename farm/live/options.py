@@ -12,7 +12,7 @@ from farm.core.driver import Observer, World
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.protocol.roster import Patience
+from farm.live.protocol.failure_detection import Patience
 from farm.live.settings import LiveSettings
 from farm.live.store.saved import Learned
 from farm.live.wire.pool_report import FarmStatus

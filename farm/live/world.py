@@ -30,10 +30,10 @@ from farm.live.small_steps import Background
 from farm.live.stop_conditions import Ending
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
-from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, PlannerReport
 from farm.live.wire.pool_report import FarmStatus, status_of
+from farm.live.wire.refusals import SHOWN
 from farm.metrics.series import Series
 
 
@@ -80,7 +80,7 @@ class LiveWorld:
             # a long-running farm waits, however long it takes to repair its server
             None if stays else MAX_ABSENCE,
             self._wait_out,
-            well_again=lambda: self.protocol.roster.restart_timeouts(time.monotonic()),
+            well_again=lambda: self.protocol.failures.restart_timeouts(time.monotonic()),
         )
         self.commits = Commits(
             store, inbox, scheduler, self.protocol, clock, self._call, self._meter, options.stays
@@ -111,7 +111,7 @@ class LiveWorld:
             pause = self.background.turn(now)
             self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
             if not pending:
-                silence_at = self.protocol.roster.next_silence()
+                silence_at = self.protocol.failures.next_silence()
                 self.take_in(self.regular.longest_wait(now, pause, silence_at))
         return self._next()
 
@@ -227,10 +227,10 @@ class LiveWorld:
         queued = self.commits.ask(lambda: self._store.queued_messages(unsure)) if unsure else {}
         protocol.hosts.compare(queued, at)
         # of what hosts sent after it began, a turn may have read nothing
-        if not self._inbox.is_behind and protocol.roster.silent(began):
+        if not self._inbox.is_behind and protocol.failures.silent(began):
             # a server that is full answers us, and keeps hosts silent
             self._call(self._store.write_something)
-            for host in protocol.roster.silent(began):
+            for host in protocol.failures.silent(began):
                 protocol.hosts.lose(host, at, "its host is silent")
         protocol.ring(at)
         if protocol.out.events or protocol.out.asked or protocol.changes != changes:

@@ -17,7 +17,7 @@ from farm.core.commands import RequeueJob
 from farm.core.model import Builder
 from farm.live.hosts import host_processes
 from farm.live.hosts.host_processes import HostProcess, HostProcesses
-from farm.live.protocol.roster import Patience
+from farm.live.protocol.failure_detection import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play
 from farm.live.world import LiveWorld

@@ -30,8 +30,8 @@ from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live
 from farm.live.store.store import Store
 from farm.live.wire import messages as wire
-from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
+from farm.live.wire.refusals import KEPT, kept
 from farm.live.world import LiveWorld
 
 pytestmark = pytest.mark.live

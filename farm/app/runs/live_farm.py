@@ -17,7 +17,7 @@ from farm.live.hosts.host_processes import HostProcesses
 from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Watchers
-from farm.live.protocol.roster import Patience
+from farm.live.protocol.failure_detection import Patience
 from farm.live.run import LiveRun, run_live
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld

@@ -36,9 +36,9 @@ from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.published import PIECE
 from farm.live.store.store import Store
-from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, Play
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
+from farm.live.wire.refusals import DeadLetter, kept
 from farm.units import many
 
 #: an older status (real seconds) means that no scheduler is running

@@ -23,6 +23,7 @@ from farm.core.events import (
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.failure_detection import FailureDetector
 from farm.live.protocol.out import Out
 from farm.live.protocol.roster import HostState, Roster, UnknownHosts
 from farm.live.wire import messages as wire
@@ -41,11 +42,14 @@ class Hosts:
     Farm time is given as ``at``; real time (monotonic) is ``now``, which the protocol sets.
     """
 
-    def __init__(self, roster: Roster, builders: BuilderRequests, out: Out) -> None:
-        self._roster, self._builders, self._out = roster, builders, out
+    def __init__(
+        self, roster: Roster, failures: FailureDetector, builders: BuilderRequests, out: Out
+    ) -> None:
+        self._roster, self._failures = roster, failures
+        self._builders, self._out = builders, out
         #: the last heartbeat of each host, in parts, to be compared with what it should hold
         self._beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
-        self._unknown_hosts = UnknownHosts(roster.patience.grace)
+        self._unknown_hosts = UnknownHosts(failures.patience.grace)
         self.now = 0.0
 
     def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
@@ -185,7 +189,7 @@ class Hosts:
 
     def unsure(self, now: float) -> list[str]:
         """Return the hosts that may miss something: how much lies on their lists decides."""
-        misses = self._roster.misses_something
+        misses = self._failures.misses_something
         beats = self._beats.items()
         return [name for name, parts in beats if any(misses(*part, now) for part in parts)]
 
@@ -200,7 +204,7 @@ class Hosts:
     def _compare(self, host: HostState, beat: wire.Beat, queued: int, at: float) -> None:
         """Resend what is missing from a heartbeat, and declare lost attempts lost."""
         self._roster.hear_progress(host, beat, at)
-        again, lost, stuck = self._roster.check(host, beat, self.now, queued)
+        again, lost, stuck = self._failures.check(host, beat, self.now, queued)
         for command in again:
             self._send(host, command)
         for dispatch in lost:

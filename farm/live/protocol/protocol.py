@@ -14,15 +14,16 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.events import AlarmRang, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
-from farm.live.protocol.provisioners import Plans
-from farm.live.protocol.roster import Patience, Roster
+from farm.live.protocol.plans import Plans
+from farm.live.protocol.roster import Roster
 from farm.live.protocol.submissions import Submissions
 from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
-from farm.live.wire.dead_letters import Refusals
 from farm.live.wire.inbox import Entry
+from farm.live.wire.refusals import Refusals
 from farm.live.wire.report_checks import flaw_of_message
 
 
@@ -48,9 +49,10 @@ class Protocol:
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
         self.out = Out(refusals)
-        self.roster = Roster(patience, incarnation)
+        self.roster = Roster(incarnation)
+        self.failures = FailureDetector(self.roster, patience)
         self.builders = BuilderRequests(pools, speed)
-        self.hosts = Hosts(self.roster, self.builders, self.out)
+        self.hosts = Hosts(self.roster, self.failures, self.builders, self.out)
         self.submissions = Submissions(pools, self.out, known)
         self.plans = Plans(self.builders, self.hosts, self.out)
         #: builders were requested that no host was looked for yet
@@ -78,8 +80,8 @@ class Protocol:
     def note_reading(self, within: float, now: float) -> None:
         """Messages were read, waiting so long; if they should have been before, none is silent."""
         self.hosts.now = now
-        if now - self._read_at > within + self.roster.patience.gap:
-            self.roster.restart_timeouts(now)
+        if now - self._read_at > within + self.failures.patience.gap:
+            self.failures.restart_timeouts(now)
         self._read_at = now
 
     def receive(self, entry: Entry, at: float, now: float) -> None:
@@ -137,7 +139,7 @@ class Protocol:
         """Continue a restored farm; ``known``: the builders that its scheduler has."""
         self.hosts.now = now
         self.builders.go_on(saved)
-        self.roster.go_on(saved, now)
+        self.roster.go_on(saved, self.failures.patience.silence, now)
         self.submissions.go_on(saved)
         self.hosts.place()
         for host in self.roster.of_earlier_lives():

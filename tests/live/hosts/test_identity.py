@@ -20,7 +20,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.live.protocol.builders import MAX_OWN_SLOTS
-from farm.live.protocol.roster import MAX_RESET, Patience, Roster
+from farm.live.protocol.roster import MAX_RESET, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 
@@ -179,7 +179,7 @@ def test_a_host_of_an_earlier_life_of_the_farm_is_not_accepted():
 
 def test_a_successor_in_another_life_knows_which_hosts_have_ended():
     """Hosts of the previous life: their builders are lost at once, without waiting."""
-    roster = Roster(Patience(), "now")
+    roster = Roster("now")
     for number, life in enumerate(("before", "now", "")):
         roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
     assert [host.name for host in roster.of_earlier_lives()] == ["host-0"]

@@ -11,7 +11,8 @@ from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
-from farm.live.protocol.roster import Patience, Roster
+from farm.live.protocol.failure_detection import FailureDetector, Patience
+from farm.live.protocol.roster import Roster
 from farm.live.protocol.successor_state import write_hosts
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, SavedFarm
@@ -137,7 +138,7 @@ def test_commands_that_a_leaving_host_did_not_get_are_lost_at_once(door):
         job = Job(id=name, service_time=1.0)
         door.roster.dispatch(host, StartJob(job, 1, "b", 0), door.at)
     beat = Beat(held=(("held", 1),), leaving=True)
-    again, lost, stuck = door.roster.check(host, beat, 100.0, queued=1)
+    again, lost, stuck = door.protocol.failures.check(host, beat, 100.0, queued=1)
     assert (again, [d.command.job.id for d in lost], stuck) == ([], ["queued"], False)
 
 
@@ -153,8 +154,8 @@ def test_a_successor_knows_rooms_and_leaving_hosts(door):
         name: msgspec.json.decode(msgspec.json.encode(life), type=HostLife)
         for name, life in batch.lives.items()
     }
-    following = Roster(Patience())
-    following.go_on(_saved(lives), 0.0)
+    following = Roster()
+    following.go_on(_saved(lives), 5.0, 0.0)
     a, old = following.hosts["a"], following.hosts["old"]
     assert (a.room, a.pool, a.leaving, list(a.plays)) == (1, "linux", True, ["linux-1"])
     assert (old.room, old.pool, old.leaving) == (0, "", False)
@@ -168,10 +169,11 @@ def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
     door.hear("a", BuilderJoined(UNSTAMPED, Builder(id="own", pool="linux", index=-1)))
     batch = Batch()
     write_hosts(door.roster, batch)
-    following = Roster(Patience(silence=5.0))
-    following.go_on(_saved(batch.lives), 100.0)
-    following.restart_timeouts(101.0)
-    assert (following.silent(114.0), len(following.silent(116.0))) == ([], 1)
+    following = Roster()
+    following.go_on(_saved(batch.lives), 5.0, 100.0)
+    failures = FailureDetector(following, Patience(silence=5.0))
+    failures.restart_timeouts(101.0)
+    assert (failures.silent(114.0), len(failures.silent(116.0))) == ([], 1)
     door.hosts.give_up("own", 9.0, "its container ended", excused=True)
     assert [lost.excused for lost in door.events(BuilderLost)] == [True]
 
@@ -197,8 +199,8 @@ def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
     )
     text = msgspec.json.encode(record)
     jobs = {"j": msgspec.json.decode(text, type=JobRecord)}
-    following = Roster(Patience())
-    following.go_on(msgspec.structs.replace(_saved(batch.lives), jobs=jobs), 0.0)
+    following = Roster()
+    following.go_on(msgspec.structs.replace(_saved(batch.lives), jobs=jobs), 5.0, 0.0)
     assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
 
 

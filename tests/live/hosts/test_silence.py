@@ -5,7 +5,7 @@ from __future__ import annotations
 import fakeredis
 import pytest
 
-from farm.live.protocol.roster import Patience
+from farm.live.protocol.failure_detection import Patience
 from farm.live.redis.keys import Keys
 from farm.live.wire.inbox import AT_ONCE
 from farm.live.wire.messages import Beat, HostUp, Report
