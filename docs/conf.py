@@ -46,7 +46,7 @@ def with_contents(_app: Any, page: str, source: list[str]) -> None:
     if page == root_doc:
         index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
         for room in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
-            pages = re.findall(r"^\| \[[^]]*\]\(([^)]+)\.md\)", room, re.MULTILINE)
+            pages = re.findall(r"^- \[[^]]*\]\(([^)]+)\.md\)", room, re.MULTILINE)
             source[0] += contents(
                 room.partition("\n")[0], [posixpath.normpath(f"docs/{page}") for page in pages]
             )
