@@ -6,15 +6,21 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from operator import methodcaller
 from typing import Protocol, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.errors import did_you_mean
 from farm.records.attempt import Result
+from farm.records.coded import distinct
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
+Floats = NDArray[np.float64]
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the records' own time."""
 SEPARATORS = ",;\t"
@@ -58,6 +64,12 @@ _WITH_UNIT = re.compile(
     r"|(?-i:(?<=[a-z])(?P<camel>Ms|Millis|Sec|Secs|Seconds|Minutes|Hours)))",  # durationMs
     re.IGNORECASE,
 )
+_STAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}((?:\.[0-9]{1,6})?)"
+    r"(Z?|[+-][0-9]{2}:[0-9]{2})"
+)
+_DIGITS = (0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18)
+"""Places of digits in such a time, but for the fraction's."""
 _BEFORE_ZONE = re.compile(r"\s*(UTC|Z)\Z|\s+(?=[+-])", re.IGNORECASE)
 
 
@@ -77,9 +89,26 @@ def table_of(text: TextIO) -> tuple[list[str], Rows]:
     Columns are separated by commas, semicolons or tabs, whichever the header has most of.
     """
     first = text.readline()
-    between = max(SEPARATORS, key=first.count)
-    rows = csv.reader(chain([first], text), delimiter=between, strict=True)
+    rows = csv.reader(chain([first], text), delimiter=separator_of(first), strict=True)
     return [name.strip().lstrip("\ufeff") for name in next(rows, [])], rows
+
+
+def separator_of(text: str) -> str:
+    """Return what the first line of a text has most of."""
+    return max(SEPARATORS, key=text.partition("\n")[0].count)
+
+
+def plain_columns(text: str, between: str) -> list[list[str]] | None:
+    """Return the columns of a table with their names; None: some cells are quoted, or missing."""
+    text = text.replace("\r\n", "\n")
+    if '"' in text or "\r" in text or text.startswith("\n"):
+        return None
+    lines = list(filter(None, text.split("\n")))
+    counts = {*map(methodcaller("count", between), lines)}
+    if len(counts) > 1:
+        return None
+    cells, width = between.join(lines).split(between), counts.pop() + 1
+    return [cells[place::width] for place in range(width)]
 
 
 def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | None:
@@ -136,6 +165,43 @@ def with_units(fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
             columns[name] = theirs
             units[name] = unit or time_named(theirs)[1]
     return columns, units
+
+
+def numbers_in(texts: Sequence[str], unit: str) -> Floats | None:
+    """Return numbers of a unit in seconds, as ``in_unit`` does; None: one of them is none."""
+    try:
+        numbers = np.fromiter(map(float, texts), np.float64, len(texts))
+        for extreme in (numbers.min(), numbers.max()):
+            in_unit(float(extreme), unit)
+    except ValueError:
+        return None
+    return numbers * _UNITS[unit.lower() or "s"]
+
+
+def stamps(texts: Sequence[str], instant: Callable[[str], float]) -> Floats | None:
+    """Return times of one form, as 2026-11-02T09:00:00.25Z, in seconds; None: they have several.
+
+    ``instant`` reads the beginning of each day, which has 24 hours.
+    """
+    match = _STAMP.fullmatch(texts[0])
+    if match is None or {*map(len, texts)} != {len(texts[0])}:
+        return None
+    digits = [*_DIGITS, *range(20, match.end(1))]
+    marks = np.array(texts).view(np.uint32).reshape(len(texts), -1)
+    found = marks[:, digits] - ord("0")
+    others = np.delete(marks, digits, axis=1)
+    if not ((found < 10).all() and (others == others[0]).all()):
+        return None
+    _, firsts, days = distinct(found[:, :8] @ 10 ** np.arange(8)[::-1])
+    hours, minutes, seconds = (found[:, 8:14:2] * 10 + found[:, 9:14:2]).T.astype(np.int64)
+    if hours.max() > 23 or minutes.max() > 59 or seconds.max() > 59:
+        return None
+    try:
+        begins = [instant(f"{texts[n][:11]}00:00:00{match[2]}") for n in firsts.tolist()]
+    except ValueError:
+        return None
+    whole = np.array(begins, np.int64)[days] + hours * 3600 + minutes * 60 + seconds
+    return (whole * 10**6 + found[:, 14:] @ (10**5 // 10 ** np.arange(len(digits) - 14))) / 1e6
 
 
 def in_unit(number: float, unit: str) -> float:

@@ -242,7 +242,7 @@ def _recorded(
 
 def _may_be_padded(ids: Sequence[str]) -> bool:
     """Return whether ids stay apart with zeros before the short ones."""
-    if "0" not in {one[:1] for one in ids}:
+    if "\n0" not in "\n".join(["", *ids]):
         return True
     return len({one.rjust(6, "0") for one in ids}) == len(ids)
 

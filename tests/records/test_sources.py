@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from datetime import UTC
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from farm.core.errors import TraceError
 from farm.records import json_stream
 from farm.records.bundle import Bundle
+from farm.records.columns import time_of
 from farm.records.importing import import_files, source_of
 from farm.records.json_stream import objects
 from farm.records.sources import SOURCES
@@ -425,6 +427,22 @@ def test_units_are_those_of_the_columns_name_or_the_mapping(fields: dict[str, st
         records = foreign_table.read(path, fields)
         assert records.service.tolist() == [pytest.approx(90.0)]
         assert records.happened is not None
+
+
+FORMS = ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f+05:30", "%Y%m%dT%H%MZ"]
+
+
+@given(st.lists(st.integers(2 * 10**14, 7 * 10**15), min_size=1), st.data())
+def test_a_column_of_instants_is_read_as_each_of_them(times: list[int], data: st.DataObject):
+    """Of one form they are read together; beside one of another form one by one."""
+    forms = data.draw(st.lists(st.sampled_from(FORMS), min_size=1, max_size=2))
+    texts = [datetime.fromtimestamp(at / 1e6, UTC).strftime(forms[at % len(forms)]) for at in times]
+    with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        file.write("\n".join(["at,took", *(f"{text},1" for text in texts)]))
+        file.flush()
+        found = foreign_table.read(Path(file.name), {"submitted": "at", "duration": "took"})
+    each = [time_of(text).replace(tzinfo=time_of(text).tzinfo or UTC).timestamp() for text in texts]
+    assert found.arrived.tolist() == [at - min(each) for at in each]
 
 
 def test_a_unit_that_is_not_known_is_refused_in_words(tmp_path: Path):

@@ -30,7 +30,7 @@ from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
-from farm.records.columns import result_of
+from farm.records.columns import plain_columns, result_of
 from farm.records.content import read_text
 from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records
@@ -102,11 +102,13 @@ def _records(names: list[str], cells: list[list[str]], path: Path) -> Records:
 
 def by_column(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns, and their cells; raises where rows differ in length."""
-    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    (width,) = {len(rows[0]), *map(len, filter(None, rows))}
-    cells = list(chain.from_iterable(rows))
-    names = [name.strip() for name in cells[:width]]
-    return names, [cells[width + place :: width] for place in range(width)]
+    columns = plain_columns(text, ",")
+    if columns is None:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        (width,) = {len(rows[0]), *map(len, filter(None, rows))}
+        cells = list(chain.from_iterable(rows))
+        columns = [cells[place::width] for place in range(width)]
+    return [column[0].strip() for column in columns], [column[1:] for column in columns]
 
 
 def _numbers(name: str, cells: Sequence[str]) -> Times:

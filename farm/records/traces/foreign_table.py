@@ -26,23 +26,31 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt, Happened
-from farm.records.coded import columns_of
+from farm.records.attempt import Happened, Times
+from farm.records.coded import Array, Coded, combined
 from farm.records.columns import (
     CALENDAR,
+    MILLISECONDS,
     OTHER_NAMES,
     in_seconds,
     missing_column,
+    numbers_in,
+    plain_columns,
     result_of,
+    separator_of,
     span_of,
+    stamps,
     table_of,
     time_named,
     time_of,
@@ -55,7 +63,8 @@ from farm.records.traces import csv_table
 from farm.records.traces.csv_table import value_of
 from farm.records.traces.records import Records
 
-T = TypeVar("T")
+Refused = tuple[int, int, str]
+"""A row, the place in it, and what is wrong there: the first of them is told."""
 SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
 
@@ -70,37 +79,76 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     text = read_text(path)
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
+    header, cells, refused = _cells(text, path)
+    if missing := missing_column(fields, header):
+        raise TraceError(f"{path}: {missing}")
+    fields = with_needed(fields, header, ("submitted", "duration"))
+    if "duration" not in with_units(fields)[0]:
+        fields = with_needed(fields, header, ("started", "finished"))
+    used, units = with_units(fields)
+    _check(used, header, path)
+    places = {name: place for place, name in enumerate(header)}
+    given = {
+        ours: _coded(ours, list(map(str.strip, cells[places[theirs]])))
+        for ours, theirs in used.items()
+    }
+    times = _times(given, units, refused)
+    why = _why_left_out(times)
+    rows = np.flatnonzero(why.codes == 0)
+    given = {ours: column.taken(rows) for ours, column in given.items()}
+    times = {ours: column[rows] for ours, column in times.items()}
+    details = _details(given, times, rows, refused)
+    if refused:
+        row, _, message = min(refused)
+        raise TraceError(f"{path}:{_line(text, row)}: {message}")
+    left_out = Counter(why.taken(np.flatnonzero(why.codes)).tolist())
+    if not len(rows):
+        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise TraceError(f"{path}: found no job that can be used" + (f": {told}" if told else ""))
+    unused = tuple(name for name in header if name not in fields.values())
+    return _records(given, times, details)._replace(left_out=left_out, unused=unused)
+
+
+def _cells(text: str, path: Path) -> tuple[list[str], list[list[str]], list[Refused]]:
+    """Return the names of the columns, and their cells above what is no row of the table."""
     try:
         header, rows = table_of(io.StringIO(text, newline=""))
-        if missing := missing_column(fields, header):
-            raise TraceError(f"{path}: {missing}")
-        fields = with_needed(fields, header, ("submitted", "duration"))
-        if "duration" not in with_units(fields)[0]:
-            fields = with_needed(fields, header, ("started", "finished"))
-        used, units = with_units(fields)
-        _check(used, header, path)
-        places = {name: place for place, name in enumerate(header)}
-        columns = [(ours, places[theirs]) for ours, theirs in used.items()]
-        left_out: Counter[str] = Counter()
-        clocks: dict[str, bool] = {}
-        found = []
-        for row in rows:
-            where = f"{path}:{rows.line_num}"
-            if len(row) > len(header):
-                raise TraceError(f"{where}: more values than the header has columns")
-            given = {ours: row[at].strip() for ours, at in columns if at < len(row)}
-            job = _job(given, units, clocks, where) if row else None
-            if isinstance(job, str):
-                left_out[job] += 1
-            elif job is not None:
-                found.append(job)
     except csv.Error as error:
-        raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
-    if not found:
-        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise TraceError(f"{path}: found no job that can be used" + (f": {why}" if why else ""))
-    unused = tuple(name for name in header if name not in fields.values())
-    return _records(found)._replace(left_out=left_out, unused=unused)
+        raise TraceError(f"{path}:1: not a table: {error}") from None
+    if (plain := plain_columns(text, separator_of(text))) is not None:
+        return header, [column[1:] for column in plain], []
+    kept: list[list[str]] = []
+    refused: list[Refused] = []
+    try:
+        kept.extend(filter(None, rows))
+    except csv.Error as error:
+        refused.append((len(kept), 0, f"not a table: {error}"))
+    width, widths = len(header), {*map(len, kept)}
+    if max(widths, default=0) > width:
+        long = next(place for place, row in enumerate(kept) if len(row) > width)
+        refused = [(long, 0, "more values than the header has columns")]
+        del kept[long:]
+    if min(widths, default=width) < width:
+        kept = [row + [""] * (width - len(row)) for row in kept]
+    return (
+        header,
+        list(map(list, zip(*kept, strict=True))) if kept else [[] for _ in header],
+        refused,
+    )
+
+
+def _coded(ours: str, cells: list[str]) -> Coded:
+    """Return a column; what hardly repeats is not looked up."""
+    is_unlike = ours in (*INSTANTS, "id")
+    return Coded(np.arange(len(cells)), cells) if is_unlike else Coded.of(cells)
+
+
+def _line(text: str, row: int) -> int:
+    """Return the number of the line on which a row ends."""
+    _, rows = table_of(io.StringIO(text, newline=""))
+    with suppress(csv.Error):
+        next(islice(filter(None, rows), row, None), None)
+    return rows.line_num
 
 
 def _by_its_names(path: Path) -> Records:
@@ -144,117 +192,185 @@ def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
         )
 
 
-def _job(
-    given: dict[str, str], units: dict[str, str], clocks: dict[str, bool], where: str
-) -> dict[str, Any] | str:
-    """Return a row as a job's fields, or why it is left out.
+def _times(
+    given: Mapping[str, Coded], units: Mapping[str, str], refused: list[Refused]
+) -> dict[str, Times]:
+    """Return the times of all rows, seconds, also those that follow from others; nan: none.
 
-    ``clocks``: by column, whether the rows above have dates; numbers among dates are refused.
+    A column has dates, or numbers of the trace's own time: what differs from the first is refused.
     """
-    times: dict[str, float] = {}
-    for ours in INSTANTS:
-        if text := given.get(ours):
-            times[ours], is_date = _converted(_instant, text, units[ours], f"{where}: {ours}")
-            if clocks.setdefault(ours, is_date) != is_date:
-                above = "dates" if clocks[ours] else "seconds of the trace's own time"
-                raise TraceError(
-                    f"{where}: {ours}: found {text!r:.60} below {above}; allowed: {above}"
-                )
-    spans = {
-        ours: _converted(span_of, text, units[ours], f"{where}: {ours}")
-        for ours in SPANS
-        if (text := given.get(ours))
+    times = {
+        ours: _column(given[ours], ours, units[ours], order, refused)
+        for order, ours in enumerate((*INSTANTS, *SPANS), 1)
+        if ours in given
     }
-    times |= {ours: spans[ours] for ours in spans if ours == "duration"}
-    if "submitted" not in times:
-        return "without an arrival"
-    if "wait" in spans:
-        times.setdefault("started", times["submitted"] + max(0.0, spans["wait"]))
-    if "declared_time" in spans:
-        given |= {"declared_time": repr(spans["declared_time"])}
-    if "duration" not in times:
-        if not {"started", "finished"} <= times.keys():
-            return "never ran, or had not ended"
-        times["duration"] = times["finished"] - times["started"]
-    if times["duration"] < 0:
-        return "ended before the start"
-    job: dict[str, Any] = {"arrived_at": times["submitted"], "service_time": times["duration"]}
-    attributes = {}
-    for ours, text in given.items():
-        column = ours if ours in COLUMNS else f"{ours}_s"
-        if not text or ours in times or ours == "wait":
+    submitted = times["submitted"]
+    started, finished, wait, duration = (
+        times.get(ours, np.full(len(submitted), np.nan))
+        for ours in ("started", "finished", "wait", "duration")
+    )
+    started = np.where(np.isnan(started), submitted + np.maximum(wait, 0.0), started)
+    duration = np.where(np.isnan(duration), finished - started, duration)
+    return {**times, "started": started, "finished": finished, "duration": duration}
+
+
+def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refused]) -> Times:
+    """Return a column as seconds; what follows its first wrong value is not read."""
+    texts = list(filter(None, column.values))
+    is_instant = ours in INSTANTS
+
+    def refuse(text: str, why: str) -> None:
+        row = int(np.argmax(column.codes == column.values.index(text)))
+        refused.append((row, order, f"{ours}: found {text!r:.60}{why}"))
+
+    found = (_instants if is_instant else numbers_in)(texts, unit) if texts else np.zeros(0)
+    if found is None:  # they are of several forms, or one is wrong
+        each: list[float] = []
+        for text in texts:
+            try:
+                each.append((_instant if is_instant else span_of)(text, unit))
+            except ValueError as error:
+                refuse(text, f"; allowed: {error}")
+                break
+        found = np.array(each, np.float64)
+    if is_instant and not (found >= CALENDAR).all():
+        dated = [
+            at >= CALENDAR or not _is_number(text)
+            for at, text in zip(found.tolist(), texts, strict=False)
+        ]
+        if dated and (not dated[0]) in dated:
+            above = "dates" if dated[0] else "seconds of the trace's own time"
+            refuse(texts[dated.index(not dated[0])], f" below {above}; allowed: {above}")
+    values = np.full(len(column.values), np.nan)
+    values[np.flatnonzero(list(map(bool, column.values)))[: len(found)]] = found
+    times: Times = values[column.codes]
+    return times
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _why_left_out(times: Mapping[str, Times]) -> Coded:
+    """Return why each row makes no job; empty: it does."""
+    wrong = [np.isnan(times["submitted"]), np.isnan(times["duration"]), times["duration"] < 0]
+    reasons = ("without an arrival", "never ran, or had not ended", "ended before the start")
+    return Coded(np.select(wrong, [1, 2, 3]), ("", *reasons))
+
+
+def _details(
+    given: Mapping[str, Coded], times: Mapping[str, Times], rows: Array, refused: list[Refused]
+) -> dict[str, Coded]:
+    """Return the further fields of the jobs; UNSET: nothing is given."""
+    found: dict[str, Coded] = {}
+    others: dict[str, Coded] = {}
+    for order, ours in enumerate(given, len((*INSTANTS, *SPANS, ""))):
+        column = given[ours]
+        name = ours if ours in COLUMNS else f"{ours}_s"
+        if ours in (*INSTANTS, "duration", "wait"):
             continue
         if ours == "id":
-            job["id"] = text
-        elif column not in COLUMNS:
-            attributes[ours] = text
-        else:
-            job[COLUMNS[column]] = value_of(column, text, where, ours)
-    if attributes:
-        job["attributes"] = attributes
-    job["recorded"] = _attempt(given, times)
-    return job
+            _put(found, "id", column._replace(values=[text or UNSET for text in column.values]))
+            continue
+        if name not in COLUMNS:
+            others[ours] = column
+            continue
+        if ours == "declared_time":
+            told = times[ours].tolist()
+            column = Coded.of(["" if math.isnan(time) else repr(time) for time in told])
+        known = column.as_they_appear()
+        values: list[Any] = [UNSET] * len(known.values)
+        for place, text in enumerate(known.values):
+            try:
+                if text:
+                    values[place] = value_of(name, text, "", ours)
+            except TraceError as error:
+                row = int(rows[np.argmax(known.codes == place)])
+                refused.append((row, order, str(error).removeprefix(": ")))
+                break
+        _put(found, COLUMNS[name], known._replace(values=values))
+    if others:
+        firsts, codes = combined(list(others.values()), len(rows))
+        texts = zip(*(column.taken(firsts).tolist() for column in others.values()), strict=True)
+        named = [{ours: text for ours, text in zip(others, row, strict=True) if text}
+                 for row in texts]  # fmt: skip
+        _put(found, "attributes", Coded(codes, [one or UNSET for one in named]))
+    return found
 
 
-def _is_dated(times: Mapping[str, float]) -> bool:
-    return times["submitted"] >= CALENDAR
+def _put(found: dict[str, Coded], field: str, column: Coded) -> None:
+    """Put a column where it says something; of two for a field the later one counts."""
+    if field in found:
+        both = zip(column.tolist(), found[field].tolist(), strict=True)
+        column = Coded.of([late if late is not UNSET else early for late, early in both])
+    if any(value is not UNSET for value in column.values):
+        found[field] = column
 
 
-def _attempt(given: dict[str, str], times: dict[str, float]) -> Attempt:
-    """Return what the row says of the attempt; without a start its wait is not known."""
+def _happened(given: Mapping[str, Coded], times: Mapping[str, Times]) -> Happened | None:
+    """Return what the rows say of their attempts; without a start its wait is not known."""
+    submitted = times["submitted"]
     # instants of another clock than the arrival's tell nothing
-    here = {name: at for name, at in times.items() if (at >= CALENDAR) == _is_dated(times)}
-    started_at = here.get("started")
-    finished_at = here.get("finished")
-    if finished_at is None and started_at is not None:
-        finished_at = started_at + times["duration"]
-    return Attempt(
-        id=given.get("id", ""),
-        submitted_at=times["submitted"],
-        eligible_at=times["submitted"],
-        started_at=started_at,
-        finished_at=finished_at,
-        result=result_of(given.get("result", ""), started_at, finished_at),
-        runner=given.get("runner", ""),
+    started, finished = (
+        np.where((times[ours] >= CALENDAR) == (submitted >= CALENDAR), times[ours], np.nan)
+        for ours in ("started", "finished")
     )
+    if not np.nan_to_num(started).any():
+        return None
+    finished = np.where(np.isnan(finished), started + times["duration"], finished)
+    nothing = Coded.same("", len(submitted))
+    known = [Coded(np.isnan(at).astype(np.int8), (0.0, None)) for at in (started, finished)]
+    columns = [given.get("result", nothing), *known]
+    firsts, codes = combined(columns, len(submitted))
+    each = zip(*(column.taken(firsts).tolist() for column in columns), strict=True)
+    results = Coded(codes, [result_of(*row) for row in each])
+    return Happened(started - submitted, finished - started, given.get("runner", nothing), results)
 
 
-def _converted(convert: Callable[[str, str], T], text: str, unit: str, where: str) -> T:
-    try:
-        return convert(text, unit)
-    except ValueError as error:
-        raise TraceError(f"{where}: found {text!r:.60}; allowed: {error}") from None
-
-
-def _records(jobs: list[dict[str, Any]]) -> Records:
-    arrived = np.array([job.pop("arrived_at") for job in jobs])
-    service = np.array([job.pop("service_time") for job in jobs])
-    recorded: list[Attempt] = [job.pop("recorded") for job in jobs]
+def _records(
+    given: Mapping[str, Coded], times: Mapping[str, Times], details: dict[str, Coded]
+) -> Records:
+    for field, ours in (("arrived_at", "submitted"), ("service_time", "duration")):
+        if field in details:
+            _put(told := {field: Coded.of(times[ours].tolist())}, field, details.pop(field))
+            times = {**times, f"{ours} told": told[field].mapped(float)}
+    arrived = times.get("submitted told", times["submitted"])
+    ids = [one or "" for one in details.pop("id", Coded.same("", len(arrived))).tolist()]
     if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
-    ids = [job.pop("id", "") for job in jobs]
     distinct = all(ids) and len(set(ids)) == len(ids)
     notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
     return Records(
         arrived,
-        service,
+        times.get("duration told", times["duration"]),
         ids if distinct else None,
-        columns_of(jobs),
+        details,
         notes=() if distinct else notes,
-        happened=Happened.of(recorded) if any(one.started_at for one in recorded) else None,
+        happened=_happened(given, times),
     )
 
 
-def _instant(text: str, unit: str) -> tuple[float, bool]:
-    """Return an instant in seconds, and whether it is of the calendar; ValueError: allowed ones."""
+def _instants(texts: list[str], unit: str) -> Times | None:
+    """Return instants of one form as ``_instant`` does; None: they have several, or one is none."""
+    found = numbers_in(texts, unit)
+    if found is None:
+        return stamps(texts, _calendar)
+    return found if unit or np.abs(found).max() < MILLISECONDS else None
+
+
+def _instant(text: str, unit: str) -> float:
+    """Return an instant in seconds; ValueError: allowed ones."""
     try:
         number = float(text)
     except ValueError:
-        return _calendar(text), True
+        return _calendar(text)
     if not math.isfinite(number):
         raise ValueError("a finite number, or a time as 2026-11-02T09:00:00Z")
-    seconds = in_seconds(number, unit)
-    return seconds, seconds >= CALENDAR
+    return in_seconds(number, unit)
 
 
 def _calendar(text: str) -> float:
