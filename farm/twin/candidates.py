@@ -55,6 +55,8 @@ LISTED = 5.0
 """Waiting jobs for a runner, where running ones do not count."""
 WINDOWS = (1200.0, 3600.0, 14400.0)
 """Seconds of demand that may be remembered."""
+DIGITS = 3
+"""Of what is searched, after the point: of spans milliseconds."""
 NO_LIMIT, AT_ONCE = 1_000_000, 0.1
 """Hosted runners at once, and seconds after which there is one for a new job."""
 CONSTANT = 1.0
@@ -93,7 +95,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             options["first_plan"] = self.planned_at + begins // self.period * self.period
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
-        return pool
+        return {name: readable(value) for name, value in pool.items()}
 
     @property
     def planned_at(self) -> float | None:
@@ -128,6 +130,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             span = round(span / self.rhythm.period) * self.rhythm.period
         # the first arrival may be at farm time 0, and no plan is
         return replace(self, first_plan=(self.first_plan + span) % self.period or self.period)
+
+
+def readable(value: Any) -> Any:
+    """Return a value with its numbers as they are written: what is tried is what is told."""
+    if isinstance(value, Mapping):
+        return {name: readable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [readable(one) for one in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
