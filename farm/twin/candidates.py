@@ -38,6 +38,9 @@ POLLING, LONG = 30.0, 5.0
 """Seconds between two polls of keda's, and between two plans from which the first one matters."""
 SLOWEST = 0.25
 """Share of its usual time between two plans below which an algorithm is not tried."""
+NEAR_BOOT = 0.9
+"""Share of the time from an end to the next start, where another runner boots for it, that the boot
+takes at least."""
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
 CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
@@ -151,9 +154,17 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
         return
     if shape.ephemeral:
         common["uses"] = 1
-        for boot in _boots(shape):
-            fixed = {**common, "builders": shape.runners}
-            yield Candidate(algorithm="fixed", pool=fixed, free={"boot_time": boot})
+        fixed = {**common, "builders": shape.runners}
+        seen: list[float] = [shape.turnaround] if shape.turnarounds >= ENOUGH else []
+        # the boot time itself, even if nothing waited in what is played
+        for boot in seen or _boots(shape):
+            limits = (NEAR_BOOT * boot, boot / NEAR_BOOT) if seen else (0.0, math.inf)
+            yield Candidate(
+                algorithm="fixed",
+                pool=fixed,
+                free={"boot_time": max(SHORTEST, boot)},
+                bounds={"boot_time": limits},
+            )
     else:
         if shape.changes is not None:
             # first: a change in the second half is not in what is played here
