@@ -15,12 +15,17 @@ import numpy as np
 from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.core.model import Job, Platform
+from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
+from farm.records.traces.bundle import records_of
+from farm.records.traces.records import selected
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
+from farm.scenario.file.document import parse_document
 from farm.scenario.provisioning.times_of_week import format_time_of_week
+from farm.scenario.workload import TraceOptions
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
@@ -31,15 +36,19 @@ from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
 from farm.twin.pools import Load, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
+    UNJUDGED,
     evidence_of,
     pool_document,
     pool_names,
     scenario_text,
     times_of,
+    unjudged,
 )
 from farm.twin.timetable import seconds_of_week, start_of
 from farm.twin.triangle import Triangle, triangle
+from farm.twin.verdict import ENOUGH, LOSSES, verdict_of
 from farm.units import many
+from farm.workload.build import jobs_of_records
 from provisioner.from_scenario import algorithms_of
 
 Tell = Callable[[str, float], None]
@@ -47,14 +56,12 @@ SMALL = 5.0
 """Seconds by which jobs may err more by arrival than in the order of the recorded starts."""
 EXPLAINED = {"cap", "gate", "idle runners"}
 """Flags that explain why jobs overtake each other."""
-ENOUGH = 20
-"""Jobs that each half must have."""
 PLATFORM = "x"
 ALL = slice(0, None)
 SHORTEST = 1e-3
 """Seconds that a job takes at least."""
-LOSSES, MOST_RETRIES = 16, 100
-"""Draws of random losses with which a twin is checked, and retries of a job in it."""
+MOST_RETRIES = 100
+"""Retries of a job in a twin with losses."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
 MOST_SIMULATED = 14_000 * 3600.0
@@ -145,26 +152,41 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         fitted.append(_fitted(name, shape, load, order, most * size // jobs, part))
         done += size
     # as the trace has it
-    begins = min(one.arrived_at for one in bundle.attempts if one.ran is not None)
-    pools = [_checked(one, order, one.load.begins - begins) for one in fitted]
+    ran = [one for one in bundle.attempts if one.ran is not None]
+    begins = min(one.arrived_at for one in ran)
     scheduling = {"policy": "fifo", **order}
     for one, _ in found:
         scheduling |= retries_of(one)
-    remarks = [f"A twin of the farm whose records are in {path}."]
-    shape, load = max(found, key=lambda one: float(one[1].waited.sum()))
-    alike = list(weights_alike(load, order, times_of(shape)[0]))
-    remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
-    documents = [(one.document, one.evidence) for one in pools]
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock, starts = found[0][0].clock, ""
     if by_clock or begins >= CALENDAR:
         starts = start_of(begins, clock.ahead)
-    text = scenario_text(path, documents, scheduling, remarks, _errors(pools), starts)
+    labelled = any(one.platform for one in ran)
+    documents = [
+        pool_document(
+            one.name, one.shape, one.candidate, one.load.begins - begins, labelled=labelled
+        )
+        for one in fitted
+    ]
+    evident = [(one, of.evidence) for one, of in zip(documents, fitted, strict=True)]
+    other = unjudged(ran, [one for one, _ in found])
+    if other is not None:
+        evident.append((other[0], [other[1]]))
+    write = partial(scenario_text, path, evident, scheduling, starts=starts)
+    written = Written(write(remarks=(), errors=None), ran)
+    pools = [_checked(*both, order, written) for both in zip(fitted, documents, strict=True)]
+    remarks = [f"A twin of the farm whose records are in {path}."]
+    shape, load = max(found, key=lambda one: float(one[1].waited.sum()))
+    alike = list(weights_alike(load, order, times_of(shape)[0]))
+    remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
+    text = write(remarks=remarks, errors=_errors(pools))
     told = {
         LESS_FAR: any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
     shown = [*alike, *(remark for remark, so in told.items() if so)]
+    if other is not None:
+        shown.append(f"{UNJUDGED}: {other[1]}")
     return Twin(pools=pools, text=text, remarks=shown)
 
 
@@ -262,32 +284,29 @@ def _fitted(
     return _Fitted(name, shape, load, middle, candidate, search.played, evidence, flags, less_far)
 
 
-def _checked(one: _Fitted, order: Order, begins: float) -> PoolTwin:
-    """Hold the pool against the second half of its records, as the scenario has it.
-
-    There its first job arrives at ``begins``, and jobs are in the order of the whole farm.
-    """
+def _checked(one: _Fitted, document: dict[str, Any], order: Order, written: Written) -> PoolTwin:
+    """Hold the pool, as it is ``written``, against the second half of its records."""
     shape, load, middle = one.shape, one.load, one.middle
     candidate = msgspec.structs.replace(one.candidate, scheduling=order)
     found: Check | None = None
     sides: Triangle | None = None
     hours: list[HourCheck] = []
     if min(middle, len(load.waited) - middle) >= ENOUGH:
-        player = Player(shape, load)
-        waits = player.play(candidate)
+        waits = written.waits(load)
         found = check(load.waited[middle:], waits[middle:])
         if shape.loss_rate:
-            more = [player.play(candidate, seed=seed)[middle:] for seed in range(2, LOSSES + 1)]
+            more = [written.waits(load, seed)[middle:] for seed in range(2, LOSSES + 1)]
             found = check_of_draws(load.waited[middle:], [waits[middle:], *more])
+        player = Player(shape, load)
         at = load.begins + shape.clock.ahead + load.arrived[middle:]
         hours = by_hour(at, load.waited[middle:], waits[middle:])
         sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
-    believable, verdict = _verdict(found, one.flags)
+    believable, verdict = verdict_of(found, one.flags)
     return PoolTwin(
         name=one.name,
         platforms=shape.platforms,
         algorithm=candidate.algorithm,
-        document=pool_document(one.name, shape, candidate, begins),
+        document=document,
         scheduling=dict(order),
         shape=shape,
         evidence=one.evidence,
@@ -343,28 +362,31 @@ def _calibrated(
     return fits, search, hidden
 
 
-def _verdict(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
-    because = "; ".join(one.text for one in flags)
-    if found is None:
-        return False, f"not believable: too few jobs to check ({ENOUGH} in each half are needed)"
-    spans = (found.simulated_mean, found.recorded_mean, found.simulated_p95, found.recorded_p95)
-    mean, recorded_mean, p95, recorded_p95 = map(readable_span, spans)
-    says = (
-        f"mean wait {mean} where {recorded_mean} was recorded, p95 {p95} where {recorded_p95} was"
-    )
-    if (draws := found.drawn_mean) is not None:
-        low, high = readable_span(draws.low), readable_span(draws.high)
-        says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
-    no_matter = ("lost attempts", "never saturated")
-    blocking = [one for one in flags if one.kind not in no_matter and not one.small]
-    if found.believable and not blocking:
-        return True, says + (f"; {because}" if because else "")
-    return False, f"not believable: {because or says}" + (f" ({says})" if because else "")
-
-
 def retries_of(shape: Shape) -> dict[str, int]:
     """Return the keys with which jobs are tried again until they end, if attempts are drawn."""
     return {"retries": MOST_RETRIES, "max_builders_lost": 0} if shape.loss_rate else {}
+
+
+class Written:
+    """Plays the records on the farm as a scenario's text has it: read back, with all its pools."""
+
+    def __init__(self, text: str, ran: list[Attempt]) -> None:
+        self._scenario = load_scenario(parse_document(text, "twin"))
+        records = selected(records_of(ran, {}), TraceOptions())
+        jobs = jobs_of_records(self._scenario, records)
+        jobs.hold()
+        self._load, self._ids = OneLoad(jobs), records.ids
+        #: by seed
+        self._waits: dict[int, dict[str, float]] = {}
+
+    def waits(self, load: Load, seed: int = 1) -> Floats:
+        """Return the wait of each job of a pool (s), by arrival; nan: it never started."""
+        if seed not in self._waits:
+            scenario = self._scenario.model_copy(update={"seed": seed})
+            waits = self._load.waits(scenario, algorithms_of(scenario))
+            self._waits[seed] = dict(zip(self._ids or (), waits.tolist(), strict=True))
+        found = self._waits[seed]
+        return np.array([found[one.id] for one in load.attempts])
 
 
 class Player:

@@ -114,6 +114,9 @@ def plain_columns(text: str, between: str) -> list[list[str]] | None:
 def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | None:
     """Return what is wrong with columns by our names if one of them is not there."""
     names = list(header)
+    for name in {*fields.values()} or {*names} - {""}:
+        if names.count(name) > 1:
+            return f"found column {name!r:.60} twice; allowed: once, so that it is known which one"
     for ours, theirs in fields.items():
         if theirs not in names:
             return (

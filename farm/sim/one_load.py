@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from farm.assembly import make_scheduler, pool_specs
-from farm.core.model import Job
 from farm.core.scheduler import Scheduler
 from farm.results.table.columns import Floats
 from farm.scenario import Scenario
 from farm.sim.fast.engine_choice import why_not
-from farm.sim.fast.job_arrays import Load, load_of
+from farm.sim.fast.job_arrays import Jobs, Load, load_of
 from farm.sim.fast.play import play as play_compiled
 from farm.sim.play import Algorithms, play
 
@@ -20,9 +17,8 @@ from farm.sim.play import Algorithms, play
 class OneLoad:
     """Jobs by arrival, with ids of their own; as columns they are made once."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._places = {job.id: place for place, job in enumerate(jobs)}
         self._columns: dict[str, Load] = {}
 
     def waits(self, scenario: Scenario, algorithms: Algorithms) -> Floats:
@@ -36,7 +32,8 @@ class OneLoad:
             return waits
         jobs = play(scenario, scheduler, iter(self._jobs), algorithms, engine="reference").jobs
         waits = np.full(len(self._jobs), np.nan)
-        waits[[self._places[name] for name in jobs.job_id]] = jobs.waiting_time
+        places = {job.id: place for place, job in enumerate(self._jobs)}
+        waits[[places[name] for name in jobs.job_id]] = jobs.waiting_time
         return waits
 
     def _compiled(

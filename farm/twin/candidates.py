@@ -38,6 +38,9 @@ POLLING, LONG = 30.0, 5.0
 """Seconds between two polls of keda's, and between two plans from which the first one matters."""
 SLOWEST = 0.25
 """Share of its usual time between two plans below which an algorithm is not tried."""
+NEAR_BOOT = 0.9
+"""Share of the time from an end to the next start, where another runner boots for it, that the boot
+takes at least."""
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
 CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
@@ -55,6 +58,8 @@ LISTED = 5.0
 """Waiting jobs for a runner, where running ones do not count."""
 WINDOWS = (1200.0, 3600.0, 14400.0)
 """Seconds of demand that may be remembered."""
+DIGITS = 3
+"""Of what is searched, after the point: of spans milliseconds."""
 NO_LIMIT, AT_ONCE = 1_000_000, 0.1
 """Hosted runners at once, and seconds after which there is one for a new job."""
 CONSTANT = 1.0
@@ -93,7 +98,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             options["first_plan"] = self.planned_at + begins // self.period * self.period
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
-        return pool
+        return {name: readable(value) for name, value in pool.items()}
 
     @property
     def planned_at(self) -> float | None:
@@ -130,6 +135,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, first_plan=(self.first_plan + span) % self.period or self.period)
 
 
+def readable(value: Any) -> Any:
+    """Return a value with its numbers as they are written: what is tried is what is told."""
+    if isinstance(value, Mapping):
+        return {name: readable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [readable(one) for one in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
+
+
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
     """Yield what may have sized a pool, the simplest first."""
     common: dict[str, Any] = {"slots": shape.slots}
@@ -140,9 +154,17 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
         return
     if shape.ephemeral:
         common["uses"] = 1
-        for boot in _boots(shape):
-            fixed = {**common, "builders": shape.runners}
-            yield Candidate(algorithm="fixed", pool=fixed, free={"boot_time": boot})
+        fixed = {**common, "builders": shape.runners}
+        seen: list[float] = [shape.turnaround] if shape.turnarounds >= ENOUGH else []
+        # the boot time itself, even if nothing waited in what is played
+        for boot in seen or _boots(shape):
+            limits = (NEAR_BOOT * boot, boot / NEAR_BOOT) if seen else (0.0, math.inf)
+            yield Candidate(
+                algorithm="fixed",
+                pool=fixed,
+                free={"boot_time": max(SHORTEST, boot)},
+                bounds={"boot_time": limits},
+            )
     else:
         if shape.changes is not None:
             # first: a change in the second half is not in what is played here

@@ -11,17 +11,21 @@ from unicodedata import normalize
 
 import numpy as np
 
+from farm.records.attempt import Attempt
+from farm.records.runners import most_at_once
+from farm.records.traces.bundle import UNLABELLED
 from farm.results.formatting import readable_span
-from farm.twin.candidates import Candidate, at_defaults, boot_seen
+from farm.twin.candidates import Candidate, at_defaults, boot_seen, readable
 from farm.twin.pools import Shape
 from farm.units import format_roughly, many
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+UNJUDGED = "unjudged"
 SHORT = 300.0
 """Seconds that the idle runners of most provisioners stay, at least."""
-ONE_POOL = "no job has a label: all runners are one pool, and any of them runs any job"
+ONE_POOL = "jobs without a label are one pool: any of its runners runs any of them"
 _SPANS = (
     "pickup_time",
     "inter_job_time",
@@ -56,12 +60,15 @@ def pool_names(shapes: Sequence[Shape]) -> list[str]:
 
 
 def pool_document(
-    name: str, shape: Shape, candidate: Candidate, begins: float = 0.0
+    name: str, shape: Shape, candidate: Candidate, begins: float, *, labelled: bool
 ) -> dict[str, Any]:
-    """Return a pool as a scenario has it; its first job arrives at ``begins``, farm time."""
+    """Return a pool as a scenario has it; its first job arrives at ``begins``, farm time.
+
+    ``labelled``: some jobs of the farm ask for labels.
+    """
     found: dict[str, Any] = {"name": name}
-    if processors := sorted(filter(None, shape.platforms)):
-        found["platform"] = {"processors": processors}
+    if labelled:
+        found["platform"] = {"processors": sorted(one or UNLABELLED for one in shape.platforms)}
     found["slots"] = shape.slots
     pickup, between = times_of(shape)
     if pickup:
@@ -71,12 +78,32 @@ def pool_document(
     found |= candidate.document()
     if "provisioner" in found:
         found["provisioner"] = _later(found["provisioner"], begins)
-    return {key: _rounded(key, value) for key, value in found.items()}
+    return found
+
+
+def unjudged(ran: Sequence[Attempt], pools: Sequence[Shape]) -> tuple[dict[str, Any], str] | None:
+    """Return a pool for the jobs of labels that none of these has, and why it is as it is.
+
+    Since when any of them waited is not known. None: there are no such jobs.
+    """
+    known = {name for one in pools for name in one.platforms}
+    others = [one for one in ran if one.platform not in known]
+    if not others:
+        return None
+    labels = sorted({one.platform or UNLABELLED for one in others})
+    most = most_at_once((one.started_at or 0.0, one.finished_at or 0.0) for one in others)
+    why = (
+        f"since when these {many(len(others), 'job')} waited is not in the records: as many "
+        "runners as jobs ran at once, and no check"
+    )
+    return {"name": UNJUDGED, "platform": {"processors": labels}, "builders": most}, why
 
 
 def _later(sizing: Mapping[str, Any], begins: float) -> dict[str, Any]:
     """Return a provisioner with its instants counted from ``begins``."""
-    moved = {key: sizing[key] + begins for key in ("first_plan", "start") if key in sizing}
+    instants = (key for key in ("first_plan", "start") if key in sizing)
+    # microseconds, as instants of today have them
+    moved = {key: round(sizing[key] + begins, 6) for key in instants}
     if "by_time" in sizing:
         moved["by_time"] = [_later(one, begins) for one in sizing["by_time"]]
     return {**sizing, **moved}
@@ -86,17 +113,8 @@ def times_of(shape: Shape) -> tuple[float, float]:
     """Return how long a slot is held before a job and after it, seconds."""
     if shape.ephemeral:
         return 0.0, 0.0
-    return shape.pickup_time, max(0.0, shape.turnaround - shape.pickup_time)
-
-
-def _rounded(key: str, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _rounded(name, one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_rounded(key, one) for one in value]
-    if key in _SPANS:
-        return round(value, 3)
-    return round(value, 4) if isinstance(value, float) else value
+    before = readable(shape.pickup_time)
+    return before, readable(max(0.0, shape.turnaround - before))
 
 
 def scenario_text(

@@ -84,6 +84,17 @@ def build_workload(scenario: Scenario) -> Workload:
     return found._replace(jobs=chain((first,), jobs))
 
 
+def jobs_of_records(scenario: Scenario, records: Records) -> JobColumns:
+    """Return the jobs of a scenario with one trace, as if these records were in its file.
+
+    Raises ScenarioError for jobs that no pool could run.
+    """
+    [options] = (one.options for one in scenario.workload if isinstance(one.options, Trace))
+    [prefix], streams = source_prefixes(scenario), source_streams(scenario.seed, 0)
+    found, where = Workload((), [], []), f"{scenario.name}: workload.0.trace"
+    return _recorded(scenario, options, records, prefix, where, streams, found)
+
+
 def _no_job(scenario: Scenario) -> ScenarioError:
     return ScenarioError(
         f"{scenario.name}: workload: found no job at all; allowed: at least one that arrives "
@@ -213,7 +224,7 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
 def _recorded(
     scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
     streams: Streams, found: Workload,
-) -> Iterable[Job]:  # fmt: skip
+) -> JobColumns:  # fmt: skip
     path = Path(options.path)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")

@@ -77,6 +77,21 @@ def test_nothing_in_it(content: bytes, tmp_path: Path, farm: Callable[..., Said]
     assert "log.csv: " in said.err
 
 
+def test_a_column_named_twice(tmp_path: Path, farm: Callable[..., Said]):
+    """Which of them is meant is not known; one that is not asked for does no harm."""
+    header = HEADER.strip().replace("runner", "runner,note,note,submitted")
+    cells = [f"{START + n},{START + n + 5},{START + n + 65},r-1,,,{START}\n" for n in range(3)]
+    path = tmp_path / "log.csv"
+    path.write_text("".join([f"{header}\n", *cells]))
+    said = farm("import", "csv", path, "-o", tmp_path / "mine", "--quiet")
+    assert (said.code, said.out) == (2, "")
+    assert "twice; allowed: once" in said.err
+    assert not (tmp_path / "mine").exists()
+    path.write_text(path.read_text().replace(",submitted\n", ",other\n"))
+    names = {"submitted": "submitted", "started": "started", "finished": "finished"}
+    assert len(import_files([path], "csv", names).attempts) == 3
+
+
 @pytest.mark.parametrize(
     ("lines", "found"),
     [

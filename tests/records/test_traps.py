@@ -173,6 +173,9 @@ TRAPS = {
     "a matrix has its jobs' names": Trap(
         "gitlab", [gitlab(name="unit: [a, b]")],
         check=lambda one: (one.job, one.kind) == ("5/unit: [a, b]", "unit")),
+    "a time limit is of the farm": Trap(
+        "gitlab", [gitlab(status="failed", failure_reason="job_execution_timeout")],
+        (10.0, 50.0, "lost", 1)),
     "an erased job keeps its times": Trap("gitlab", [gitlab(erased_at=at("10:00:00"))]),
     "a cancelled job's duration may grow": Trap("gitlab", [
         gitlab(**OTHER), gitlab(status="canceled", started_at=None, queued_duration=9e5)],
@@ -234,6 +237,8 @@ TRAPS = {
     "several nodes are not one slot": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|64|n[02-03]|gpu|10|"),
         told="on several nodes"),
+    "what two calls print": Trap("slurm", slurm(
+        "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|64|n1|gpu|10|", SACCT)),
     "GPUs are labels, too": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|8|n1|gpu|10|cpu=8,gres/gpu:a100=2"),
         check=lambda one: one.platform == "gpu,gpu:a100"),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -182,6 +183,18 @@ def test_swf(write: Write) -> None:
     assert (second.declared_time, second.kind, second.fails) == (0.0, "job", True)
     assert second.attributes == {}
     assert (last.declared_time, last.platform) == (30.0, Platform())
+
+
+def test_an_imported_trace_keeps_its_recorded_waits(write: Write) -> None:
+    """Field 3 of SWF: in the table that is made of it, and read from there."""
+    path = write("log.swf", SWF)
+    known = swf.read(path)
+    assert known.happened is not None
+    write_csv(read(path), path.with_suffix(".csv"), known.happened)
+    again = csv_table.read(path.with_suffix(".csv")).happened
+    assert again is not None
+    np.testing.assert_array_equal(again.waited, known.happened.waited)
+    np.testing.assert_array_equal(again.ran, known.happened.ran)
 
 
 def test_swf_fields_are_mapped_as_configured(write: Write) -> None:

@@ -101,7 +101,7 @@ def _trace(
         _show(found)
     if out is not None:
         with file_access(out):
-            write_csv(found, out)
+            write_csv(found, out, records.happened)
         remark(f"{out}: {len(found):,} jobs", quiet=quiet)
 
 

@@ -27,8 +27,8 @@ _NO_DEMAND = {
     "waiting_for_resource": "held back by a resource group",
     "preparing": "not yet due",
 }
-_OF_THE_FARM = {"runner_system_failure", "stuck_or_timeout_failure", "scheduler_failure",
-                "stale_schedule", "runner_unsupported"}  # fmt: skip
+_OF_THE_FARM = {"runner_system_failure", "stuck_or_timeout_failure", "job_execution_timeout",
+                "scheduler_failure", "stale_schedule", "runner_unsupported"}  # fmt: skip
 
 
 class _Runner(msgspec.Struct):

@@ -142,9 +142,9 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
             "NodeList,Constraints"
         )
     for line in text:
-        if not line.strip():
-            continue
         cells = line.rstrip("\r\n").split("|")
+        if not line.strip() or cells == header:  # what several calls print, in one file
+            continue
         row = reading.record(dict(zip(header, cells, strict=False)), dict[str, str])
         if len(cells) != len(header):
             reading.refuse(f"found {len(cells)} fields; allowed: {len(header)}, as in the header")

@@ -40,7 +40,7 @@ _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "d
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield the rows of tables as attempts; ``fields``: their columns, by our names."""
     for text in reading.texts():
-        yield from _attempts(_rows(text, reading), fields, reading)
+        yield from _attempts(_rows(text, fields, reading), fields, reading)
 
 
 def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
@@ -61,9 +61,11 @@ def _members(reading: Reading) -> Iterator[dict[str, str]]:
             yield {name: _text(value) for name, value in members.items()}
 
 
-def _rows(text: TextIO, reading: Reading) -> Iterator[dict[str, str]]:
+def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator[dict[str, str]]:
     try:
         header, rows = table_of(text)
+        if amiss := missing_column(fields, header):
+            reading.refuse(amiss)
         for cells in rows:
             if not cells:
                 continue

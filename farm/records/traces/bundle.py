@@ -1,8 +1,8 @@
 """``bundle``: the attempts that ran on another farm (``farm import SOURCE``), each as a job.
 
 A job arrives when it could start there, and runs as long as it ran there; its platform is the
-labels that it asked for. Attempts that never started, or did not end, are left out. The first one
-arrives at 0.
+labels that it asked for (``UNLABELLED``, if it asked for none and others did). Attempts that never
+started, or did not end, are left out. The first one arrives at 0.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from farm.records.attempt import Attempt, Happened, times_of
 from farm.records.bundle import read_bundle
 from farm.records.coded import Coded, combined
 from farm.records.traces.records import Records
+
+UNLABELLED = "unlabelled"
+"""The platform of jobs that asked for no label, where others did."""
 
 
 def read(path: Path) -> Records:
@@ -53,10 +56,13 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
         return Coded.of(list(map(attrgetter(name), ran)))
 
     platform, result = of("platform"), of("result")
+    unlabelled = Platform(UNLABELLED) if any(platform.values) else ""
     firsts, codes = combined([of("user"), of("attributes")], len(ran))
     each = [ran[first] for first in firsts.tolist()]
     columns = {
-        "platform": platform._replace(values=[one and Platform(one) for one in platform.values]),
+        "platform": platform._replace(
+            values=[Platform(one) if one else unlabelled for one in platform.values]
+        ),
         "kind": of("kind"),
         "matrix": of("matrix"),
         "attributes": Coded(codes, [one.traits for one in each]),

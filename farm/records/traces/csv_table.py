@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 from pathlib import Path
 from shlex import quote
@@ -200,19 +201,35 @@ def _seconds(cells: list[str]) -> Times:
     return np.array([float(cell or "nan") for cell in cells])
 
 
-def write_csv(jobs: Iterable[Job], path: str | Path) -> int:
+def write_csv(jobs: Iterable[Job], path: str | Path, happened: Happened | None = None) -> int:
     """Write jobs as a table that reads back as the same jobs; return their number.
 
-    Numbers are written so that nothing is lost. An unknown arrival counts as 0.
+    Numbers are written so that nothing is lost. An unknown arrival counts as 0. What really
+    ``happened`` to each job is in the columns ``RECORDED``.
     """
-    count = 0
+    count, recorded = 0, None if happened is None else _cells_of(happened)
     with Path(path).open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
+        table.writerow([*COLUMNS, *(RECORDED if recorded else ())])
         for job in jobs:
-            table.writerow(_row(job if job.arrived_at is not None else replace(job, arrived_at=0)))
+            row = _row(job if job.arrived_at is not None else replace(job, arrived_at=0))
+            if recorded is not None:
+                waited, ran, *names = next(recorded)
+                started = (job.arrived_at or 0.0) + waited
+                ends = started, started + ran
+                row += [*("" if math.isnan(at) else at for at in ends), *names]
+            table.writerow(row)
             count += 1
     return count
+
+
+def _cells_of(happened: Happened) -> Iterator[tuple[float, float, str, str]]:
+    """Return the wait and the run time of each job (nan: unknown), its result and runner."""
+    nothing = Coded.same("", len(happened.ran))
+    texts = (
+        map(harmless, (one or nothing).tolist()) for one in (happened.results, happened.runners)
+    )
+    return zip(happened.waited.tolist(), happened.ran.tolist(), *texts, strict=True)
 
 
 def _row(job: Job) -> list[object]:
