@@ -91,6 +91,7 @@ def told(update: Callable[..., None], what: str, share: float) -> None:
 def shared_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[float], None]]:
     """Show how much (0 to 1) of something is done, and the remaining time."""
     with progress(what, silent=silent) as update:
+        told(update, what, 0.0)
         yield partial(told, update, what)
 
 

@@ -67,15 +67,8 @@ def cancel_invocation(
 def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
     """Change rules and sizes of a farm; return what it goes by after the change.
 
-    Raises InputError for a policy that it does not know, ServerError if its scheduler does not
-    answer in time.
+    Raises ServerError if its scheduler does not answer in time.
     """
-    policy = wanted.policy
-    if policy is not None and policy not in POLICIES and ":" not in policy:
-        raise InputError(
-            f"found policy {policy!r:.60}; {did_you_mean(policy, POLICIES)}allowed: "
-            f"{', '.join(POLICIES)}, or the module:function of its scenario"
-        )
     goal = client.status().choices.changed(wanted)
     client.send(wanted)
     deadline = time.monotonic() + TIMEOUT
@@ -122,6 +115,9 @@ ALLOWED = (
     "scheduling.policy, scheduling.aging_factor, scheduling.weights.PATH"
 )
 
+#: what is set of jobs
+OF_JOBS = ("urgency", "score", "priority", "level")
+
 
 class Setting(msgspec.Struct, frozen=True):
     """One key of a farm, and its value before and after."""
@@ -144,34 +140,45 @@ def settings_of(client: FarmClient) -> dict[str, str]:
     return found
 
 
-def set_all(client: FarmClient, assignments: Sequence[str]) -> list[Setting]:
-    """Set keys of a live farm, all or none, and return them once its scheduler goes by them.
+def asked_of(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the value of each key in ``KEY=VALUE``, as ``pools.linux.builders=20``.
 
-    Args:
-        client: the farm.
-        assignments: ``KEY=VALUE``, as ``pools.linux.builders=20``.
-
-    Raises InputError for a key or value that cannot be; ServerError if the scheduler does not
-    answer in time.
+    Raises InputError for what no farm could be asked.
     """
-    before, pools = settings_of(client), client.pools()
-    wanted = SchedulingChanged(UNSTAMPED)
-    changes = []
+    asked = {}
     for text in assignments:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not value:
             raise InputError(f"found {text!r:.100}; allowed: KEY=VALUE, of which KEY is {ALLOWED}")
+        key = "scheduling.policy" if key == "policy" else key  # as in --set
+        if not POOL_KEY.fullmatch(key):
+            _with_rule(SchedulingChanged(UNSTAMPED), key, value)
+        elif not value.isdecimal() or int(value) > MAX_BUILDERS:
+            allowed = f"a whole number from 0 to {MAX_BUILDERS:,}"
+            raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+        asked[key] = value
+    return asked
+
+
+def set_all(client: FarmClient, asked: dict[str, str]) -> list[Setting]:
+    """Set keys of a live farm (``asked_of``), all or none; return them once it goes by them.
+
+    Raises InputError for a key that this farm has not; ServerError if the scheduler does not
+    answer in time.
+    """
+    before, pools = settings_of(client), client.pools()
+    wanted = SchedulingChanged(UNSTAMPED)
+    for key, value in asked.items():
         if match := POOL_KEY.fullmatch(key):
-            wanted = _with_size(wanted, match["pool"], match["of"], value, pools)
+            wanted = _with_size(wanted, match["pool"], match["of"], int(value), pools)
         else:
             wanted = _with_rule(wanted, key, value)
-        changes.append(Setting(key, before.get(key, "1"), value))
     if wanted.weights:
         check_fair_share(client, "scheduling.weights")
     for name in wanted.pools or {}:
         _check_limits(name, wanted, pools[name])
     choose(client, wanted)
-    return changes
+    return [Setting(key, before.get(key, "1"), value) for key, value in asked.items()]
 
 
 def urgency_of(assignments: Sequence[str]) -> PriorityChanged:
@@ -183,14 +190,14 @@ def urgency_of(assignments: Sequence[str]) -> PriorityChanged:
             found["score"] = score = _number(value)
             if not math.isfinite(score):
                 raise InputError(f"score: found {value!r:.40}; allowed: a finite number")
-        elif key in ("urgency", "level", "priority"):
+        elif key in OF_JOBS:
             number = _number(value)
             if not number.is_integer() or not LEAST_LEVEL <= number <= MAX_LEVEL:
                 allowed = f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}"
                 raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
             found["priority" if key == "priority" else "level"] = int(number)
         else:
-            raise InputError(f"of jobs: {not_among(key, ('urgency', 'score', 'priority'))}")
+            raise InputError(f"of jobs: {not_among(key, OF_JOBS)}")
     if not assignments:
         raise InputError("found nothing to change of the jobs; allowed: urgency=N")
     return PriorityChanged(UNSTAMPED, "", **found)
@@ -208,7 +215,7 @@ def _sizes(report: PoolReport) -> dict[str, int]:
 
 
 def _with_size(
-    wanted: SchedulingChanged, pool: str, of: str, value: str, pools: dict[str, PoolReport]
+    wanted: SchedulingChanged, pool: str, of: str, value: int, pools: dict[str, PoolReport]
 ) -> SchedulingChanged:
     if pool not in pools:
         raise InputError(f"pools.{pool}: {not_among(pool, sorted(pools))}")
@@ -216,11 +223,8 @@ def _with_size(
     if of not in (known := _sizes(pools[pool])):
         keys = " and ".join(_key(pool, one) for one in known)
         raise InputError(f"{_key(pool, of)}: found a pool of another kind; allowed: {keys}")
-    if not value.isdecimal() or int(value) > MAX_BUILDERS:
-        allowed = f"a whole number from 0 to {MAX_BUILDERS:,}"
-        raise InputError(f"{_key(pool, of)}: found {value!r:.40}; allowed: {allowed}")
     sizes = dict(wanted.pools or {})
-    sizes[pool] = msgspec.structs.replace(sizes.get(pool, PoolSize()), **{of: int(value)})
+    sizes[pool] = msgspec.structs.replace(sizes.get(pool, PoolSize()), **{of: value})
     return msgspec.structs.replace(wanted, pools=sizes)
 
 
@@ -237,6 +241,11 @@ def _check_limits(pool: str, wanted: SchedulingChanged, report: PoolReport) -> N
 
 def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingChanged:
     if key == "scheduling.policy":
+        if value not in POLICIES and ":" not in value:
+            raise InputError(
+                f"found policy {value!r:.60}; {did_you_mean(value, POLICIES)}allowed: "
+                f"{', '.join(POLICIES)}, or the module:function of its scenario"
+            )
         return msgspec.structs.replace(wanted, policy=value)
     if key == "scheduling.aging_factor":
         factor = _number(value)
@@ -246,7 +255,10 @@ def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingCha
         return msgspec.structs.replace(wanted, aging_factor=factor)
     path = key.removeprefix("scheduling.weights.")
     if path == key or not path:
-        raise InputError(f"found the key {key!r:.100}; allowed: {ALLOWED}")
+        if key in OF_JOBS:
+            raise InputError(f"found {key}, which jobs have; allowed: with --job ID or --where")
+        hint = did_you_mean(key, ("policy", "scheduling.policy", "scheduling.aging_factor"))
+        raise InputError(f"found the key {key!r:.100}; {hint}allowed: {ALLOWED}")
     weight = _number(value)
     if not 0 < weight < 1e9:
         raise InputError(f"{key}: found {value!r:.40}; allowed: a number above 0, below 1e9")

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from farm.core.errors import InputError, StateError
+from farm.assembly import make_rules
+from farm.core.errors import InputError, ServerError, StateError
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus, PoolCounts
@@ -23,16 +24,25 @@ from farm.scenario.model import Scenario, StandingFarm
 from farm.whole_files import STDIN, read_whole
 
 
-def image_from(source: Path | None, redis: str | None, folder: Path) -> FarmImage:
+def image_from(
+    source: Path | None, redis: str | None, folder: Path, changes: Sequence[str] = ()
+) -> FarmImage:
     """Return the whole farm: of a file (a snapshot or a state file; - is stdin), else live.
 
-    Raises InputError for a file that is neither, ServerError where no farm answers.
+    Raises InputError for a file that is neither, ServerError where no farm answers; before that
+    ScenarioError for changes that no farm could have, whatever its pools.
     """
     if source is None:
         from farm.app.long_running.farm_place import reach  # noqa: PLC0415 - Redis, for live farms
 
-        with reach(redis, folder) as client:
-            return client.image()
+        try:
+            with reach(redis, folder) as client:
+                return client.image()
+        except ServerError:
+            of_any = [one for one in changes if "=+" not in one and not one.startswith("pool")]
+            farm = {"pools": [{"name": "any", "platform": {}, "builders": 1}]}
+            make_rules(load_scenario(farm, of_any, kind=StandingFarm))
+            raise
     if source.suffix in (".yaml", ".yml"):
         raise StateError(
             f"{source}: a scenario has no present state; allowed: a snapshot or state file (farm "

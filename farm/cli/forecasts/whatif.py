@@ -54,7 +54,7 @@ def whatif(
         farm whatif --set pools.linux.builders=+3     and with three more builders?
         farm whatif now.json --arrivals --policy sjf  from a file of farm status --save
     """
-    image = image_from(source, redis, folder)
+    image = image_from(source, redis, folder, sets or ())
     again = "nothing is kept; the same command begins again, and fewer --rollouts take less time"
     with said_if_interrupted(lambda: again), shared_progress("simulating", silent=as_json) as tell:
         found = what_if(

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.changing import set_all
+from farm.app.jobs.changing import asked_of, set_all
 from farm.cli.operating import operating
 from farm.core.rules import Choices
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -33,9 +33,10 @@ def policy(
     changes += [f"scheduling.weights.{text}" for text in weights or ()]
     words = " ".join(["farm set", *changes])
     typer.echo(f"note: farm policy is now {words}", err=True)
+    asked = asked_of(changes)
     with operating(redis, folder) as client:
-        if changes:
-            set_all(client, changes)
+        if asked:
+            set_all(client, asked)
         found = client.status().choices
     typer.echo(msgspec.json.encode(found).decode() if as_json else _shown(found))
 

@@ -40,9 +40,9 @@ def scheduler(
 ) -> None:
     """Run the scheduler of a long-running farm, until SIGTERM or Ctrl-C.
 
-    Pools, scheduling and speed are taken from the scenario, but not the workload (see submit,
-    load). It continues from the state in Redis: no job is lost by a restart or a crash. A second
-    scheduler of the same farm is on standby until the first one has ended.
+    Pools, scheduling and speed are taken from the scenario, but not the workload (farm
+    submit SCENARIO). It continues from the state in Redis: no job is lost by a restart or a crash.
+    A second scheduler of the same farm is on standby until the first one has ended.
 
     Args:
         hosts: Number of builder hosts to start here; 0: they are started elsewhere.

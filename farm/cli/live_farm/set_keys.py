@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.changing import set_all, settings_of, urgency_of
+from farm.app.jobs.changing import asked_of, set_all, settings_of, urgency_of
 from farm.app.jobs.filter import JobFilter
 from farm.app.jobs.lookup import ids_given, live_of
 from farm.cli.jobs.job_options import Where
@@ -48,19 +48,20 @@ def set_keys(
     """
     if job and where:
         raise InputError("found --job and --where; allowed: one of them")
-    asked = urgency_of(assignments or ()) if job or where else None
+    urgency = urgency_of(assignments or ()) if job or where else None
+    asked = asked_of(() if urgency else assignments or ())
     with operating(redis, folder) as client:
-        if asked is not None:
-            _set_jobs(client, asked, job, where, as_json=as_json)
+        if urgency:
+            _set_jobs(client, urgency, job, where, as_json=as_json)
             return
-        if not assignments:
+        if not asked:
             found = settings_of(client)
             if as_json:
                 print_json(found)
             else:
                 typer.echo("\n".join(plain(f"{key}={value}") for key, value in found.items()))
             return
-        changes = set_all(client, assignments)
+        changes = set_all(client, asked)
     if as_json:
         print_json(msgspec.to_builtins(changes))
         return

@@ -52,7 +52,7 @@ def show(path: BundlePath, as_json: AsJson = False) -> None:
         farm admin trace show mine --json
         farm admin trace show other
     """
-    bundle = read_bundle(path)
+    bundle = _read(path)
     found = contents_of(bundle)
     if as_json:
         print_json({"manifest": bundle.manifest, "contents": found})
@@ -137,7 +137,7 @@ def cut(
         farm admin trace slice mine -o day --from 24h --to 48h  spans from the first arrival
     """
     _check_new(out)
-    bundle = read_bundle(path)
+    bundle = _read(path)
     first = None if begin is None else instant_of(bundle, begin, "--from")
     last = None if end is None else instant_of(bundle, end, "--to")
     if begin is None and end is None and not where:
@@ -180,7 +180,7 @@ def scale(
         farm admin trace scale mine -o half --arrivals 0.5 --seed 3
     """
     _check_new(out)
-    made = scaled(read_bundle(path), arrivals=arrivals, service_times=service_times, seed=seed)
+    made = scaled(_read(path), arrivals=arrivals, service_times=service_times, seed=seed)
     _write(out, made, quiet=quiet)
 
 
@@ -208,7 +208,7 @@ def merge(
         farm admin trace merge here there -o both --align
     """
     _check_new(out)
-    bundles = [read_bundle(path) for path in paths]
+    bundles = [_read(path) for path in paths]
     names = [path.resolve().name for path in paths]
     _write(out, merged(bundles, names, apart=apart, align=align), quiet=quiet)
 
@@ -232,11 +232,16 @@ def fit(
         farm admin trace fit double -o double.yaml
     """
     _check_new(out)
-    bundle = read_bundle(path)
+    bundle = _read(path)
     text = workload_text(bundle, path.resolve().name)
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     remark(f"{out}: written; a scenario has it by extends: {out.name}", quiet=quiet)
+
+
+def _read(path: Path) -> Bundle:
+    with progress("reading"):
+        return read_bundle(path)
 
 
 def _check_new(out: Path) -> None:

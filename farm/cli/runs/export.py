@@ -107,9 +107,10 @@ def _check(
 def _export_records(run: Path, wanted: str, out: Path) -> None:
     if wanted not in SOURCES:
         raise InputError(f"--format: {not_among(wanted, SOURCES)} for a bundle")
-    attempts = load_records([run]).attempts if is_bundle(run) else attempts_of(load_run(run))
-    with file_access(out), _draft_of(out) as draft:
-        count = export_attempts(wanted, attempts, draft)
+    with progress("exporting", silent=out == STDOUT):
+        attempts = load_records([run]).attempts if is_bundle(run) else attempts_of(load_run(run))
+        with file_access(out), _draft_of(out) as draft:
+            count = export_attempts(wanted, attempts, draft)
     remark(f"{out}: {count:,} attempts", quiet=out == STDOUT)
 
 

@@ -49,5 +49,6 @@ def report(
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")
     else:
-        written = write_figure(what[0], figure, out)
+        with progress(f"drawing {figure}", silent=quiet):
+            written = write_figure(what[0], figure, out)
     remark(*(f"{path}: written" for path in written), quiet=quiet)

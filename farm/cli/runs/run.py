@@ -92,7 +92,7 @@ def run(
             ),
             observers=[EventLines()] if log else (),
         )
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, quiet=quiet)
     if kept is not None and not (quiet or as_json):
         _what_next(scenario if not overrides else kept / SCENARIO, kept)
     raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))

@@ -24,7 +24,7 @@ from farm.results.summary.summary import Summary
 from farm.results.summary.table import render_summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
-from farm.terminal.output import note, print_json, remark, warn
+from farm.terminal.output import note, print_json, progress, remark, warn
 
 
 @contextmanager
@@ -71,13 +71,15 @@ def said_with_size(run: Path) -> str:
     return f"{run} ({size:,.1f} MB)"
 
 
-def show(result: Result, *, as_json: bool) -> None:
+def show(result: Result, *, as_json: bool, quiet: bool) -> None:
     """Print the summary as a table or as JSON; warnings on standard error."""
     summary = result.kept.summary
     if as_json:
         print_json(summary, pretty=True)
     else:
-        note(Text(sentence(result.answer), "bold"))
+        with progress("finding where builders are short", silent=quiet):
+            answer = sentence(result.answer)  # it simulates
+        note(Text(answer, "bold"))
         note(render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))
     remark(*(f"remark: {one}" for one in summary.remarks))

@@ -89,7 +89,7 @@ def simulate(
             watch=ticker.show,
             on_step=partial(told, update),
         )
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, quiet=quiet)
     if kept is not None and not (quiet or as_json):
         page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
         remark(f"kept in {said_with_size(kept)}; a page of it: {page}")

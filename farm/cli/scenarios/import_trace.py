@@ -100,7 +100,7 @@ def _trace(
     if show:
         _show(found)
     if out is not None:
-        with file_access(out):
+        with file_access(out), progress("writing", silent=quiet):
             write_csv(found, out, records.happened)
         remark(f"{out}: {len(found):,} jobs", quiet=quiet)
 

@@ -123,7 +123,7 @@ class Chart:
         """Return the chart with a legend below it."""
         names = self.axes.get_legend_handles_labels()[1]
         if names:
-            columns = int(WIDTH / (0.5 + 0.075 * max(map(len, names))))
+            columns = int((WIDTH + 0.2) / (0.62 + 0.075 * max(map(len, names))))
             self.figure.legend(
                 loc="outside lower left", ncols=max(1, min(4, columns)), frameon=False
             )

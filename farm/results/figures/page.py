@@ -40,7 +40,7 @@ background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.
 figure{position:relative} figure button{position:absolute;top:0;right:0;font-size:.8rem}
 .marks{pointer-events:none} .marks line{stroke:var(--dim);stroke-width:.6}
 .marks .chosen{fill:var(--c0);opacity:.15}
-.told section:first-of-type p:first-of-type{font-weight:600}
+.told section:first-of-type>p:first-of-type{font-weight:600}
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem} th,td{padding:.2rem .7rem .2rem 0;
 text-align:right;border-bottom:1px solid var(--grid);white-space:pre-line;overflow-wrap:normal}
 th:first-child,td:first-child,.words td,.words th{text-align:left}
@@ -49,7 +49,8 @@ th{white-space:normal;vertical-align:bottom} h3{font-size:1rem}
 @media (max-width:34rem){table,tbody,tr{display:block} tr+tr{margin-top:.8rem}
 tr:first-child{display:none} td{display:flex;justify-content:space-between;gap:1rem;padding:.1rem 0;
 overflow-wrap:anywhere}
-td::before{content:attr(data-name);color:var(--dim);white-space:normal;text-align:left}
+td::before{content:attr(data-name);color:var(--dim);white-space:normal;text-align:left;
+overflow-wrap:break-word;max-width:60%}
 td:first-child{font-weight:600} td:first-child::before{content:none}}
 """
 #: nothing may be loaded, and nothing run but the charts' script, whatever names a run contains
