@@ -130,7 +130,7 @@ class Commits:
         try:
             self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
         except LostWritesError as lost:
-            self._write_anew(lost, batch, cursor)
+            cursor = self._write_anew(lost, batch, cursor)
         self._recent.add(self._store.fence.commits, batch, self._store.log_on_disk())
         self._cursor, self._committed_at = cursor, began
         self._measure(began)
@@ -150,7 +150,7 @@ class Commits:
             return self._call(question)
         except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._write_anew(lost, batch, self._cursor)
+            self._cursor = self._write_anew(lost, batch, self._cursor)
             return self._call(question)
 
     def look_at_keys(self) -> None:
@@ -171,8 +171,12 @@ class Commits:
     def _counts(self) -> tuple[int, Counter[str]]:
         return self._protocol.submissions.accepted, self.ended
 
-    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> None:
-        """The server has lost what it had: memory has all that matters. Hosts are asked again."""
+    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> Cursor:
+        """The server has lost what it had: memory has all that matters. Hosts are asked again.
+
+        Returns the cursor from which its streams are read now.
+        """
+        new = self._call(lambda: self._inbox.begin_again(cursor))
         self._state_writer.forget()
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
@@ -181,10 +185,10 @@ class Commits:
             self._successor_state.write(batch, *self._counts())
         ends, at = self._recent.ends, self._clock.now()
         try:
-            again = self._call(lambda: self._store.restore(batch, ends, cursor, at, lost.keys))
+            again = self._call(lambda: self._store.restore(batch, ends, new, at, lost.keys))
         except LostWritesError as more:
-            self._write_anew(more, batch, cursor)
-            return
+            return self._write_anew(more, batch, new)
         ended = self.ended.total() - len(batch.ended)
         log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._meter.add("farm_server_losses_total")
+        return new

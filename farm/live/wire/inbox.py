@@ -13,9 +13,9 @@ import msgspec
 
 from farm.live.redis.connection import Connection
 from farm.live.redis.fence import LostWritesError
-from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, written_at
+from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, place_of, written_at
 from farm.live.redis.pending_read import PendingRead
-from farm.live.redis.trouble import RedisError, is_spoilt
+from farm.live.redis.trouble import PassOverSpoilt, RedisError, is_spoilt
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 from farm.live.wire.refusals import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.report_checks import flaw_of_envelope
@@ -97,6 +97,21 @@ class Inbox:
         found = self._read(STREAMS if submissions else URGENT, 1, timeout)
         self._found_some = found is not None
         return found or []
+
+    def begin_again(self, cursor: Cursor) -> Cursor:
+        """Return the cursor for a server that lost what it had; from now on it is read from there.
+
+        Streams may be new, and what is added to them may come before the old cursor: the server's
+        clock may be behind. What was read already is dropped, as what is sent twice.
+        """
+        new: Cursor = {}
+        for name, key in self._keys.items():
+            with PassOverSpoilt():
+                last = self._client.xrevrange(key, count=1)
+                if not last or place_of(last[0][0].decode()) <= place_of(self.cursor[name]):
+                    new[name] = "0-0"
+        self.cursor |= new
+        return cursor | new
 
     def _read(self, names: Collection[Stream], count: int, timeout: float) -> list[Entry] | None:
         """Return what is new in these streams; None: nothing at all."""

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from farm.core import events
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.protocol.successor_state import SuccessorState
@@ -18,6 +19,7 @@ from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
 from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.pool_report import FarmStatus
+from farm.live.wire.reporter import EnvelopeMaker
 from farm.testing import VirtualFarm
 from tests.fixtures.store import ReadableStore
 from tests.worlds.stepwise import Clock, Leader
@@ -201,3 +203,18 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
     leader.commit()
     assert client.get(keys.status) == written
     assert client.hexists(keys.meta, "cursor")
+
+
+@pytest.mark.live
+def test_an_emptied_server_whose_clock_is_behind_is_read(client, keys: Keys):
+    """What is added to its new streams comes before all that was read: it would be cut off."""
+    leader, sender = Leader(client, keys, Clock()), EnvelopeMaker("operator")
+    for name, entry in (("before", "9999999999999-0"), ("after", "*")):
+        submitted = JobsSubmitted(UNSTAMPED, (Job(id=name, service_time=1.0),))
+        (envelope,) = sender.envelopes(submitted)
+        client.xadd(keys.stream("submissions"), {"m": envelope}, id=entry)
+        leader.turn()
+        leader.turn()
+        client.delete(*client.keys(f"{keys.prefix}*"))
+        leader.world.commits.look_at_keys()
+    assert set(leader.scheduler.jobs) == {"before", "after"}
