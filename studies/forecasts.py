@@ -221,7 +221,7 @@ def compare(
     trace: Path | None = None, runs: int = RUNS, on_load: Callable[[str], None] = lambda _: None
 ) -> list[Outcome]:
     """Play all loads by as many seeds; ``on_load`` is called with the name of each before."""
-    found = []
+    found: list[Outcome] = []
     for load in loads(trace):
         played = []
         for number in range(runs):
