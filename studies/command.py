@@ -40,7 +40,7 @@ OPTIONS = {
     Study.THESIS: ("--runs", "--part", "--live", "--trace"),
     Study.AUTOSCALERS: ("--trace",),
     Study.CALIBRATION: ("--runs", "--table", "--scenario"),
-    Study.FORECASTS: ("--trace",),
+    Study.FORECASTS: ("--runs", "--trace"),
 }
 
 
@@ -66,7 +66,8 @@ def study(
     calibrate and under other laws: how far is each from this machine?
 
     Forecasts: how true estimates by rollouts are at submission, on eight loads, with what
-    past errors and arrivals teach and without. It takes some minutes of processor time.
+    past errors and arrivals teach and without: means over seeds, and from which to which they
+    go. It takes some minutes of processor time.
 
     Thesis: its claims, figures 4.1 and 5.1 to 5.12, tables 5.1 and 5.2, the result table of section
     5.4, and its future work, on common job sets. With the compiled loop a thousand sets take
@@ -76,7 +77,7 @@ def study(
         which: The study.
         out: The page to write. Default: the name of the study with the ending .html.
         runs: Thesis: number of job sets, of which it has 1000. Default: 20. Calibration: number of
-            live runs. Default: 1.
+            live runs. Default: 1. Forecasts: number of seeds of each load. Default: 3.
         part: Thesis: only this part; repeatable.
         live: Thesis: also run a part of section 5.1 on a live farm.
         trace: Recorded jobs for the thesis's future work (default: of this project's own tests), or
@@ -103,7 +104,7 @@ def study(
         )
         return
     if which is Study.FORECASTS:
-        _forecasts(out, trace, as_json=as_json, quiet=quiet)
+        _forecasts(out, trace, runs or forecasts.RUNS, as_json=as_json, quiet=quiet)
         return
     if find_spec("matplotlib") is None:
         raise InputError(
@@ -156,9 +157,9 @@ def _autoscalers(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -
         note(f"wait against cost, and the table: {out}", err=True)
 
 
-def _forecasts(out: Path, trace: Path | None, *, as_json: bool, quiet: bool) -> None:
+def _forecasts(out: Path, trace: Path | None, runs: int, *, as_json: bool, quiet: bool) -> None:
     with progress("playing", silent=quiet or as_json) as update:
-        found = forecasts.compare(trace, lambda load: update(description=f"playing {load}"))
+        found = forecasts.compare(trace, runs, lambda load: update(description=f"playing {load}"))
     write_page(out, forecasts.document(found))
     if as_json:
         print_json({"which": "forecasts", "outcomes": found})

@@ -1,12 +1,16 @@
 """Compares rollouts as told at submission, with what past errors and arrivals teach and without.
 
-Both forecast the same jobs of the same runs: eight loads, each by sources of run times.
+Both forecast the same jobs of the same runs: eight loads, each by sources of run times and several
+seeds. On plain queues so does a third one that has known the run times of each kind for long: what
+it misses within a minute comes from how much run times vary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -15,26 +19,34 @@ from farm.assembly import estimator_named, laws_of, make_rules, make_scheduler, 
 from farm.core.commands import Command
 from farm.core.driver import World
 from farm.core.events import EstimateMade, Event
+from farm.core.model import Builder
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner
-from farm.results.estimate_scores import Score, score
+from farm.results.estimate_scores import MINUTE, Score, score
 from farm.results.figures.page import Section, Table, page
 from farm.results.formatting import readable_span
 from farm.results.log.reader import Entry
 from farm.scenario import Scenario, load_scenario, parse_scenario
 from farm.sim.rollouts.at_submission import RolloutForecaster
 from farm.sim.simulation import Simulation
+from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
 
 #: rollouts of an estimate, and the sources of run times
 ROLLOUTS = 10
+#: of those with a history: plain queues are cheap
+MORE_ROLLOUTS = 50
+#: seeds of each load
+RUNS = 3
 RUN_TIMES = ("declared", "learned")
 TITLE = "How true forecasts are at submission"
-BEFORE, AFTER = "before", "after"
-HEAD = ("load", "run times", "", "jobs", "bias", "mean ±", "relative", "±1min", "±10min",
-        "P10 - P90", "by platform", "≤ P10", "≤ P90", "intervals")  # fmt: skip
+BEFORE, AFTER, KNOWN = "before", "after", "history"
+#: of a normal distribution, P90 - P10 in standard deviations
+WIDTH = 2.563
+HEAD = ("load", "run times", "", "jobs", "bias", "mean ±", "relative", "±1min", "expected",
+        "±10min", "P10 - P90", "by platform", "≤ P10", "≤ P90", "intervals")  # fmt: skip
 
 DECLARED = {"factor": {"lognormal": {"median": 1.0, "sigma": 0.7}}}
 PARETO = {"max": "2h", "pareto": {"alpha": 1.161, "scale": "3s"}}
@@ -76,6 +88,8 @@ class Load(msgspec.Struct, frozen=True):
     scenario: Scenario
     every: int
     run_times: tuple[str, ...] = RUN_TIMES
+    #: also forecast with a history, by the last of them
+    known: bool = False
 
 
 def loads(trace: Path | None = None) -> list[Load]:
@@ -97,54 +111,67 @@ def loads(trace: Path | None = None) -> list[Load]:
                                "scheduling": {"policy": "sjf"}})  # fmt: skip
     fair = quickstart.model_copy(update={"scheduling": shared})
     return [
-        Load("fixed", quickstart, 2),
+        Load("fixed", quickstart, 2, known=True),
         Load("fair share", fair, 5, ("oracle", "declared")),
         Load("shortest first", shortest, 2, ("declared",)),
-        _load("narrow kinds", one | {"builders": 23}, _narrow_kinds(), 4, "declared", "last-3"),
+        _load("narrow kinds", one | {"builders": 23}, _narrow_kinds(), 2, "declared", "last-3",
+              known=True),
         _load("provisioned", elastic, [_recorded(trace)], 4, "declared"),
         _load("heavy tails", nodes, [{"matrices": MATRICES | {"size": 300}}], 50, *RUN_TIMES),
         _load("contention", slowed, [{"matrices": slow}], 8, "declared"),
-        _load("bursts", one | {"builders": 8, "slots": 2}, [{"matrices": BURSTS}], 3, *RUN_TIMES),
-    ]
+        _load("bursts", one | {"builders": 8, "slots": 2}, [{"matrices": BURSTS}], 3, *RUN_TIMES,
+              known=True),
+    ]  # fmt: skip
 
 
 def _load(
-    name: str, pool: dict[str, Any], jobs: list[dict[str, Any]], every: int, *run_times: str
+    name: str,
+    pool: dict[str, Any],
+    jobs: list[dict[str, Any]],
+    every: int,
+    *run_times: str,
+    known: bool = False,
 ) -> Load:
     """Return a load of one pool."""
     scenario = parse_scenario({"name": "load", "pools": [pool], "workload": jobs})
-    return Load(name, scenario, every, run_times)
+    return Load(name, scenario, every, run_times, known)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One load by one source of run times, before and after."""
+    """One load by one source of run times and one rule: a score for each seed."""
 
     load: str
     run_times: str
-    before: Score
-    after: Score
+    rules: str
+    scores: tuple[Score, ...]
+    #: the share within a minute that the rollouts' own spread lets expect, by seed
+    expected: tuple[float, ...]
 
 
-def play(load: Load, run_times: Sequence[str], rollouts: int = ROLLOUTS) -> list[Outcome]:
+def play(load: Load, rollouts: int = ROLLOUTS) -> list[Outcome]:
     """Play a load once, and return how right its forecasts were."""
     scenario, made = load.scenario, []
     algorithms = algorithms_of(scenario)
-    learned = {name: RuntimeDistribution(estimator_named(name, scenario)) for name in run_times}
-    for name, distribution in learned.items():
-        for rules in (BEFORE, AFTER):
-            forecaster = RolloutForecaster(
-                pool_specs(scenario),
-                make_rules(scenario),
-                distribution,
-                name,
-                algorithms=algorithms,
-                seed=scenario.seed,
-                count=rollouts,
-                truthful=name == "oracle",
-                learns=rules == AFTER,
-            )
-            forecaster.rules = rules
-            made.append(forecaster)
+    learned = {name: _distribution(name, scenario) for name in load.run_times}
+    wanted = [(name, rules) for name in learned for rules in (BEFORE, AFTER)]
+    if load.known:
+        name = load.run_times[-1]
+        learned[KNOWN] = _taught(name, scenario)
+        wanted.append((name, KNOWN))
+    for name, rules in wanted:
+        forecaster = RolloutForecaster(
+            pool_specs(scenario),
+            make_rules(scenario),
+            learned[KNOWN if rules == KNOWN else name],
+            name,
+            algorithms=algorithms,
+            seed=scenario.seed,
+            count=MORE_ROLLOUTS if rules == KNOWN else rollouts,
+            truthful=name == "oracle",
+            learns=rules == AFTER,
+        )
+        forecaster.rules = rules
+        made.append(forecaster)
     learners = [Learner(one, laws_of(scenario)) for one in learned.values()]
     entries: list[Entry] = []
 
@@ -159,39 +186,113 @@ def play(load: Load, run_times: Sequence[str], rollouts: int = ROLLOUTS) -> list
         scenario, scheduler=make_scheduler(scenario), algorithms=algorithms, around=around
     )
     simulation.play([observe])
-    found: Mapping[tuple[str, str], Score] = {(s.rules, s.run_times): s for s in score(entries)}
-    pairs = ((name, found[BEFORE, name], found[AFTER, name]) for name in run_times)
-    return [Outcome(load.name, name, before, after) for name, before, after in pairs]
+    return [
+        Outcome(load.name, one.run_times, one.rules, (one,), (_expected(entries, one),))
+        for one in score(entries)
+    ]
 
 
-def compare(
-    trace: Path | None = None, on_load: Callable[[str], None] = lambda _: None
-) -> list[Outcome]:
-    """Play all loads; ``on_load`` is called with the name of each before."""
-    found = []
-    for load in loads(trace):
-        on_load(load.name)
-        found.extend(play(load, load.run_times))
+def _distribution(name: str, scenario: Scenario) -> RuntimeDistribution:
+    return RuntimeDistribution(estimator_named(name, scenario))
+
+
+def _taught(name: str, scenario: Scenario) -> RuntimeDistribution:
+    """Return a distribution that knows the jobs of the same load by another seed."""
+    found, alone = _distribution(name, scenario), Builder(id="any", pool="any", index=0)
+    for job in build_jobs(scenario.model_copy(update={"seed": scenario.seed + 1000})):
+        found.learn(job, alone, job.service_time, "succeeded")
     return found
 
 
+def _expected(entries: Sequence[Entry], of: Score) -> float:
+    """Return how many would be within a minute if errors were as wide as the intervals."""
+    events = (entry.event for entry in entries)
+    name = of.rules, of.run_times
+    spreads = [
+        (one.quantiles_at[-1] - one.quantiles_at[0]) / WIDTH
+        for one in events
+        if isinstance(one, EstimateMade) and (one.rules, one.run_times) == name and one.quantiles_at
+    ]
+    shares = [math.erf(MINUTE / max(spread, 1.0) / math.sqrt(2.0)) for spread in spreads]
+    return fmean(shares or [1.0])
+
+
+def compare(
+    trace: Path | None = None, runs: int = RUNS, on_load: Callable[[str], None] = lambda _: None
+) -> list[Outcome]:
+    """Play all loads by as many seeds; ``on_load`` is called with the name of each before."""
+    found: list[Outcome] = []
+    for load in loads(trace):
+        played = []
+        for number in range(runs):
+            on_load(f"{load.name}, {number + 1} of {runs}")
+            seed = {"seed": load.scenario.seed + number}
+            scenario = load.scenario.model_copy(update=seed)
+            played.append(play(msgspec.structs.replace(load, scenario=scenario)))
+        found.extend(map(_together, zip(*played, strict=True)))
+    return found
+
+
+def _together(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the runs of one load, one source of run times and one rule as one outcome."""
+    return msgspec.structs.replace(
+        outcomes[0],
+        scores=tuple(its for one in outcomes for its in one.scores),
+        expected=tuple(share for one in outcomes for share in one.expected),
+    )
+
+
 def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """Return two rows for each outcome: before and after."""
-    return [
-        (one.load, one.run_times, name, str(its.scored), readable_span(its.bias_time),
-         readable_span(its.mean_absolute_error_time),
-         *map(_percent, (its.relative_error, its.within_minute, its.within_ten_minutes,
-                         its.within_p10_p90)),
-         " / ".join(_percent(each.within_p10_p90) for each in its.by_platform),
-         _percent(its.within_p10), _percent(its.within_p90),
-         str(its.intervals))
-        for one in outcomes
-        for name, its in ((BEFORE, one.before), (AFTER, one.after))
-    ]  # fmt: skip
+    """Return a row for each outcome: means over its runs, and from which to which they go."""
+    return [_row(one) for one in outcomes]
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
+def _row(one: Outcome) -> tuple[str, ...]:
+    each = one.scores
+    platforms: dict[str, list[float | None]] = {}
+    for its in (of_it for run in each for of_it in run.by_platform):
+        platforms.setdefault(its.platform, []).append(its.within_p10_p90)
+    return (
+        one.load,
+        one.run_times,
+        one.rules,
+        str(sum(its.scored for its in each)),
+        _percent([_bias(its) for its in each], signed=True),
+        readable_span(_mean([its.mean_absolute_error_time for its in each])),
+        _percent([its.relative_error for its in each]),
+        _percent([its.within_minute for its in each]),
+        "" if one.rules == AFTER else _percent(one.expected),
+        _percent([its.within_ten_minutes for its in each]),
+        _percent([its.within_p10_p90 for its in each]),
+        " / ".join(map(_percent, platforms.values())),
+        _percent([its.within_p10 for its in each]),
+        _percent([its.within_p90 for its in each]),
+        str(sum(its.intervals for its in each)),
+    )
+
+
+def _bias(its: Score) -> float | None:
+    """Return the sum of errors as a share of the sum of true waits."""
+    if not its.relative_error or its.bias_time is None or its.mean_absolute_error_time is None:
+        return its.relative_error
+    return its.bias_time / its.mean_absolute_error_time * its.relative_error
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return fmean(known) if known else None
+
+
+def _percent(values: Sequence[float | None], *, signed: bool = False) -> str:
+    """Return the mean, and the smallest and the largest where they differ."""
+    known = [one for one in values if one is not None]
+    if not known:
+        return "-"
+    shown = [
+        f"{one * 100:+.0f}" if signed else f"{one * 100:.0f}" for one in (min(known), max(known))
+    ]
+    mean = f"{fmean(known) * 100:+.0f} %" if signed else f"{fmean(known) * 100:.0f} %"
+    return mean if shown[0] == shown[1] else f"{mean} ({shown[0]} … {shown[1]})"
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
@@ -199,7 +300,9 @@ def document(outcomes: Sequence[Outcome]) -> str:
     words = (
         "Before: rollouts of the farm as it is, with their own spread. After: jobs arrive as they "
         "did lately where that matters, and intervals come from past errors; there is none while "
-        "too few are known. P10 - P90 should hold 80 % of the jobs that have one."
+        "too few are known. P10 - P90 should hold 80 % of the jobs that have one. History: "
+        "rollouts of run times that were known before. Expected: the share within a minute by "
+        "the rollouts' own spread. Means over seeds, with the least and the largest."
     )
     section = Section("", [words], tables=[Table("", HEAD, rows(outcomes))])
     return page(TITLE, [section], {"outcomes": list(outcomes)})

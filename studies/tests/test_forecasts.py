@@ -21,21 +21,31 @@ def small() -> forecasts.Load:
         "service_time": {"exponential": {"mean": "10s"}},
         "declared": forecasts.DECLARED,
     }
-    return forecasts.Load("small", parse_scenario(small_scenario({}, jobs)), 2)
+    return forecasts.Load(
+        "small", parse_scenario(small_scenario({}, jobs)), 2, ("oracle", "declared"), known=True
+    )
 
 
 def test_intervals_hold_after_learning() -> None:
     """P10 - P90 of the same forecasts holds 75 - 85 %; and known run times stay certain."""
-    oracle, declared = forecasts.play(small(), ("oracle", "declared"), rollouts=10)
-    assert (oracle.before.within_p10_p90, oracle.after.within_p10_p90) == (1, 1)
-    assert oracle.after.bias_time == pytest.approx(0)
-    assert declared.after.mean_absolute_error_time == declared.before.mean_absolute_error_time
-    assert declared.after.intervals > 50
-    before, after = declared.before.within_p10_p90, declared.after.within_p10_p90
-    assert before is not None
-    assert after is not None
-    assert before < 0.72
-    assert 0.72 < after < 0.88
+    found = forecasts.play(small())
+    assert [(one.run_times, one.rules) for one in found[:3]] == [
+        ("oracle", "before"),
+        ("oracle", "after"),
+        ("declared", "before"),
+    ]
+    (oracle, certain, before, after), known = (one.scores[0] for one in found[:4]), found[4]
+    assert (oracle.within_p10_p90, certain.within_p10_p90) == (1, 1)
+    assert certain.bias_time == pytest.approx(0)
+    assert after.mean_absolute_error_time == before.mean_absolute_error_time
+    assert after.intervals > 50
+    assert before.within_p10_p90 is not None
+    assert after.within_p10_p90 is not None
+    assert before.within_p10_p90 < 0.72
+    assert 0.72 < after.within_p10_p90 < 0.88
+    # what is expected of a history that was long known comes true
+    assert known.rules == "history"
+    assert known.expected[0] == pytest.approx(known.scores[0].within_minute, abs=0.15)
 
 
 def test_all_loads_can_be_played() -> None:
@@ -56,9 +66,9 @@ def test_the_table_and_its_page(
     farm: Callable[..., Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same rows in both."""
-    load = msgspec.structs.replace(small(), run_times=("declared",))
+    load = msgspec.structs.replace(small(), run_times=("declared",), known=False)
     monkeypatch.setattr(forecasts, "loads", lambda _: [load])
-    done = farm("admin", "study", "forecasts")
+    done = farm("admin", "study", "forecasts", "--runs", "2")
     assert done.code == 0, done.err
     assert "P10 - P90" in done.out
     assert ">declared</td>" in (tmp_path / "forecasts.html").read_text("utf-8")
@@ -66,5 +76,5 @@ def test_the_table_and_its_page(
 
 def test_other_options_are_refused(farm: Callable[..., Any]) -> None:
     """One message: what was found, what is allowed."""
-    done = farm("admin", "study", "forecasts", "--runs", "2")
-    assert (done.code, "--runs: found with forecasts" in done.err) == (2, True), done.err
+    done = farm("admin", "study", "forecasts", "--part", "future-work")
+    assert (done.code, "--part: found with forecasts" in done.err) == (2, True), done.err

@@ -41,6 +41,9 @@ KEPT, ENOUGH = 200, 5
 MOST_STEPS = 20
 #: values that continue a distribution beyond what has been seen
 TAIL = 10
+#: of the longest values, those from which a tail is guessed, at least; and Pareto's index of one
+#: that is heavy, at least: were it smaller, a guess would outweigh all that is known
+LONG, LEAST_INDEX = 5, 3.0
 #: when attempts began of which that is not known: before farm time 0
 BEFORE = -1.0
 #: of a history, as it is dumped
@@ -48,6 +51,22 @@ PARTS = ("ratios", "work", "began", "ended")
 
 
 Floats = NDArray[np.float64]
+
+
+class Tail(NamedTuple):
+    """What may come beyond the last value that ended."""
+
+    last: float
+    #: of an exponential tail: by how much others are longer
+    mean: float
+    #: of Pareto's tail, its index; 0: it is exponential
+    exponent: float
+
+    def beyond(self, value: float, shares: Floats) -> Floats:
+        """Return the quantiles of what is larger than a value of the tail."""
+        if self.exponent:
+            return np.asarray(value * (1.0 - shares) ** (-1.0 / self.exponent))
+        return value - self.mean * np.log1p(-shares)
 
 
 class Quantiles:
@@ -59,19 +78,18 @@ class Quantiles:
     Args:
         values: at least one.
         weights: of the values, in the same order, 0 or more; None: equal ones.
-        known_to: from here on the values are a guess, exponential with ``mean_beyond``.
+        tail: how the values go on that are a guess; None: they end with the last one.
     """
 
-    __slots__ = ("_places", "_values", "known_to", "mean_beyond")
+    __slots__ = ("_places", "_tail", "_values")
 
     def __init__(
         self,
         values: Sequence[float] | Floats,
         weights: Floats | None = None,
-        known_to: float = math.inf,
-        mean_beyond: float = 0.0,
+        tail: Tail | None = None,
     ) -> None:
-        self.known_to, self.mean_beyond = known_to, mean_beyond
+        self._tail = tail
         kept = np.array(values)
         order = kept.argsort(kind="stable")
         self._values: Floats = kept[order]
@@ -95,34 +113,32 @@ class Quantiles:
 
     def longer_than(self, value: float, shares: Floats) -> Floats | None:
         """Return the quantiles of what is larger than a value; None: nothing is."""
-        if value >= self.known_to:
-            return value - self.mean_beyond * np.log1p(-shares)
+        if self._tail is not None and value >= self._tail.last:
+            return self._tail.beyond(value, shares)
         gone = self.share_up_to(value)
         return None if gone >= 1.0 else np.maximum(self.at(gone + (1.0 - gone) * shares), value)
 
 
 class Survival(NamedTuple):
-    """The weights of ended values, in their order; the rest is beyond ``last``, exponential."""
+    """The weights of ended values, in their order; the rest, ``beyond``, is that of the tail."""
 
     weights: Floats
     beyond: float
-    last: float
-    mean_beyond: float
+    tail: Tail
 
     @property
-    def tail(self) -> Floats:
+    def longer(self) -> Floats:
         """``TAIL`` equally likely values beyond the last one; none if nothing is there."""
         points = (np.arange(TAIL if self.beyond > 0 else 0) + 0.5) / TAIL
-        values: Floats = self.last - self.mean_beyond * np.log1p(-points)
-        return values
+        return self.tail.beyond(self.tail.last, points)
 
     def quantiles(self, ended: Floats) -> Quantiles:
         """Return the distribution of those values and their tail."""
-        tail = self.tail
-        if not len(tail):
+        longer = self.longer
+        if not len(longer):
             return Quantiles(ended, self.weights)
         weights = np.concatenate([self.weights, np.full(TAIL, self.beyond / TAIL)])
-        return Quantiles(np.concatenate([ended, tail]), weights, self.last, self.mean_beyond)
+        return Quantiles(np.concatenate([ended, longer]), weights, self.tail)
 
 
 def survival(
@@ -132,7 +148,8 @@ def survival(
 
     It is Kaplan and Meier's product-limit estimate (JASA 53, 1958) with delayed entry: a value that
     was seen only from ``entered`` on says nothing of smaller ones. Beyond the largest that ended it
-    is continued exponentially (Brown, Hollander and Korwar 1974).
+    is continued exponentially (Brown, Hollander and Korwar 1974), or as Pareto's distribution where
+    that is likelier by what the longest fifth took.
 
     Args:
         ended: the values that are known; at least one.
@@ -153,7 +170,37 @@ def survival(
     weights[order] = -np.diff(surviving, prepend=1.0)
     beyond, last = float(surviving[-1]), float(values[-1])
     mean = last / -math.log(beyond) if 0.0 < beyond < 1.0 else last
-    return Survival(weights, beyond, last, mean)
+    index = _pareto_index(
+        values,
+        np.concatenate([ended, unfinished]),
+        np.concatenate([entered, unfinished_entered]),
+    )
+    return Survival(weights, beyond, Tail(last, mean, index))
+
+
+def _pareto_index(values: Floats, seen: Floats, entered: Floats) -> float:
+    """Return that of the longest values, or 0 where an exponential tail is likelier.
+
+    Both by maximum likelihood (Hill, Annals of Statistics 3, 1975, where all have ended): as many
+    as have ended, divided by what was seen of all, or of their logarithms, beyond the threshold.
+
+    Args:
+        values: those that ended, sorted.
+        seen: how far each was seen, the unfinished ones as well.
+        entered: from where on.
+    """
+    count = max(LONG, len(values) // 5)
+    if len(values) <= count or (least := float(values[-count - 1])) <= 0:
+        return 0.0
+    longest, since = values[values > least], np.maximum(entered, least)
+    beyond = seen > since
+    spans = float((seen - since)[beyond].sum())
+    logarithms = float(np.log(seen[beyond] / since[beyond]).sum())
+    if not len(longest) or spans <= 0 or logarithms <= 0:
+        return 0.0
+    index = len(longest) / logarithms
+    gained = len(longest) * math.log(index * spans / len(longest)) - float(np.log(longest).sum())
+    return max(index, LEAST_INDEX) if gained > 0 else 0.0
 
 
 class _History:
@@ -278,8 +325,9 @@ class RuntimeDistribution(RuntimeEstimator):
 
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
-    A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds; if these are too
-    few as well, the estimate is taken as certain.
+    A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds whose estimates came
+    from past runs as this one's did, or did not: one is far better known than the other. If all of
+    them are too few, the estimate is taken as certain.
     """
 
     learns = True
@@ -287,7 +335,8 @@ class RuntimeDistribution(RuntimeEstimator):
     def __init__(self, estimator: RuntimeEstimator) -> None:
         self.estimator = estimator
         self.name = estimator.name
-        self._all = _History()
+        #: of all kinds: where the estimate came from past runs, and where it did not
+        self._known, self._unknown = _History(), _History()
         self._kinds: dict[str, _History] = {}
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -316,8 +365,12 @@ class RuntimeDistribution(RuntimeEstimator):
         if estimate > 0:
             ratio = min(max(alone / estimate, SMALLEST), LARGEST)
             work = min(alone * speed_of(builder), LONGEST)
-            for history in (self._all, latest(self._kinds, sort_of(job), _History())):
+            kind = latest(self._kinds, sort_of(job), _History())
+            for history in (self._of_all(job, builder), kind):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
+
+    def _of_all(self, job: Job, builder: Builder | None) -> _History:
+        return self._known if self.estimator.basis(job, builder).samples else self._unknown
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of the wrapped estimate."""
@@ -338,10 +391,10 @@ class RuntimeDistribution(RuntimeEstimator):
 
         ``builder``: the estimate for this one counts, without one that of a waiting job.
         """
-        history = self._kinds.get(sort_of(job))
-        if history is None or len(history.ratios) < ENOUGH:
-            history = self._all
-        if len(history.ratios) < ENOUGH:
+        kind, of_all = self._kinds.get(sort_of(job)), self._of_all(job, builder)
+        other = self._known if of_all is self._unknown else self._unknown
+        enough = (one for one in (kind, of_all, other) if one and len(one.ratios) >= ENOUGH)
+        if (history := next(enough, None)) is None:
             return None
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
         time, factors = history.spread(estimate)
@@ -354,7 +407,7 @@ class RuntimeDistribution(RuntimeEstimator):
 
     def forget_times(self) -> None:
         """Count all that was learned so far as before the farm's beginning."""
-        for history in (self._all, *self._kinds.values()):
+        for history in (self._known, self._unknown, *self._kinds.values()):
             history.began = [BEFORE] * len(history.began)
             history.ended = list(history.began)
 
@@ -365,7 +418,8 @@ class RuntimeDistribution(RuntimeEstimator):
         """
         found: JsonValues = {"estimator": self.name, "statistics": self.estimator.dump()}
         for name in PARTS:
-            found[name] = list(getattr(self._all, name))
+            found[name] = list(getattr(self._unknown, name))
+            found[f"{name}_known"] = list(getattr(self._known, name))
             by_kind = {kind: list(getattr(kept, name)) for kind, kept in self._kinds.items()}
             found[f"{name}_by_kind"] = by_kind
         return found
@@ -377,9 +431,10 @@ class RuntimeDistribution(RuntimeEstimator):
         """
         check_owner(state, self.name)
         parts = [converted(state, name, list[float]) for name in PARTS]
+        known = [converted(state, f"{name}_known", list[float]) for name in PARTS]
         by_kind = [converted(state, f"{name}_by_kind", dict[str, list[float]]) for name in PARTS]
         self.estimator.load(state.get("statistics", state))
-        self._all = _loaded(*parts)
+        self._known, self._unknown = _loaded(*known), _loaded(*parts)
         self._kinds = {
             kind: _loaded(*(part.get(kind, []) for part in by_kind)) for kind in by_kind[0]
         }

@@ -149,7 +149,7 @@ class RunTimes:
             return np.sort(ended[places])
         found = self._survival_of(spread)
         values, weights = ended[places], found.weights[places]
-        if len(tail := found.tail):
+        if len(tail := found.longer):
             weights *= (1.0 - found.beyond) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
             more = np.broadcast_to(tail, (self._count, len(tail)))
             values = np.concatenate([values, more], axis=1)

@@ -136,11 +136,39 @@ def test_attempts_that_run_count_as_longer_ones() -> None:
     values = np.array([3.0, 1.0])
     found = survival(values, np.zeros(2), np.array([2.0, 4.0]), np.zeros(2))
     assert found.weights.tolist() == [3 / 8, 1 / 4]
-    assert (found.beyond, found.last) == (3 / 8, 3.0)
-    assert found.mean_beyond == pytest.approx(3.0 / -np.log(3 / 8))
+    assert (found.beyond, found.tail.last, found.tail.exponent) == (3 / 8, 3.0, 0.0)
+    assert found.tail.mean == pytest.approx(3.0 / -np.log(3 / 8))
     # half of those that have run to the end of what is known run on for a mean of ln 2
     longer = found.quantiles(values).longer_than(3.0, np.array([0.5]))
-    assert longer == pytest.approx([3.0 + found.mean_beyond * np.log(2.0)])
+    assert longer == pytest.approx([3.0 + found.tail.mean * np.log(2.0)])
+
+
+@pytest.mark.parametrize("index", [0.0, 4.0])
+def test_a_tail_is_of_the_kind_that_is_likelier(index: float) -> None:
+    """Exponential or Pareto's, also where a third still runs: its index within a quarter."""
+    rng = np.random.default_rng(1)
+    values = rng.pareto(index, 2000) + 1.0 if index else rng.exponential(1.0, 2000)
+    until = values * rng.uniform(0.5, 2.0, 2000)
+    ended, runs = values[values <= until], until[values > until]
+    found = survival(ended, np.zeros(len(ended)), runs, np.zeros(len(runs)))
+    assert found.tail.exponent == pytest.approx(index, rel=0.25)
+
+
+def test_estimates_from_past_runs_are_trusted_more_than_others() -> None:
+    """First jobs of a kind are declared twice or half as long; after that the kind is known.
+
+    So a job of a kind with one run is drawn near it, and one of a new kind from far around.
+    """
+    distribution = RuntimeDistribution(make_estimator("last-3"))
+    for kind in range(40):
+        took = 100.0 * 4.0 ** (kind % 3)
+        one = job(f"k{kind}", took * (2.0 if kind % 2 else 0.5))
+        for _ in range(2):
+            distribution.learn(one, ONE, took, "succeeded")
+    low, high = (drawn(distribution, job("k1"), u) for u in (0.1, 0.9))
+    assert (low, high) == pytest.approx((400.0, 400.0), rel=0.01)
+    low, high = (drawn(distribution, job("new", 400.0), u) for u in (0.1, 0.9))
+    assert high > 2 * low
 
 
 @pytest.mark.parametrize("seed", range(5))
