@@ -204,8 +204,10 @@ def stamps(texts: Sequence[str], instant: Callable[[str], float]) -> Floats | No
     except ValueError:
         return None
     whole = np.array(begins, np.int64)[days] + hours * 3600 + minutes * 60 + seconds
-    parts = found[:, 14:] @ (10**5 // 10 ** np.arange(len(digits) - 14))
-    return np.asarray((whole * 10**6 + parts) / 1e6, np.float64)
+    made: Floats = (
+        whole * 10**6 + found[:, 14:] @ (10**5 // 10 ** np.arange(len(digits) - 14))
+    ) / 1e6
+    return made
 
 
 def in_unit(number: float, unit: str) -> float:

@@ -13,7 +13,7 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
 from farm.records.importing import load_records
 from farm.records.traces import read_records
-from farm.records.traces.bundle import records_of
+from farm.records.traces.bundle import UNLABELLED, records_of
 from farm.scenario import TraceOptions
 
 from .conftest import Write
@@ -99,14 +99,18 @@ TIMES = st.none() | st.integers(0, 9).map(float)
     )
 )
 def test_attempts_are_the_same_jobs_by_column_as_one_by_one(attempts: list[Attempt]) -> None:
-    """What an attempt says of itself is what its job has; what is empty says nothing."""
+    """What an attempt says of itself is what its job has; what is empty says nothing.
+
+    But that its platform is none of the others'.
+    """
     found = records_of(attempts, {})
     first = min(one.arrived_at for one in attempts)
     assert found.arrived.tolist() == [one.arrived_at - first for one in attempts]
     assert found.service.tolist() == [one.ran for one in attempts]
+    beside = UNLABELLED if any(one.platform for one in attempts) else ""
     details = [
         {
-            "platform": one.platform and Platform(one.platform),
+            "platform": (one.platform or beside) and Platform(one.platform or beside),
             "kind": one.kind,
             "matrix": one.matrix,
             "attributes": one.traits,
