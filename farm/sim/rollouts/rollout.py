@@ -377,7 +377,8 @@ def _together(
     """Run the rollouts on several processes; the order is that of their numbers."""
     parts = (make, common.count, common.seed, common.wanted)
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin, parts) as pool:
-        chunk = max(1, common.count // (processes * 4))
+        # small ones, so that it can be told how many are done, and Ctrl-C waits for few
+        chunk = max(1, min(25, common.count // (processes * 4)))
         rows = []
         for row in pool.map(_play, range(common.count), chunksize=chunk):
             rows.append(row)
