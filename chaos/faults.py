@@ -11,6 +11,7 @@ from chaos.append_only_reader import truncate
 from chaos.farm import ChaosFarm, send, until
 from chaos.plan import Fault, FaultKind
 from chaos.server_faults import ServerFaults
+from farm.processes.identity import is_alive
 
 Lift = Callable[[Callable[[], ServerFaults]], None]
 """Takes a fault back; given the way to the server, which may be another one by then, or stopped."""
@@ -21,6 +22,8 @@ log = logging.getLogger("farm.chaos")
 LONGEST_STEP = 86_400
 #: real seconds by which a sync takes longer at most
 SLOWEST_SYNC = 3.0
+#: real seconds within which a server that was told to end has ended
+SERVER_ENDS_WITHIN = 10.0
 #: share of what a server wrote since it last rewrote its data that is cut off at most
 LARGEST_LOSS = 0.6
 
@@ -88,6 +91,9 @@ def _signal(fault: Fault, farm: ChaosFarm, server: ServerFaults, rng: random.Ran
         log.info("fault %d (%s) has no target", fault.number, fault.kind.value)
         return None
     send(process, _SIGNALS[fault.kind.verb])
+    if fault.kind is FaultKind.RESTART_SERVER:
+        # it answers until it ends; a disk that fills before that costs what it has not written
+        until(lambda: not is_alive(*process), farm.supervise, SERVER_ENDS_WITHIN)
     if fault.kind.verb == "stop":
         return lambda _: send(process, signal.SIGCONT)
     return None
