@@ -193,13 +193,17 @@ def _pareto_index(values: Floats, seen: Floats, entered: Floats) -> float:
     if len(values) <= count or (least := float(values[-count - 1])) <= 0:
         return 0.0
     longest, since = values[values > least], np.maximum(entered, least)
-    beyond = seen > since
-    spans = float((seen - since)[beyond].sum())
-    logarithms = float(np.log(seen[beyond] / since[beyond]).sum())
-    if not len(longest) or spans <= 0 or logarithms <= 0:
+    seen, since = seen[seen > since], since[seen > since]
+    with np.errstate(over="ignore"):
+        spans, logarithms = (
+            float(one.sum()) for one in (seen - since, np.log(seen) - np.log(since))
+        )
+    # a value may be infinite: a ratio to an estimate of next to nothing
+    if not len(longest) or not (0 < spans < math.inf and 0 < logarithms < math.inf):
         return 0.0
     index = len(longest) / logarithms
-    gained = len(longest) * math.log(index * spans / len(longest)) - float(np.log(longest).sum())
+    mean = math.log(index) + math.log(spans) - math.log(len(longest))
+    gained = len(longest) * mean - float(np.log(longest).sum())
     return max(index, LEAST_INDEX) if gained > 0 else 0.0
 
 

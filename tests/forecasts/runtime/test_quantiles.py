@@ -225,3 +225,11 @@ def test_the_share_is_the_inverse(values: list[float], u: float) -> None:
     (value,) = stream.at(np.array([u]))
     (again,) = stream.at(np.array([stream.share_up_to(value)]))
     assert again == pytest.approx(value)
+
+
+def test_the_tail_of_values_that_are_infinite() -> None:
+    """A ratio to an estimate of next to nothing: it was seen, and from where on, as infinite."""
+    values = np.array([*np.geomspace(1.0, 9.0, 40), np.inf])
+    for entered in (np.zeros(41), np.where(np.isinf(values), np.inf, 0.0)):
+        found = survival(values, entered, np.zeros(0), np.zeros(0))
+        assert np.isfinite(found.weights).all()
