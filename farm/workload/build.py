@@ -253,7 +253,7 @@ def _recorded(
 
 def _may_be_padded(ids: Sequence[str]) -> bool:
     """Return whether ids stay apart with zeros before the short ones."""
-    if "\n0" not in "\n".join(["", *ids]):
+    if not any(one.startswith("0") for one in ids):
         return True
     return len({one.rjust(6, "0") for one in ids}) == len(ids)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJob, invocations_of
 from farm.app.long_running.snapshots import image_from
 from farm.core.queues.fair_share.listing import Filter, InvocationView
-from farm.live.operating.farm_image import FarmImage
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Column, Listing, folding, numbers, texts
 from farm.units import format_roughly, many
-
-__all__ = ["image_from", "show"]
 
 _CHILDREN = (
     *texts("invocation"),
@@ -28,10 +27,20 @@ _EXECUTING = (
 _IDLE = (*texts("idle builder"), *folding("last invocation"))
 
 
-def show(image: FarmImage, path: str, wanted: Filter, limit: int, *, as_json: bool) -> None:
-    """Print the invocations below a path, platform by platform, at most ``limit`` rows a table."""
+def show(
+    farm: tuple[Path | None, str | None, Path],
+    path: str,
+    wanted: Filter,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the invocations below a path, platform by platform, at most ``limit`` rows a table.
+
+    ``farm``: as for ``image_from``.
+    """
     parts = tuple(part for part in path.split("/") if part)
-    found = invocations_of(image, parts, wanted, limit or None)
+    found = invocations_of(image_from(*farm), parts, wanted, limit or None)
     for one in found:
         if as_json:
             print_json(one)

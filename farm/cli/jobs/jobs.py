@@ -90,9 +90,9 @@ def jobs(
             raise InputError(f"--where: found {wanted.words()}; allowed with --by team: {allowed}")
         from farm.cli.jobs import invocations  # noqa: PLC0415 - slow, most lists are of jobs
 
-        image = invocations.image_from(snapshot, redis, folder)
+        farm = (snapshot, redis, folder)
         at, limit = path or wanted.invocation or "", 20 if limit is None else limit
-        invocations.show(image, at, SHOWN[wanted.state.value], limit, as_json=as_json)
+        invocations.show(farm, at, SHOWN[wanted.state.value], limit, as_json=as_json)
         return
     if path or snapshot is not None:
         what = "--snapshot" if snapshot else repr(path)
