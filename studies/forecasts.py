@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any
 
 import msgspec
@@ -44,7 +44,7 @@ RUN_TIMES = ("declared", "learned")
 TITLE = "How true forecasts are at submission"
 BEFORE, AFTER, KNOWN = "before", "after", "history"
 #: of a normal distribution, P90 - P10 in standard deviations
-WIDTH = 2.563
+WIDTH = 2 * NormalDist().inv_cdf(0.9)
 HEAD = ("load", "run times", "", "jobs", "bias", "mean ±", "relative", "±1min", "expected",
         "±10min", "P10 - P90", "by platform", "≤ P10", "≤ P90", "intervals")  # fmt: skip
 
