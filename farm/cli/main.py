@@ -261,20 +261,33 @@ class FarmCommands(Commands):
         """Return the command that is named, by its name of today or of the last release."""
         return super().resolve_command(ctx, as_now_called(args))
 
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """Take the options, of which ``--help`` prints."""
+        with _closed_pipe():
+            return super().make_context(*args, **more)
+
     def invoke(self, ctx: Any) -> Any:
         """Run one of them."""
-        try:
+        with _closed_pipe():
             try:
                 return super().invoke(ctx)
-            finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()
-        except KeyboardInterrupt as stop:  # here, before Typer takes its words
-            print_interrupted(stop)
-            raise
-        except BrokenPipeError:  # `farm … | head`; here, before Typer makes it exit code 1
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+            except KeyboardInterrupt as stop:  # here, before Typer takes its words
+                print_interrupted(stop)
+                raise
+
+
+@contextmanager
+def _closed_pipe() -> Iterator[None]:
+    """End with exit code 0 if the reader of the output has gone, as in ``farm … | head``."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # here, before Typer makes it exit code 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 def commands_in(group: Any, words: str = "farm") -> Iterator[tuple[str, Any]]:

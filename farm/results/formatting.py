@@ -71,9 +71,13 @@ def readable_ratio(value: float | None) -> str:
 
 
 def readable_percent(value: float | None, *, signed: bool = False) -> str:
-    """Return a fraction as a percentage with one decimal."""
+    """Return a fraction as a percentage with one decimal.
+
+    A difference (``signed``) of ten times the base and more is a factor, such as ``630 times``.
+    """
     if value is None or not math.isfinite(value):
         return NOTHING
     percent = round(value * 100, 1) or 0.0  # none below zero that reads -0.0
-    digits = 1 if abs(percent) < 1000 else 0
-    return f"{percent:+,.{digits}f} %" if signed else f"{percent:,.{digits}f} %"
+    if signed:
+        return f"{percent:+.1f} %" if percent < 1000 else f"{readable_ratio(1 + value)} times"
+    return f"{percent:,.{1 if percent < 1000 else 0}f} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from farm.scenario.file.overrides import apply_change, apply_override
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
 
+IS_NAME = re.compile(r"\w[\w.-]{0,99}").fullmatch
+"""Whether a text can be the name of a run (``farm.scenario.quantities.RunName``)."""
+
 
 def load_scenario(
     source: str | Path | Mapping[str, object] | Scenario,
@@ -32,7 +36,7 @@ def load_scenario(
     changes: Mapping[str, object] | None = None,
     kind: type[Scenario] = Scenario,
 ) -> Scenario:
-    """Return the scenario in a YAML file, with overrides applied.
+    """Return the scenario in a YAML file, with overrides applied; the file's name is its own.
 
     Files named in it are relative to the file that names them, those in overrides to the working
     directory. Raises ScenarioError with one
@@ -53,6 +57,8 @@ def load_scenario(
     else:
         path = find_scenario(source)
         document, name = _extended(path, ()), str(path)
+        if IS_NAME(path.stem):
+            document.setdefault("name", path.stem)
     for text in sets:
         apply_override(document, text)
     for key, value in (changes or {}).items():

@@ -116,7 +116,7 @@ class Scenario(Section):
     version: Literal[1] = 1
     """Version of the file's format."""
     name: RunName = "scenario"
-    """Name of the run."""
+    """Name of the run; absent: the file's."""
     description: str = ""
     """For people."""
     like: System | None = None

@@ -138,7 +138,7 @@ def test_import_round_trip(farm, tmp_path: Path):
     assert json.loads(done.out)["jobs"]["succeeded"] == 2
 
 
-@pytest.mark.parametrize("words", ["init --schema", "simulate farm.yaml --json"])
+@pytest.mark.parametrize("words", ["--help", "init --schema", "simulate farm.yaml --json"])
 def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
     """A closed pipe (``| head -1``) is no error: no traceback, no noise."""
     (tmp_path / "farm.yaml").write_text(SMALL)

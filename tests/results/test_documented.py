@@ -86,3 +86,5 @@ def test_other_numbers() -> None:
     assert readable_ratio(None) == readable_percent(None) == "-"
     assert readable_percent(0.1234) == "12.3 %"
     assert readable_percent(0.02, signed=True) == "+2.0 %"
+    assert readable_percent(629.05, signed=True) == "630 times"
+    assert readable_percent(-0.999, signed=True) == "-99.9 %"

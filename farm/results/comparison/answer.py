@@ -214,7 +214,7 @@ def _value_name(heading: str, value: str) -> str:
     """Return a value with the words of its key, if it is no name that says what it is."""
     words = heading.replace("_", " ")
     if value.isdigit():
-        return f"{value} {words}"
+        return f"{value} {words.removesuffix('s') if value == '1' else words}"
     plain = value[:1].isalpha() and value not in WORDS and " " not in heading
     return value if plain or value[:1] in "@{[" else f"{words} {value}"
 
