@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,8 @@ from farm.doctor.figures import PlatformRecords, examine, platforms_of
 from farm.doctor.table import HEADINGS as OF_RECORDS
 from farm.doctor.table import about, row_of
 from farm.doctor.verdict import verdicts
-from farm.records.bundle import Bundle, Clock, is_bundle, read_bundle
+from farm.records.bundle import Clock, is_bundle, read_bundle
+from farm.records.reading import part
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
@@ -58,7 +60,7 @@ METRICS = metrics_named(
     "metric",
 )  # fmt: skip
 
-OnStep = Callable[[str, float], object]
+OnStep = Callable[[str, float], None]
 
 HEADINGS = {
     "queue": "Waiting and running",
@@ -107,7 +109,7 @@ def report(
     if bundles and len(what) > 1:
         raise InputError("report: found a bundle beside others; allowed: one bundle, or runs")
     if bundles:
-        write_page(path, page_of_records(read_bundle(bundles[0])))
+        write_page(path, _of_records(bundles[0], on_step))
         return path
     sweeps = [(one, found) for one in what if (found := _sweep_of(one)) is not None]
     if sweeps and len(what) > 1:
@@ -275,9 +277,10 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)
 
 
-def page_of_records(bundle: Bundle) -> str:
-    """Return a self-contained page: verdicts, figures, and how many waited for how many slots."""
-    figures = examine(bundle, None, OBJECTIVE)
+def _of_records(path: Path, on_step: OnStep) -> str:
+    """Return the page of a bundle: verdicts, figures, and how many waited for how many slots."""
+    bundle = read_bundle(path, part(partial(on_step, "reading"), 0.0, 0.2))
+    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.6))
     found = [
         verdict
         for one in figures.platforms
@@ -293,6 +296,7 @@ def page_of_records(bundle: Bundle) -> str:
         lines = [*zip(*lines, strict=True)]
     table = Table("", lines[0], lines[1:])
     by_name = {one.name: one for one in platforms_of(bundle)}
+    on_step("drawing", 0.8)
     charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     said = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
@@ -336,7 +340,7 @@ def follow_run(
     out: Path,
     *,
     every: float = EVERY,
-    on_step: Callable[[str, float], object] = lambda *_: None,
+    on_step: Callable[[str, float], None] = lambda *_: None,
     wait: Callable[[float], object] = time.sleep,
 ) -> Path:
     """Write the page of a run again while its event log grows, and a last time when it has ended.

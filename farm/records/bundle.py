@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -28,11 +28,10 @@ from msgspec.json import Decoder
 from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.records.reading import Reading, SourceFile
+from farm.records.reading import OnRead, Reading, SourceFile, unseen
 from farm.records.runners import ROUNDING, Runner, runners_of
 from farm.whole_files import ending, read_whole
 
-T = TypeVar("T")
 VERSION = 1
 MANIFEST, JOBS, CAPACITY = "manifest.json", "jobs.jsonl.gz", "capacity.jsonl.gz"
 _AT_ONCE = 4096
@@ -269,8 +268,11 @@ def _write_lines(path: Path, values: Iterable[object]) -> str:
         return hashlib.file_digest(written, "sha256").hexdigest()
 
 
-def read_bundle(path: Path) -> Bundle:
-    """Read a bundle. Raises TraceError with the file and line that is wrong."""
+def read_bundle(path: Path, on_read: OnRead = unseen) -> Bundle:
+    """Read a bundle. Raises TraceError with the file and line that is wrong.
+
+    ``on_read`` is told how much is read, 0 to 1.
+    """
     refuse_other_folder(path)
     with file_access(path, "be read", TraceError):
         try:
@@ -279,26 +281,29 @@ def read_bundle(path: Path) -> Bundle:
             raise TraceError(f"{path / MANIFEST}: not a bundle's manifest: {error}") from None
         if manifest.version != VERSION:
             raise TraceError(f"{path}: found version {manifest.version}; allowed: {VERSION}")
-        return Bundle(manifest, list(_read_lines(path / JOBS, Attempt)))
+        return Bundle(manifest, _attempts(path / JOBS, manifest.kept, on_read))
 
 
-def _read_lines(path: Path, kind: type[T]) -> Iterator[T]:
-    decoder = Decoder(kind)
+def _attempts(path: Path, kept: int, on_read: OnRead) -> list[Attempt]:
+    """Return the attempts of a file, of which there are to be so many."""
+    decoder, found = Decoder(Attempt), list[Attempt]()
     before, rest = 0, b""
     try:
         with gzip.open(ending(path), "rb") as file:
             while (more := file.read(_PIECE)) or rest:
                 lines, newline, rest = (rest + more).rpartition(b"\n") if more else (rest, b"", b"")
                 try:
-                    yield from decoder.decode_lines(lines)
+                    found += decoder.decode_lines(lines)
                 except msgspec.MsgspecError:
                     _refuse(path, decoder, lines.split(b"\n"), before)
                 before += lines.count(b"\n") + len(newline)
+                on_read(min(1.0, len(found) / max(1, kept)))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}: damaged or truncated gzip: {error}") from None
+    return found
 
 
-def _refuse(path: Path, decoder: Decoder[T], lines: list[bytes], before: int) -> None:
+def _refuse(path: Path, decoder: Decoder[Attempt], lines: list[bytes], before: int) -> None:
     """Raise TraceError for the line that is wrong."""
     for number, line in enumerate(lines, before + 1):
         try:

@@ -39,7 +39,7 @@ def load_records(
             f"{bundles[0]}: found a bundle beside other files or options; allowed: one bundle, "
             "or the files of one source"
         )
-    return read_bundle(bundles[0])
+    return read_bundle(bundles[0], on_read)
 
 
 def import_files(

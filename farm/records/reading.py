@@ -48,6 +48,11 @@ def unseen(_: float) -> None:
     """Show nothing."""
 
 
+def part(on_share: OnRead, begin: float, length: float) -> OnRead:
+    """Return what is told of a part of the work, from ``begin`` on."""
+    return lambda share: on_share(begin + length * share)
+
+
 class Reading:
     """The files of a source while they are read, and what is left out of them, by reason."""
 

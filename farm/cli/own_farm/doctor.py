@@ -24,7 +24,14 @@ from farm.terminal.options import (
     seconds_of,
     zone_of,
 )
-from farm.terminal.output import note, print_json, reading_progress, remark, this_command
+from farm.terminal.output import (
+    note,
+    print_json,
+    reading_progress,
+    remark,
+    shared_progress,
+    this_command,
+)
 from farm.terminal.tables import Listing, folding, numbers
 
 LEAST = 1e-3
@@ -56,8 +63,9 @@ def doctor(
     most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
     with reading_progress(silent=quiet) as on_read:
         records = load_records(files, source, columns_of(column), place, on_read)
-        bundle = with_capacity(records, slots)
-        figures = examine(bundle, place, most)
+    bundle = with_capacity(records, slots)
+    with shared_progress("examining", silent=quiet) as on_share:
+        figures = examine(bundle, place, most, on_share)
     found = [v for one in figures.platforms for v in verdicts(one, figures.resolution_time, most)]
     if as_json:
         print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})

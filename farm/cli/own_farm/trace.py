@@ -20,7 +20,7 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_ratio, readable_span
 from farm.terminal.command_help import command_group
 from farm.terminal.options import AsJson, Quiet
-from farm.terminal.output import note, print_json, progress, remark
+from farm.terminal.output import note, print_json, progress, reading_progress, remark
 from farm.terminal.tables import Listing, folding, numbers, story
 from farm.twin.workload import workload_text
 from farm.units import many
@@ -240,8 +240,8 @@ def fit(
 
 
 def _read(path: Path) -> Bundle:
-    with progress("reading"):
-        return read_bundle(path)
+    with reading_progress() as on_read:
+        return read_bundle(path, on_read)
 
 
 def _check_new(out: Path) -> None:
