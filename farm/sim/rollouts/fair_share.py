@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import ldexp
 from typing import Any
 
@@ -27,7 +26,7 @@ from farm.sim.fast.kernel import native
 from farm.sim.fast.kernel.heaps import HEAP, KEY, Keyed
 from farm.sim.rollouts import fair_loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
-from farm.sim.rollouts.queue_only import FreeSlot
+from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, each
 
 MOST_URGENT = 40_000
 """Priorities and weights up to which a score is a number in range."""
@@ -68,6 +67,7 @@ def roll(
     ends: Floats,
     times: ServiceTimes,
     columns: NDArray[np.int64],
+    on_rollout: OnRollout,
 ) -> Floats | None:
     """Return when some of the waiting jobs are dispatched, as ``queue_only.roll``.
 
@@ -94,16 +94,13 @@ def roll(
     ]
     found = np.empty((len(ends), len(columns)))
 
-    def play(numbers: range) -> None:
-        for number in numbers:
-            drawn, dispatched = times.of(number), np.full(len(waiting) + 1, np.inf)
-            for lane in lanes:
-                lane.play(ends[number], drawn, dispatched)
-            found[number] = dispatched.take(columns)
+    def play(number: int) -> None:
+        drawn, dispatched = times.of(number), np.full(len(waiting) + 1, np.inf)
+        for lane in lanes:
+            lane.play(ends[number], drawn, dispatched)
+        found[number] = dispatched.take(columns)
 
-    parts = os.cpu_count() or 1
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(play, (range(part, len(ends), parts) for part in range(parts))))
+    each(play, len(ends), on_rollout, os.cpu_count() or 1)
     return found
 
 

@@ -9,8 +9,9 @@ bit, at a fraction of a microsecond each.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -83,6 +84,7 @@ def roll(
     ends: Floats,
     times: ServiceTimes,
     columns: NDArray[np.int64],
+    on_rollout: OnRollout,
 ) -> Floats:
     """Return when some of the waiting jobs are dispatched: a row per rollout, a column per job.
 
@@ -95,19 +97,40 @@ def roll(
     queues, begins = _queues(waiting, slots, set(columns.tolist()))
     queues = loops.Queues(*map(sequence, queues))
 
-    def play(numbers: range) -> None:
-        for number in numbers:
-            row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
-            nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
-            dispatched = sequence(np.full(len(waiting) + 1, np.inf))
-            arguments = queues, *row, tuple(map(sequence, nodes)), dispatched
-            native.Call("empty", *arguments)() if compiled else loops.empty(*arguments)
-            found[number] = np.asarray(dispatched).take(columns)
+    def play(number: int) -> None:
+        row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
+        nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
+        dispatched = sequence(np.full(len(waiting) + 1, np.inf))
+        arguments = queues, *row, tuple(map(sequence, nodes)), dispatched
+        native.Call("empty", *arguments)() if compiled else loops.empty(*arguments)
+        found[number] = np.asarray(dispatched).take(columns)
 
-    parts = os.cpu_count() or 1 if compiled else 1
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(play, (range(part, len(ends), parts) for part in range(parts))))
+    each(play, len(ends), on_rollout, os.cpu_count() or 1 if compiled else 1)
     return found
+
+
+OnRollout = Callable[[int], object]
+"""Told how many rollouts are done."""
+
+
+def each(play: Callable[[int], None], count: int, on_rollout: OnRollout, threads: int) -> None:
+    """Play each rollout by its number; an interrupt ends this after those in progress."""
+    interrupted = Event()
+
+    def some(first: int) -> None:
+        for number in range(first, count, threads):
+            if interrupted.is_set():
+                return
+            play(number)
+            if first == 0:
+                on_rollout(min(count, number + threads))
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            list(pool.map(some, range(threads)))
+        except BaseException:
+            interrupted.set()
+            raise
 
 
 def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:

@@ -35,7 +35,7 @@ from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, matter
-from farm.sim.rollouts.queue_only import FreeSlot, roll, slots_to_come
+from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
 from farm.sim.world import Arrivals, SimulatedWorld
@@ -92,7 +92,7 @@ def rollouts(
     processes: int | None = None,
     fast: bool = True,
     events: int | None = None,
-    on_rollout: Callable[[int], object] = int,
+    on_rollout: OnRollout = int,
 ) -> Rollouts:
     """Roll a fork out ``count`` times; return when the jobs (None: all waiting) are dispatched.
 
@@ -100,12 +100,12 @@ def rollouts(
     numbers whatever the number of processes, each of which makes the fork: rules are functions, and
     do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
     once one process has simulated that many, there are no more than ``LEAST`` rollouts.
-    ``on_rollout`` is told how many whole simulations are done.
+    ``on_rollout`` is told how many are done.
     Raises LookupError for a job that does not wait.
     """
     common = _Common(make(), count, seed, jobs)
     at = common.base.at
-    if fast and common.is_simple and (found := common.roll_queues()) is not None:
+    if fast and common.is_simple and (found := common.roll_queues(on_rollout)) is not None:
         return Rollouts(at, common.wanted, found)
     work = count * (len(common.waiting) + len(common.attempts))
     processes = processes or min(os.cpu_count() or 1, max(1, work // ENOUGH_FOR_ONE))
@@ -226,7 +226,7 @@ class _Common:
         ends = builder.lifetime is not None or builder.uses is not None
         return ends or (timed and not builder.takes_jobs)
 
-    def roll_queues(self) -> Floats | None:
+    def roll_queues(self, on_rollout: OnRollout) -> Floats | None:
         """Return the dispatch instants of the jobs of interest: a row per rollout.
 
         None: the trees of fair share are not of the kind that is covered.
@@ -236,23 +236,25 @@ class _Common:
         columns = np.array([self._columns.get(name, -1) for name in leaders], np.int64)
         found: Floats | None
         if self.fork.rules.path is None:
-            found = roll(self.waiting, slots, self._ends, self._times, columns)
+            found = roll(self.waiting, slots, self._ends, self._times, columns, on_rollout)
         elif not native.is_there():
             return None  # the scheduler itself is as fast as the loop in Python
         else:
-            found = self._roll_trees(slots, columns)
+            found = self._roll_trees(slots, columns, on_rollout)
             if found is None:
                 return None
         # the others were dispatched at the instant of the opening
         found[:, columns < 0] = self.base.at
         return found
 
-    def _roll_trees(self, slots: list[FreeSlot], columns: NDArray[np.int64]) -> Floats | None:
+    def _roll_trees(
+        self, slots: list[FreeSlot], columns: NDArray[np.int64], on_rollout: OnRollout
+    ) -> Floats | None:
         fork, times = self.fork, (self._ends, self._times)
         frozen = _Frozen(fork)
         scheduler = restored(self.base, fork.rules, frozen, pools=self.specs)
         return fair_share.roll(
-            scheduler, self.waiting, self.attempts, slots, self.specs, *times, columns
+            scheduler, self.waiting, self.attempts, slots, self.specs, *times, columns, on_rollout
         )
 
     # --- the whole simulation ---------------------------------------------------------------
