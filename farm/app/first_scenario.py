@@ -18,6 +18,7 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.records.bundle import is_bundle
 from farm.records.columns import CALENDAR
 from farm.records.importing import load_records, source_of
+from farm.records.reading import OnRead, part, unseen
 from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
@@ -63,12 +64,15 @@ live: {speed: 600}                  # of farm run: ten minutes in a second
 
 
 def write_first_scenario(
-    out: Path, trace: Path | None = None, fields: Mapping[str, str] | None = None
+    out: Path,
+    trace: Path | None = None,
+    fields: Mapping[str, str] | None = None,
+    on_read: OnRead = unseen,
 ) -> list[str]:
     """Write a scenario that runs: a small farm's, or a pool for each platform of a trace.
 
-    Returns what of the trace is not among its jobs, and why. Raises InputError where the file
-    exists or cannot be written, TraceError for the trace.
+    Returns what of the trace is not among its jobs, and why; ``on_read`` is told how much is done,
+    0 to 1. Raises InputError where the file exists or cannot be written, TraceError for the trace.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
@@ -84,8 +88,9 @@ def write_first_scenario(
             raise
         jobs, remarks = list(trace_jobs(records, options, records.name)), records.remarks
         _refuse_some_without_platform(jobs, trace)
+        on_read(0.3)
         path = os.path.relpath(trace, out.parent)
-        text = _fitting(jobs, path, fields, *_seen(trace, fields))
+        text = _fitting(jobs, path, fields, *_seen(trace, fields, part(on_read, 0.3, 0.7)))
     with file_access(out):
         out.write_text(text, encoding="utf-8")
     return remarks
@@ -117,7 +122,9 @@ Seen = tuple[PlatformFigures, float]
 """What a trace tells of a platform, and how long the next runner of one job takes (s)."""
 
 
-def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, Seen], Document, str]:
+def _seen(
+    trace: Path, fields: Mapping[str, str] | None, on_share: OnRead
+) -> tuple[dict[str, Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 
     That is by platform; the order of jobs is common to all. Last a line of the scenario: when
@@ -126,14 +133,15 @@ def _seen(trace: Path, fields: Mapping[str, str] | None) -> tuple[dict[str, Seen
     if format_of(trace, None) not in ("bundle", "csv"):
         return {}, {}, ""
     try:
-        bundle = load_records([trace], None if is_bundle(trace) else "csv", fields)
+        source = None if is_bundle(trace) else "csv"
+        bundle = load_records([trace], source, fields, on_read=part(on_share, 0.0, 0.3))
     except TraceError:  # the jobs were read: it does not say when they started
         return {}, {}, ""
     pools = pools_of(bundle)
     boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
     seen = {
         one.platform: (one, boots.get(one.platform, 0.0))
-        for one in examine(bundle, None, 0.0).platforms
+        for one in examine(bundle, None, 0.0, part(on_share, 0.5, 0.5)).platforms
     }
     first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
     starts, clock = "", bundle.clock
@@ -166,7 +174,6 @@ def _fitting(
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
 # What every key means, and which others there are: farm init --schema, docs/reference/scenario.md
 version: 1
-name: first
 seed: 1
 {starts}pools:
 {"".join(pools)}workload:

@@ -162,8 +162,12 @@ class _Steps:
         self._done, self._all = 0, 2 * runs + 2 if runs > 1 else 1 + len(HEADINGS)
 
     def __call__(self, what: str) -> None:
-        self._on_step(what, min(1.0, self._done / self._all))
         self._done += 1
+        self.within(what, 0.0)
+
+    def within(self, what: str, share: float) -> None:
+        """Tell how much of the present step is done."""
+        self._on_step(what, min(1.0, (self._done - 1 + share) / self._all))
 
 
 def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> str:
@@ -171,7 +175,7 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
     numbers: dict[str, object] = {}
     if len(runs) > 1:
         steps("comparing")
-        found = compare(*runs)
+        found = compare(*runs, on_share=partial(steps.within, "comparing"))
         steps("drawing the comparison")
         charts = trade_off_chart([*choices_of_comparison(found)])
         charts += comparison_charts(found, METRICS)

@@ -285,7 +285,7 @@ def read_bundle(path: Path, on_read: OnRead = unseen) -> Bundle:
 
 
 def _attempts(path: Path, kept: int, on_read: OnRead) -> list[Attempt]:
-    """Return the attempts of a file, of which there are to be so many."""
+    """Return the attempts of a file, which has as many as the manifest says."""
     decoder, found = Decoder(Attempt), list[Attempt]()
     before, rest = 0, b""
     try:

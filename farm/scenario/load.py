@@ -36,7 +36,7 @@ def load_scenario(
     changes: Mapping[str, object] | None = None,
     kind: type[Scenario] = Scenario,
 ) -> Scenario:
-    """Return the scenario in a YAML file, with overrides applied; the file's name is its own.
+    """Return the scenario in a YAML file, with overrides applied, named after it if need be.
 
     Files named in it are relative to the file that names them, those in overrides to the working
     directory. Raises ScenarioError with one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -215,13 +215,17 @@ def open_run(path: str | Path) -> Result:
     return Result(load_run(path))
 
 
-def compare(*runs: Result | str | Path, relevant: float = RELEVANT) -> Comparison:
+def compare(
+    *runs: Result | str | Path,
+    relevant: float = RELEVANT,
+    on_share: Callable[[float], object] = float,
+) -> Comparison:
     """Compare the first run with each of the others, given as results or run directories.
 
     Runs that differ only by their seed are pooled. A difference is better or worse if it is
     significant and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
-    other, difference, confidence interval, verdict) and ``jobs``, job by job. Raises InputError
-    for fewer than two runs.
+    other, difference, confidence interval, verdict) and ``jobs``, job by job. ``on_share`` is
+    told how much is done, 0 to 1. Raises InputError for fewer than two runs.
 
     >>> fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
     >>> [pair] = farm.compare(fifo, sjf).pairs
@@ -231,6 +235,9 @@ def compare(*runs: Result | str | Path, relevant: float = RELEVANT) -> Compariso
     if len(runs) < 2:
         raise InputError(f"compare: found {len(runs)} run; allowed: two or more")
     kept = [(one if isinstance(one, Result) else open_run(one)).kept for one in runs]
+    for done, run in enumerate(kept, start=1):
+        len(run.jobs)  # are read: most of the work
+        on_share(0.8 * done / len(kept))
     from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
 
     return compare_runs(kept, relevant=relevant)

@@ -10,7 +10,7 @@ import typer
 from farm.app.recorded.result import compare as compare_runs
 from farm.results.comparison.tables import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
-from farm.terminal.output import note, progress
+from farm.terminal.output import note, shared_progress
 
 
 def compare(
@@ -29,8 +29,8 @@ def compare(
         farm compare one two --json
     """
     least = share_of(relevant)
-    with progress("comparing", silent=as_json):
-        comparison = compare_runs(*runs, relevant=least)
+    with shared_progress("comparing", silent=as_json) as on_share:
+        comparison = compare_runs(*runs, relevant=least, on_share=on_share)
     if as_json:
         typer.echo(comparison.to_json().decode())
     else:

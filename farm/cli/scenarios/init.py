@@ -12,7 +12,7 @@ from farm.app.first_scenario import write_first_scenario
 from farm.core.errors import InputError
 from farm.scenario import scenario_schema
 from farm.terminal.options import Columns, Quiet, columns_of
-from farm.terminal.output import progress, remark, this_command
+from farm.terminal.output import reading_progress, remark, this_command
 
 FIRST = Path("scenario.yaml")
 
@@ -42,7 +42,7 @@ def init(
         typer.echo(json.dumps(scenario_schema(), indent=2, ensure_ascii=False))
         return
     fields = columns_of(column)
-    with progress("reading", silent=quiet):
-        remarks = write_first_scenario(out, trace, fields)
+    with reading_progress(silent=quiet) as on_read:
+        remarks = write_first_scenario(out, trace, fields, on_read)
     tried = f"{out}: written; try it: {this_command()} simulate {out}"
     remark(*remarks, tried, quiet=quiet)
