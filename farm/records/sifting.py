@@ -85,10 +85,15 @@ def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
         before = kept.get(attempt.id)
         if before is not None:
             reading.leave_out("that came twice")
-            if before.finished_at is not None or attempt.finished_at is None:
+            if _known(attempt) <= _known(before):
                 continue
         kept[attempt.id] = attempt
     return list(kept.values())
+
+
+def _known(one: Attempt) -> tuple[bool, bool]:
+    """Return how far it had come when it was recorded."""
+    return one.finished_at is not None, one.started_at is not None
 
 
 def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
@@ -102,8 +107,8 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     kept = []
     for one in attempts:
         is_old = one.finished_at is not None and one.finished_at < one.submitted_at - NOISE
-        is_copy = one.attempt > 1 and (is_old or first[_times(one)] < one.attempt)
-        if is_copy and one.started_at is not None:
+        ran = one.started_at is not None
+        if one.attempt > 1 and (is_old or (ran and first[_times(one)] < one.attempt)):
             reading.leave_out("copied from earlier attempts")
         else:
             kept.append(one)

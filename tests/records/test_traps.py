@@ -162,6 +162,29 @@ TRAPS = {
         {"action": "completed", "workflow_job": github(
             conclusion="cancelled", runner_id=None, runner_name=None)},
     ], (None, None, "cancelled", 1)),
+    "pages and deliveries of one job, held back for an approval": Trap("github", [
+        {"jobs": [github(started_at=at("09:20:10"), completed_at=at("09:21:00"))]},
+        {"action": "queued", "workflow_job": github(status="queued", started_at=at("09:20:00"))},
+        {"action": "queued", "workflow_job": github(status="queued", started_at=at("09:00:00"))},
+        {"action": "waiting", "workflow_job": github(status="waiting")},
+    ], told="that came twice"),
+    "pages of one job before and after its pickup": Trap("github", [
+        github(status="queued", completed_at=None, runner_id=0, runner_name=""),
+        github(status="in_progress", completed_at=None)], (10.0, None, "open", 1),
+        "that came twice"),
+    "a copy of what was cancelled while it waited": Trap("github", [
+        github(runner_id=0, runner_name="", conclusion="cancelled"),
+        github(id=2, run_attempt=2, runner_id=0, runner_name="", conclusion="cancelled",
+               created_at=at("10:00:00"))], (None, None, "cancelled", 1),
+        "copied from earlier attempts"),
+    "a window without runs": Trap("github", [{"total_count": 0, "workflow_runs": []}, github()]),
+    "runs line by line, and their deliveries": Trap("github", [
+        {"id": 1, "run_number": 5, "actor": {"login": "ana"}}, github(),
+        {"action": "completed", "workflow_run": {"id": 2, "event": None}, "sender": {}}],
+        check=lambda one: one.user == "ana"),
+    "Gitea has the beginning of 1970 for what is not yet": Trap("github", [
+        github(status="queued", started_at="1970-01-01T00:00:00Z", runner_id=0, runner_name="",
+               completed_at="1970-01-01T01:00:00+01:00")], (None, None, "open", 1)),
     "a job's clock in another zone than its steps'": Trap("github", [
         github(started_at=at("09:00:00"), steps=[{"started_at": "2026-11-02T18:00:10+09:00"}])]),
     "pipelines are not jobs": Trap(
