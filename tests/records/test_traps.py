@@ -228,6 +228,11 @@ TRAPS = {
     "an expired job has another end": Trap("buildkite", [buildkite(
         {"state": "expired", "started_at": None, "finished_at": None, "expired_at": at("10:00:00")}
     )], (None, None, "cancelled", 1)),
+    "an agent that went silent": Trap(
+        "buildkite", [buildkite({"state": "failed", "exit_status": -1})], (10.0, 50.0, "lost", 1)),
+    "what is held by the plan's limit": Trap("buildkite", [buildkite(
+        {"id": "x", "state": "platform_limited", "started_at": None, "finished_at": None}, {})],
+        None, "never due"),
     "retried jobs that were not fetched": Trap(
         "buildkite", [buildkite({"retries_count": 2})], (10.0, 50.0, "succeeded", 3)),
     "times as webhooks have them": Trap(
@@ -241,6 +246,13 @@ TRAPS = {
     "an expired claim": Trap("taskcluster", [task(
         {"state": "exception", "reasonResolved": "claim-expired"})],
         (10.0, 50.0, "lost", 1), "up to 20 minutes after their workers"),
+    "a run that only says how a task ended before it was due": Trap("taskcluster", [
+        {"status": task({})["status"] | {"taskId": "U"}},
+        task({"state": "exception", "reasonCreated": "exception", "reasonResolved": "canceled",
+              "started": None, "resolved": at("09:00:00")})], told="unscheduled"),
+    "messages of a task, without the last": Trap("taskcluster", [
+        task({"state": "pending", "started": None, "resolved": None}),
+        task({"state": "running", "resolved": None})], (10.0, None, "open", 1)),
     "a pool's workers say when they were requested": Trap("taskcluster", [
         task({}), {"workers": [{"workerGroup": "g", "workerId": "w", "created": at("08:59:00")}]}],
         check=lambda one: one.runner_age == 70.0),
