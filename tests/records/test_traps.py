@@ -286,11 +286,16 @@ TRAPS = {
         "reapi", [action()["historicalExecuteResponse"]["executeResponse"]["result"]]),
     "an action without a worker": Trap(
         "reapi", [action(), action("v", worker="")], told="without the times of a worker"),
+    "an action whose worker did not complete it": Trap(
+        "reapi", [action(), action("v", workerCompletedTimestamp=None)],
+        told="without the times of a worker"),
     "nothing but sums without the fields' names": Trap(
         "jenkins", [jenkins({"queuingDurationMillis": 60_000})], (None, 50.0, "succeeded", 1),
         "without buildableDurationMillis"),
     "a running build": Trap(
         "jenkins", [jenkins(result=None, duration=0)], (10.0, None, "open", 1)),
+    "a build with its result, but not yet done": Trap(
+        "jenkins", [jenkins(building=True, duration=0)], (10.0, None, "open", 1)),
     "the built-in node": Trap(
         "jenkins", [jenkins(builtOn="")], check=lambda one: one.runner == "built-in"),
     "a matrix's parent takes no executor": Trap("jenkins", [
