@@ -319,6 +319,21 @@ TRAPS = {
         {"type": "ADDED", "object": workload()},
         {"type": "MODIFIED", "object": workload(**ADMITTED)},
         {"type": "DELETED", "object": workload(**ADMITTED)}]),
+    "a watch that broke off": Trap("kueue", [
+        {"type": "BOOKMARK", "object": {"kind": "Workload", "metadata": {"resourceVersion": "1"}}},
+        {"type": "ADDED", "object": workload(**ADMITTED)},
+        {"type": "ERROR", "object": {"kind": "Status", "code": 410}}], told="events of a watch"),
+    "a workload that was deleted while it waited": Trap("kueue", [
+        {"type": "ADDED", "object": workload()},
+        {"type": "DELETED", "object": workload() | {"metadata": {
+            "name": "a", "uid": "a", "creationTimestamp": at("09:00:00"),
+            "deletionTimestamp": at("09:30:00")}}}], (None, None, "cancelled", 1)),
+    "a workload that was deleted, it is not known when": Trap("kueue", [
+        {"type": "ADDED", "object": workload()}, {"type": "DELETED", "object": workload()},
+        workload(**ADMITTED) | {"metadata": {
+            "uid": "b", "creationTimestamp": at("09:00:00")}}], told="not known when"),
+    "the items of a list of workloads do not say what they are": Trap("kueue", [{
+        "kind": "WorkloadList", "items": [workload(**ADMITTED) | {"kind": None}]}]),
     "a member that the first objects have not": Trap("jsonl", [
         {"submitted": None}, {"submitted": at("09:00:00"), "started": at("09:00:10"),
                               "finished": at("09:01:00"), "kind": "unit"}],
@@ -341,6 +356,34 @@ def test_a_trap(name: str, tmp_path: Path):
     ran = None if one.ran is None else round(one.ran, 6)
     assert (waited, ran, one.result, one.attempt) == trap.means
     assert trap.check is None or trap.check(one)
+
+
+OTHER_WORKLOAD = workload({"queueName": "lq"}, **ADMITTED)
+OTHER_WORKLOAD["metadata"] = {"uid": "b", "creationTimestamp": at("09:00:00")}
+OTHER_WORKLOAD["status"]["admission"] = {"clusterQueue": "cq"}
+RESULT = action()["historicalExecuteResponse"]["executeResponse"]["result"]
+
+
+@pytest.mark.parametrize(
+    ("source", "records"),
+    [
+        ("github", [github(), github(id=2)]),
+        ("github", [{"action": "completed", "workflow_run": {"id": 1}}, github(), github(id=2)]),
+        ("buildkite", [{"number": 2, "pipeline": {}, "jobs": []}, buildkite({}, {})]),
+        ("reapi", [RESULT, action(worker="v")["historicalExecuteResponse"]["executeResponse"]]),
+        ("jenkins", [jenkins() | {"fullName": None},
+                     jenkins(timestamp=1_793_610_910_000) | {"fullName": None}]),
+        ("kueue", [workload({"queueName": "lq"}), OTHER_WORKLOAD]),
+    ],
+)  # fmt: skip
+def test_two_records_are_recognised_and_kept_apart(source: str, records: list[Any], tmp_path: Path):
+    """By their first object, whatever it is; without ids they are not copies of each other."""
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, records)))
+    bundle = import_files([tmp_path / "log"])
+    assert bundle.manifest.source == source
+    one, other = bundle.attempts
+    assert one.id != other.id
+    assert one.platform == other.platform
 
 
 def read(trap: Trap, path: Path) -> Bundle:
