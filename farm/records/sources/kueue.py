@@ -27,6 +27,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    is_deleted: bool = False
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -73,16 +74,14 @@ class _Workload(msgspec.Struct):
 
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is a Workload, a list of them, or a watch's event."""
-    some = members(value, "items")[:1]
-    inner = some[0] if some else value.get("object", value)
-    kinds = (value.get("kind"), isinstance(inner, dict) and inner.get("kind"))
-    return "Workload" in kinds or "WorkloadList" in kinds
+    inner = [*members(value, "items"), value.get("object", value)][0]
+    is_workload = isinstance(inner, dict) and inner.get("kind") == "Workload"
+    return is_workload or value.get("kind") == "WorkloadList"
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the workloads; of those that a watch saw several times, the last state."""
     latest: dict[str, _Workload] = {}
-    deleted: set[str] = set()
     for value in reading.objects():
         if value.get("type") in ("BOOKMARK", "ERROR"):
             reading.leave_out("events of a watch without a workload")
@@ -94,21 +93,16 @@ def read(reading: Reading) -> Iterator[Attempt]:
         for one in members(value, "items") if "items" in value else [value.get("object", value)]:
             workload = reading.record(one, _Workload)
             metadata = workload.metadata
-            uid = metadata.uid or f"{metadata.namespace}/{metadata.name}"
-            latest[uid] = workload
-            if value.get("type") == "DELETED":
-                deleted.add(uid)
-    made = [_attempt(uid, workload, reading) for uid, workload in latest.items()]
+            metadata.is_deleted = value.get("type") == "DELETED"
+            latest[metadata.uid or f"{metadata.namespace}/{metadata.name}"] = workload
+    made = (_attempt(uid, workload, reading) for uid, workload in latest.items())
     found = [one for one in made if one is not None]
     # before its admission a workload names no cluster queue: others of its queue were given one
     places = {_queue(one): one.platform for one in found if one.started_at is not None}
     for one in found:
         if one.started_at is None and one.platform == one.attributes.get("queue"):
             one.platform = places.get(_queue(one), one.platform)
-        if one.finished_at is None and one.id in deleted:
-            reading.leave_out("deleted, it is not known when")
-        else:
-            yield one
+        yield one
 
 
 def _queue(one: Attempt) -> tuple[str, str]:
@@ -131,6 +125,9 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
     if statistics and sum(one.count for one in statistics.evictions):
         reading.noted["evicted once or more, with one wait for all their admissions"] += 1
     finished_at = true_at.get("Finished")
+    if finished_at is None and metadata.is_deleted:
+        reading.leave_out("deleted, it is not known when")
+        return None
     admission = status.admission or _Admission()
     flavors = {flavor for one in admission.pod_set_assignments for flavor in one.flavors.values()}
     result: Result = "open"
