@@ -399,6 +399,12 @@ def test_a_text_that_is_cut_is_refused(found: list[Any], data: st.DataObject):
         list(objects(io.StringIO(text[:cut])))
 
 
+def test_half_a_character_is_no_reason_to_stop():
+    """Programs that cut a text at a number of units leave one; no file can hold it."""
+    text = r'[{"na\ud83dme": ["cut \uD83D", "\ud83d\ude00", 1]}]'
+    assert list(objects(io.StringIO(text))) == [{"na?me": ["cut ?", "\U0001f600", 1]}]
+
+
 @pytest.mark.parametrize("text", ["]", "{} x", '{"a": NaN}', "[[{}]", "nul", "1"])
 def test_what_is_no_sequence_of_objects_is_refused(text: str):
     """With the place where it stops to be one."""
