@@ -116,7 +116,7 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
 
 
 def _times(one: Attempt) -> tuple[object, ...]:
-    return one.matrix, one.kind, one.started_at, one.finished_at
+    return one.matrix, one.job or one.kind, one.runner, one.started_at, one.finished_at
 
 
 def _is_sound(one: Attempt, reading: Reading) -> bool:

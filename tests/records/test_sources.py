@@ -310,6 +310,18 @@ def test_any_table_can_be_read_by_its_columns(tmp_path: Path):
     assert table.attempts[0].attributes == {"team": "ana"}
 
 
+def test_two_jobs_of_a_matrix_that_ran_side_by_side_are_no_copies(tmp_path: Path):
+    """Builders that take a second attempt and another job at once, for as long."""
+    rows = ["a,1,0,0,50,r1", "a,2,0,100,400,r1", "b,1,0,100,400,r2", "b,2,0,100,400,r2"]
+    lines = ["job,attempt,submitted,started,finished,runner,matrix,kind"]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, *(f"{row},m,unit" for row in rows)]))
+    bundle = import_files([tmp_path / "t.csv"])
+    assert sorted((one.job, one.attempt) for one in bundle.attempts) == [
+        ("a", 1), ("a", 2), ("b", 1),
+    ]  # fmt: skip
+    assert bundle.manifest.left_out == {"copied from earlier attempts": 1}
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
