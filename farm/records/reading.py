@@ -216,6 +216,11 @@ def members(found: dict[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def progress(one: Any) -> tuple[bool, bool]:
+    """Return how far an attempt, or a job of a source, had come when it was recorded."""
+    return one.finished_at is not None, one.started_at is not None
+
+
 def _without_nulls(found: Any) -> Any:
     if isinstance(found, list):
         return [_without_nulls(one) for one in found]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.columns import CALENDAR
-from farm.records.reading import Reading
+from farm.records.reading import Reading, progress
 
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
@@ -85,15 +85,10 @@ def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
         before = kept.get(attempt.id)
         if before is not None:
             reading.leave_out("that came twice")
-            if _known(attempt) <= _known(before):
+            if progress(attempt) <= progress(before):
                 continue
         kept[attempt.id] = attempt
     return list(kept.values())
-
-
-def _known(one: Attempt) -> tuple[bool, bool]:
-    """Return how far it had come when it was recorded."""
-    return one.finished_at is not None, one.started_at is not None
 
 
 def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
