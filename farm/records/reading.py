@@ -177,6 +177,8 @@ class Reading:
 
     def moment(self, found: str, name: str, unit: str = "") -> float | None:
         """Return a time of a table: since 1970, in its unit or in (milli)seconds, or ISO 8601."""
+        if ":" in found:  # no number: to find that out takes longer than to read it
+            return self.instant(found, name)
         try:
             number = float(found) if found else math.nan
         except ValueError:
