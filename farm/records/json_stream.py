@@ -80,6 +80,7 @@ class _Window:
     def _members(self) -> Iterator[dict[str, Any]]:
         self.at += 1
         plain: dict[str, Any] = {}
+        parts = 0
         while (mark := self.next_mark()) != "}":
             if mark != '"':
                 self.refuse(f"found {mark!r}; allowed: the name of a member")
@@ -93,10 +94,13 @@ class _Window:
                     if not mark:
                         self.refuse("ends inside an array: it is not complete")
                     yield {**plain, name: [self._value()]}
+                    parts += 1
                 self.at += 1
             else:
                 plain[name] = self._value()
         self.at += 1
+        if not parts:
+            yield plain
 
     def _value(self) -> Any:
         """Return the value that begins here; a number may go on in the next piece."""

@@ -400,6 +400,8 @@ def test_a_large_object_comes_in_parts(monkeypatch: pytest.MonkeyPatch):
     text = json.dumps({"name": "n", "size": 12345, "jobs": [{"id": n} for n in range(40)], "z": 1})
     found = list(objects(io.StringIO(text)))
     assert found == [{"name": "n", "size": 12345, "jobs": [{"id": n}]} for n in range(40)]
+    whole = {"name": "n" * 200, "object": {"id": 1}}
+    assert list(objects(io.StringIO(json.dumps(whole)))) == [whole]
 
 
 @given(OBJECTS.filter(bool), st.data())
