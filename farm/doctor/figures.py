@@ -27,7 +27,7 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
 from farm.records.reading import OnRead, part, unseen
-from farm.records.runners import Runner, Span, most_at_once, successions, times_between
+from farm.records.runners import ROUNDING, Runner, Span, most_at_once, successions, times_between
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
 
@@ -136,9 +136,10 @@ def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
         if one.runner and one.started_at is not None:
             by_runner[one.runner].append(one)
     known = {one.runner: one for one in bundle.runners()}
+    resolution = bundle.manifest.resolution_time + ROUNDING
     tries = Counter(one.job or one.id for one in attempts)
     return [
-        PlatformRecords(name, some, by_runner, known, tries, bundle.arrivals[0])
+        PlatformRecords(name, some, by_runner, known, tries, bundle.arrivals[0], resolution)
         for name, some in by_platform.items()
     ]
 
@@ -162,6 +163,7 @@ class PlatformRecords:
         known: dict[str, Runner],
         tries: Counter[str],
         since: float,
+        resolution: float,
     ) -> None:
         self.name = name
         self.attempts = attempts
@@ -172,10 +174,16 @@ class PlatformRecords:
         names = sorted({one.runner for one in attempts if one.runner in by_runner})
         self.runners = [known[name] for name in names]
         self.on_runners = {name: by_runner[name] for name in names}
-        self._tries = tries
+        self._tries, self._resolution = tries, resolution
         self.ran = [one for one in attempts if one.ran is not None]
         #: its runners ran hardly more than a job each
         self.is_ephemeral = bool(names) and len(self.ran) < 1.5 * len(names)
+        self._held = [
+            (one.started_at or 0.0, _end(one, self.ends))
+            for some in self.on_runners.values() or [self.ran]
+            for one in some
+        ]
+        self._most = most_at_once(self._held, resolution) if self._held else 0
 
     def figures(self, zone: tzinfo | None, objective: float, on_share: OnRead) -> PlatformFigures:
         """Return the figures; ``on_share`` is told how much is done, about."""
@@ -210,7 +218,7 @@ class PlatformRecords:
             slots_seen=float(steps.slots.max(initial=0.0)),
             mean_slots=slots,
             runner_slots=int(np.median([one.slots for one in self.runners] or [1])),
-            busy_at_once=int(steps.busy.max(initial=0.0)),
+            busy_at_once=self._most,
             offered_load=load,
             other_load=other,
             utilization=(held + other) / slots if slots else None,
@@ -218,7 +226,7 @@ class PlatformRecords:
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
-            full_while_waiting=steps.full_while_waiting,
+            full_while_waiting=steps.full_while_waiting(self._most),
             waits=spread_of(waits.ended),
             wait_p50=waits.quantile(0.5),
             wait_p95=waits.quantile(0.95),
@@ -259,29 +267,25 @@ class PlatformRecords:
             for one in self.attempts
             if one.eligible_at is not None
         ]
-        held = [
-            (one.started_at, _end(one, self.ends))
-            for some in self.on_runners.values() or [self.ran]
-            for one in some
-        ]
         alive = [(one.joined_at, one.gone_at) for one in self.runners]
         sizes = np.array([one.slots for one in self.runners], np.float64)
         slots = (_spans(alive), sizes)
-        steps = steps_of(_spans(waited), _spans(held), slots, self.begins, self.ends)
+        steps = steps_of(_spans(waited), _spans(self._held), slots, self.begins, self.ends)
         if not self.is_ephemeral:
             return steps
-        most = np.where(steps.begun, steps.busy.max(initial=0.0), 0.0)
+        most = np.where(steps.begun, float(self._most), 0.0)
         return msgspec.structs.replace(steps, slots=most)
 
     def _turnarounds(self) -> list[float]:
         """Return how long slots stood empty between two jobs, of which the second waited."""
         if self.is_ephemeral:  # a slot's next start is on another runner
-            jobs = self._spans_of(self.ran)
-            return successions(jobs, most_at_once((start, end) for _, start, end in jobs))
+            return successions(self._spans_of(self.ran), self._most, self._resolution)
         return [
             time
-            for runner in self.runners
-            for time in times_between(self._spans_of(self.on_runners[runner.runner]), runner.slots)
+            for one in self.runners
+            for time in times_between(
+                self._spans_of(self.on_runners[one.runner]), one.slots, self._resolution
+            )
         ]
 
     def _spans_of(self, attempts: Sequence[Attempt]) -> list[Span]:

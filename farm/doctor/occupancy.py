@@ -65,11 +65,10 @@ class Steps(msgspec.Struct, frozen=True):
         free = np.maximum(0.0, 1.0 - self.busy[some] / self.slots[some])
         return _share(waited * free, waited)
 
-    @property
-    def full_while_waiting(self) -> float | None:
-        """The share of the waiting while about as many were busy as ever; None: none waited."""
+    def full_while_waiting(self, most: int) -> float | None:
+        """Return the share of the waiting while about as many were busy; None: none waited."""
         waited = self.waiting * self.lasts
-        full = self.busy >= max(1.0, FULL * self.busy.max(initial=0.0))
+        full = self.busy >= max(1.0, FULL * most)
         return _share(waited[full], waited)
 
 

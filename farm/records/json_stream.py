@@ -80,6 +80,7 @@ class _Window:
     def _members(self) -> Iterator[dict[str, Any]]:
         self.at += 1
         plain: dict[str, Any] = {}
+        parts = 0
         while (mark := self.next_mark()) != "}":
             if mark != '"':
                 self.refuse(f"found {mark!r}; allowed: the name of a member")
@@ -93,10 +94,13 @@ class _Window:
                     if not mark:
                         self.refuse("ends inside an array: it is not complete")
                     yield {**plain, name: [self._value()]}
+                    parts += 1
                 self.at += 1
             else:
                 plain[name] = self._value()
         self.at += 1
+        if not parts:
+            yield plain
 
     def _value(self) -> Any:
         """Return the value that begins here; a number may go on in the next piece."""
@@ -110,6 +114,7 @@ class _Window:
                 self._refuse_value()
 
     def _tried(self) -> Any:
+        began = self.at
         try:
             value, self.at = _DECODER.raw_decode(self._text, self.at)
         except JSONDecodeError:
@@ -118,7 +123,8 @@ class _Window:
             self.refuse(str(error))
         except RecursionError:
             self.refuse("nested too deep")
-        return value
+        halves = max(self._text.find(half, began, self.at) for half in ("\\ud", "\\uD"))
+        return value if halves < 0 else _whole(value)
 
     def _more(self) -> bool:
         """Read as much again as is in memory; False at the end."""
@@ -145,6 +151,15 @@ class _Window:
 
 def _no_number(found: str) -> NoReturn:
     raise ValueError(f"found {found}; allowed: the numbers of JSON")
+
+
+def _whole(value: Any) -> Any:
+    """Return the value with "?" for halves of characters, where a program had cut a text."""
+    if isinstance(value, dict):
+        return {_whole(name): _whole(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_whole, value))
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 _INCOMPLETE = object()

@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
-FIRST_YEAR = 1970
-"""An earlier time is how some programs write that there is none."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -159,6 +157,7 @@ class Reading:
     def instant(self, found: str | None, name: str) -> float | None:
         """Return an ISO 8601 time as seconds since 1970; None: there is none.
 
+        The beginning of 1970, and the year 1, are how some programs write that there is none.
         A time without a zone is of the zone given by the user. Raises TraceError.
         """
         if not found:
@@ -174,10 +173,12 @@ class Reading:
                     "--zone Europe/Berlin, …: where the clock of these records was read"
                 )
             time = time.replace(tzinfo=self._zone)
-        return time.timestamp() if time.year >= FIRST_YEAR else None
+        return at if (at := time.timestamp()) > 0 else None
 
     def moment(self, found: str, name: str, unit: str = "") -> float | None:
         """Return a time of a table: since 1970, in its unit or in (milli)seconds, or ISO 8601."""
+        if ":" in found:  # no number: to find that out takes longer than to read it
+            return self.instant(found, name)
         try:
             number = float(found) if found else math.nan
         except ValueError:
@@ -215,6 +216,11 @@ def members(found: dict[str, Any], name: str) -> list[Any]:
     """Return the list that a member is, or an empty one."""
     value = found.get(name)
     return value if isinstance(value, list) else []
+
+
+def progress(one: Any) -> tuple[bool, bool]:
+    """Return how far an attempt, or a job of a source, had come when it was recorded."""
+    return one.finished_at is not None, one.started_at is not None
 
 
 def _without_nulls(found: Any) -> Any:

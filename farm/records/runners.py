@@ -57,17 +57,19 @@ def _runner(name: str, attempts: list[Attempt], resolution: float) -> Runner:
         joined_at=joined_at,
         gone_at=max(ends, default=joined_at),
         slots=most_at_once(
-            (start, max(start, end - resolution - ROUNDING))
-            for start, end in spans
-            if end is not None
+            ((start, end) for start, end in spans if end is not None), resolution + ROUNDING
         ),
         jobs=len(attempts),
     )
 
 
-def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
-    """Return how many spans overlapped at most, at least 1; an end at a start is before it."""
-    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+def most_at_once(spans: Iterable[tuple[float, float]], resolution: float = 0.0) -> int:
+    """Return how many spans overlapped at most, by more than the resolution; at least 1."""
+    changes = sorted(
+        change
+        for start, end in spans
+        for change in ((start, 1), (max(start, end - resolution), -1))
+    )
     most = there = 0
     for _, change in changes:
         there += change
@@ -95,7 +97,7 @@ def times_between(jobs: Iterable[Span], slots: int, resolution: float = 0.0) -> 
     return found
 
 
-def successions(jobs: Iterable[Span], slots: int) -> list[float]:
+def successions(jobs: Iterable[Span], slots: int, resolution: float = 0.0) -> list[float]:
     """Return the times from the k-th end to the start that it made room for.
 
     With n slots that is the (k + n)-th; only of jobs that waited already.
@@ -105,4 +107,4 @@ def successions(jobs: Iterable[Span], slots: int) -> list[float]:
         starts.append((start, arrived_at))
         ends.append(end)
     pairs = zip(sorted(ends), sorted(starts)[slots:], strict=False)
-    return [start - end for end, (start, at) in pairs if at < end <= start]
+    return [max(0.0, start - end) for end, (start, at) in pairs if at < end <= start + resolution]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.columns import CALENDAR
-from farm.records.reading import Reading
+from farm.records.reading import Reading, progress
 
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
@@ -85,7 +85,7 @@ def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
         before = kept.get(attempt.id)
         if before is not None:
             reading.leave_out("that came twice")
-            if before.finished_at is not None or attempt.finished_at is None:
+            if progress(attempt) <= progress(before):
                 continue
         kept[attempt.id] = attempt
     return list(kept.values())
@@ -102,8 +102,8 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     kept = []
     for one in attempts:
         is_old = one.finished_at is not None and one.finished_at < one.submitted_at - NOISE
-        is_copy = one.attempt > 1 and (is_old or first[_times(one)] < one.attempt)
-        if is_copy and one.started_at is not None:
+        ran = one.started_at is not None
+        if one.attempt > 1 and (is_old or (ran and first[_times(one)] < one.attempt)):
             reading.leave_out("copied from earlier attempts")
         else:
             kept.append(one)
@@ -111,7 +111,7 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
 
 
 def _times(one: Attempt) -> tuple[object, ...]:
-    return one.matrix, one.kind, one.started_at, one.finished_at
+    return one.matrix, one.job or one.kind, one.runner, one.started_at, one.finished_at
 
 
 def _is_sound(one: Attempt, reading: Reading) -> bool:

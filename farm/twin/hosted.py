@@ -50,7 +50,7 @@ def _waits(attempts: Sequence[Attempt]) -> tuple[Floats, np.ndarray]:
     """Return the waits by arrival, and which jobs met as many as ever ran at once."""
     times = [(o.eligible_at or 0.0, o.started_at or 0.0, o.finished_at or 0.0) for o in attempts]
     eligible, started, finished = np.array(sorted(times)).T
-    most = most_at_once(zip(started.tolist(), finished.tolist(), strict=True))
+    most = most_at_once(zip(started.tolist(), finished.tolist(), strict=True), RESOLUTION)
     # those that arrived before and have not ended
     met = np.arange(len(eligible)) - np.searchsorted(np.sort(finished), eligible, side="right")
     return started - eligible, met >= most

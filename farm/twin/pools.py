@@ -173,10 +173,10 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     limited = not ephemeral or meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
     jobs = _spans(attempts)
-    most_jobs = most_at_once((start, end) for _, start, end in jobs)
-    runners = most_at_once(lives) if names else -(-most_jobs // slots)
+    most_jobs = most_at_once(((start, end) for _, start, end in jobs), clock.resolution)
+    runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
     if ephemeral:  # a slot's next start is on another runner
-        between = successions(jobs, runners * slots)
+        between = successions(jobs, runners * slots, clock.resolution)
     else:
         each = (times_between(_spans(by_runner[n]), slots, clock.resolution) for n in names)
         between = list(chain.from_iterable(each))

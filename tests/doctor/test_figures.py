@@ -145,6 +145,28 @@ def test_what_passes_between_two_jobs_is_load():
     assert "work for 12.4 slots, with 2m30s between two jobs, met 11.8 slots" in one.text
 
 
+def in_whole_seconds(attempts: Iterable[Attempt], hosted: bool) -> list[Attempt]:
+    """Return them as GitHub tells them: an end may be said a second after the next one's start."""
+    return [
+        msgspec.structs.replace(
+            one, started_at=one.started_at and one.started_at // 1, hosted=hosted,
+            finished_at=one.finished_at and one.finished_at // 1 + n % 2,
+            runner=f"GitHub Actions {n}" if hosted else one.runner,
+        )
+        for n, one in enumerate(attempts)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+def test_clocks_of_whole_seconds_hide_no_limit(hosted: bool):
+    """Five slots were taken for seven, or for idle ones between two jobs."""
+    attempts = in_whole_seconds(played(servers=5, every=110.0), hosted)
+    one = figures(attempts)
+    assert (one.busy_at_once, one.turnaround.p50) == (5, 0.0)
+    assert one.utilization == pytest.approx(600 / 110 / 5, rel=0.1)
+    assert [one.kind for one in judged(attempts)] == ["short of servers"]
+
+
 def test_as_many_as_ever_while_others_stand_idle_is_a_cap():
     """Eight of sixteen runners at once, each in its turn."""
     turns = [

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -146,6 +147,17 @@ def _told(one: Attempt, source: str) -> tuple[object, ...]:
         "" if source in NO_PLATFORMS else one.platform,
         "" if source in NO_RUNNERS else one.runner,
     )
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("result", ["failed", "cancelled", "lost"])
+def test_what_did_not_succeed_is_not_read_as_a_success(source: str, result: Any, tmp_path: Path):
+    """A format without a word for it has one for a failure."""
+    found = Attempt(id="1", submitted_at=START, eligible_at=START, started_at=START + 5,
+                    finished_at=START + 65, result=result, kind="a", runner="r")  # fmt: skip
+    export_attempts(source, [found], tmp_path / "log.json")
+    [one] = load_records([tmp_path / "log.json"]).attempts
+    assert one.result in (result, "failed")
 
 
 LOSSES = {

@@ -310,6 +310,18 @@ def test_any_table_can_be_read_by_its_columns(tmp_path: Path):
     assert table.attempts[0].attributes == {"team": "ana"}
 
 
+def test_two_jobs_of_a_matrix_that_ran_side_by_side_are_no_copies(tmp_path: Path):
+    """Builders that take a second attempt and another job at once, for as long."""
+    rows = ["a,1,0,0,50,r1", "a,2,0,100,400,r1", "b,1,0,100,400,r2", "b,2,0,100,400,r2"]
+    lines = ["job,attempt,submitted,started,finished,runner,matrix,kind"]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, *(f"{row},m,unit" for row in rows)]))
+    bundle = import_files([tmp_path / "t.csv"])
+    assert sorted((one.job, one.attempt) for one in bundle.attempts) == [
+        ("a", 1), ("a", 2), ("b", 1),
+    ]  # fmt: skip
+    assert bundle.manifest.left_out == {"copied from earlier attempts": 1}
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -388,6 +400,8 @@ def test_a_large_object_comes_in_parts(monkeypatch: pytest.MonkeyPatch):
     text = json.dumps({"name": "n", "size": 12345, "jobs": [{"id": n} for n in range(40)], "z": 1})
     found = list(objects(io.StringIO(text)))
     assert found == [{"name": "n", "size": 12345, "jobs": [{"id": n}]} for n in range(40)]
+    whole = {"name": "n" * 200, "object": {"id": 1}}
+    assert list(objects(io.StringIO(json.dumps(whole)))) == [whole]
 
 
 @given(OBJECTS.filter(bool), st.data())
@@ -397,6 +411,12 @@ def test_a_text_that_is_cut_is_refused(found: list[Any], data: st.DataObject):
     cut = data.draw(st.integers(1, len(text) - 1))
     with pytest.raises(ValueError, match=r"character [\d,]+: "):
         list(objects(io.StringIO(text[:cut])))
+
+
+def test_half_a_character_is_no_reason_to_stop():
+    """Programs that cut a text at a number of units leave one; no file can hold it."""
+    text = r'[{"na\ud83dme": ["cut \uD83D", "\ud83d\ude00", 1]}]'
+    assert list(objects(io.StringIO(text))) == [{"na?me": ["cut ?", "\U0001f600", 1]}]
 
 
 @pytest.mark.parametrize("text", ["]", "{} x", '{"a": NaN}', "[[{}]", "nul", "1"])

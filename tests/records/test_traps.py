@@ -162,6 +162,29 @@ TRAPS = {
         {"action": "completed", "workflow_job": github(
             conclusion="cancelled", runner_id=None, runner_name=None)},
     ], (None, None, "cancelled", 1)),
+    "pages and deliveries of one job, held back for an approval": Trap("github", [
+        {"jobs": [github(started_at=at("09:20:10"), completed_at=at("09:21:00"))]},
+        {"action": "queued", "workflow_job": github(status="queued", started_at=at("09:20:00"))},
+        {"action": "queued", "workflow_job": github(status="queued", started_at=at("09:00:00"))},
+        {"action": "waiting", "workflow_job": github(status="waiting")},
+    ], told="that came twice"),
+    "pages of one job before and after its pickup": Trap("github", [
+        github(status="queued", completed_at=None, runner_id=0, runner_name=""),
+        github(status="in_progress", completed_at=None)], (10.0, None, "open", 1),
+        "that came twice"),
+    "a copy of what was cancelled while it waited": Trap("github", [
+        github(runner_id=0, runner_name="", conclusion="cancelled"),
+        github(id=2, run_attempt=2, runner_id=0, runner_name="", conclusion="cancelled",
+               created_at=at("10:00:00"))], (None, None, "cancelled", 1),
+        "copied from earlier attempts"),
+    "a window without runs": Trap("github", [{"total_count": 0, "workflow_runs": []}, github()]),
+    "runs line by line, and their deliveries": Trap("github", [
+        {"id": 1, "run_number": 5, "actor": {"login": "ana"}}, github(),
+        {"action": "completed", "workflow_run": {"id": 2, "event": None}, "sender": {}}],
+        check=lambda one: one.user == "ana"),
+    "Gitea has the beginning of 1970 for what is not yet": Trap("github", [
+        github(status="queued", started_at="1970-01-01T00:00:00Z", runner_id=0, runner_name="",
+               completed_at="1970-01-01T01:00:00+01:00")], (None, None, "open", 1)),
     "a job's clock in another zone than its steps'": Trap("github", [
         github(started_at=at("09:00:00"), steps=[{"started_at": "2026-11-02T18:00:10+09:00"}])]),
     "pipelines are not jobs": Trap(
@@ -205,6 +228,11 @@ TRAPS = {
     "an expired job has another end": Trap("buildkite", [buildkite(
         {"state": "expired", "started_at": None, "finished_at": None, "expired_at": at("10:00:00")}
     )], (None, None, "cancelled", 1)),
+    "an agent that went silent": Trap(
+        "buildkite", [buildkite({"state": "failed", "exit_status": -1})], (10.0, 50.0, "lost", 1)),
+    "what is held by the plan's limit": Trap("buildkite", [buildkite(
+        {"id": "x", "state": "platform_limited", "started_at": None, "finished_at": None}, {})],
+        None, "never due"),
     "retried jobs that were not fetched": Trap(
         "buildkite", [buildkite({"retries_count": 2})], (10.0, 50.0, "succeeded", 3)),
     "times as webhooks have them": Trap(
@@ -218,6 +246,13 @@ TRAPS = {
     "an expired claim": Trap("taskcluster", [task(
         {"state": "exception", "reasonResolved": "claim-expired"})],
         (10.0, 50.0, "lost", 1), "up to 20 minutes after their workers"),
+    "a run that only says how a task ended before it was due": Trap("taskcluster", [
+        {"status": task({})["status"] | {"taskId": "U"}},
+        task({"state": "exception", "reasonCreated": "exception", "reasonResolved": "canceled",
+              "started": None, "resolved": at("09:00:00")})], told="unscheduled"),
+    "messages of a task, without the last": Trap("taskcluster", [
+        task({"state": "pending", "started": None, "resolved": None}),
+        task({"state": "running", "resolved": None})], (10.0, None, "open", 1)),
     "a pool's workers say when they were requested": Trap("taskcluster", [
         task({}), {"workers": [{"workerGroup": "g", "workerId": "w", "created": at("08:59:00")}]}],
         check=lambda one: one.runner_age == 70.0),
@@ -251,11 +286,16 @@ TRAPS = {
         "reapi", [action()["historicalExecuteResponse"]["executeResponse"]["result"]]),
     "an action without a worker": Trap(
         "reapi", [action(), action("v", worker="")], told="without the times of a worker"),
+    "an action whose worker did not complete it": Trap(
+        "reapi", [action(), action("v", workerCompletedTimestamp=None)],
+        told="without the times of a worker"),
     "nothing but sums without the fields' names": Trap(
         "jenkins", [jenkins({"queuingDurationMillis": 60_000})], (None, 50.0, "succeeded", 1),
         "without buildableDurationMillis"),
     "a running build": Trap(
         "jenkins", [jenkins(result=None, duration=0)], (10.0, None, "open", 1)),
+    "a build with its result, but not yet done": Trap(
+        "jenkins", [jenkins(building=True, duration=0)], (10.0, None, "open", 1)),
     "the built-in node": Trap(
         "jenkins", [jenkins(builtOn="")], check=lambda one: one.runner == "built-in"),
     "a matrix's parent takes no executor": Trap("jenkins", [
@@ -279,6 +319,21 @@ TRAPS = {
         {"type": "ADDED", "object": workload()},
         {"type": "MODIFIED", "object": workload(**ADMITTED)},
         {"type": "DELETED", "object": workload(**ADMITTED)}]),
+    "a watch that broke off": Trap("kueue", [
+        {"type": "BOOKMARK", "object": {"kind": "Workload", "metadata": {"resourceVersion": "1"}}},
+        {"type": "ADDED", "object": workload(**ADMITTED)},
+        {"type": "ERROR", "object": {"kind": "Status", "code": 410}}], told="events of a watch"),
+    "a workload that was deleted while it waited": Trap("kueue", [
+        {"type": "ADDED", "object": workload()},
+        {"type": "DELETED", "object": workload() | {"metadata": {
+            "name": "a", "uid": "a", "creationTimestamp": at("09:00:00"),
+            "deletionTimestamp": at("09:30:00")}}}], (None, None, "cancelled", 1)),
+    "a workload that was deleted, it is not known when": Trap("kueue", [
+        {"type": "ADDED", "object": workload()}, {"type": "DELETED", "object": workload()},
+        workload(**ADMITTED) | {"metadata": {
+            "uid": "b", "creationTimestamp": at("09:00:00")}}], told="not known when"),
+    "the items of a list of workloads do not say what they are": Trap("kueue", [{
+        "kind": "WorkloadList", "items": [workload(**ADMITTED) | {"kind": None}]}]),
     "a member that the first objects have not": Trap("jsonl", [
         {"submitted": None}, {"submitted": at("09:00:00"), "started": at("09:00:10"),
                               "finished": at("09:01:00"), "kind": "unit"}],
@@ -301,6 +356,34 @@ def test_a_trap(name: str, tmp_path: Path):
     ran = None if one.ran is None else round(one.ran, 6)
     assert (waited, ran, one.result, one.attempt) == trap.means
     assert trap.check is None or trap.check(one)
+
+
+OTHER_WORKLOAD = workload({"queueName": "lq"}, **ADMITTED)
+OTHER_WORKLOAD["metadata"] = {"uid": "b", "creationTimestamp": at("09:00:00")}
+OTHER_WORKLOAD["status"]["admission"] = {"clusterQueue": "cq"}
+RESULT = action()["historicalExecuteResponse"]["executeResponse"]["result"]
+
+
+@pytest.mark.parametrize(
+    ("source", "records"),
+    [
+        ("github", [github(), github(id=2)]),
+        ("github", [{"action": "completed", "workflow_run": {"id": 1}}, github(), github(id=2)]),
+        ("buildkite", [{"number": 2, "pipeline": {}, "jobs": []}, buildkite({}, {})]),
+        ("reapi", [RESULT, action(worker="v")["historicalExecuteResponse"]["executeResponse"]]),
+        ("jenkins", [jenkins() | {"fullName": None},
+                     jenkins(timestamp=1_793_610_910_000) | {"fullName": None}]),
+        ("kueue", [workload({"queueName": "lq"}), OTHER_WORKLOAD]),
+    ],
+)  # fmt: skip
+def test_two_records_are_recognised_and_kept_apart(source: str, records: list[Any], tmp_path: Path):
+    """By their first object, whatever it is; without ids they are not copies of each other."""
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, records)))
+    bundle = import_files([tmp_path / "log"])
+    assert bundle.manifest.source == source
+    one, other = bundle.attempts
+    assert one.id != other.id
+    assert one.platform == other.platform
 
 
 def read(trap: Trap, path: Path) -> Bundle:

@@ -7,6 +7,7 @@ import pytest
 
 from farm import simulate
 from farm.app.twin import twin_of, write_twin
+from farm.records.bundle import Bundle
 from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.twin.candidates import candidates_of
@@ -130,3 +131,20 @@ def test_levels_that_a_column_has(tmp_path):
     assert one.flags == []
     waits_as_recorded(one, 0.001, 0.001)
     is_as_checked(tmp_path / "mine.yaml", made)
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+def test_ends_told_a_second_late_make_no_more_runners(tmp_path, hosted):
+    """Of runners of one job each there were up to twice as many, minutes apart."""
+    path = recorded(tmp_path, {"builders": 5})
+    bundle = load_records([path], "csv", COLUMNS)
+    attempts = [
+        msgspec.structs.replace(
+            one, started_at=one.started_at // 1, finished_at=one.finished_at // 1 + n % 2,
+            runner=f"pod-{n}", hosted=hosted,
+        )
+        for n, one in enumerate(bundle.attempts)
+    ]  # fmt: skip
+    manifest = msgspec.structs.replace(bundle.manifest, resolution_time=1.0)
+    [(shape, _)] = pools_of(Bundle(manifest, attempts))
+    assert (shape.ephemeral, shape.runners, shape.turnaround) == (True, 5, 0.0)

@@ -124,7 +124,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
         yield {
             "mnemonic": one.kind,
             "runner": "remote",
-            "exitCode": int(one.result == "failed"),
+            "exitCode": int(one.result != "succeeded"),
             "targetLabel": one.id,
             "platform": {"properties": properties},
             "metrics": metrics,

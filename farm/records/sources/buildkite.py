@@ -18,8 +18,11 @@ from farm.records.writing import by_matrix, stamp
 _RESULTS: dict[str, Result] = {"passed": "succeeded", "canceled": "cancelled",
                                "canceling": "cancelled", "expired": "cancelled"}  # fmt: skip
 _NEVER_DUE = {"broken", "skipped", "waiting", "waiting_failed", "blocked", "blocked_failed",
-              "unblocked", "unblocked_failed", "pending", "limited", "limiting"}  # fmt: skip
+              "unblocked", "unblocked_failed", "pending", "limited", "limiting",
+              "platform_limited", "platform_limiting"}  # fmt: skip
 _OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
+AGENT_LOST = -1
+"""The exit status of a job whose agent went silent; then there may be no reason."""
 
 
 class _Agent(msgspec.Struct):
@@ -44,6 +47,7 @@ class _Job(msgspec.Struct):
     retry_source: _Source | None = None
     retries_count: int | None = None
     signal_reason: str | None = None
+    exit_status: int | None = None
 
 
 class _Source(msgspec.Struct):
@@ -71,12 +75,14 @@ class _Build(msgspec.Struct):
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is what Buildkite writes."""
     some = members(value, "jobs")[:1]
-    return bool(some) and "number" in value and isinstance(some[0], dict)
+    return "number" in value and (isinstance(some[0], dict) if some else "pipeline" in value)
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: a retried job is a new one, which the old one names."""
     for value in reading.objects():
+        if "jobs" not in value:
+            reading.refuse_other(value, "builds with their jobs (without exclude_jobs)")
         build = reading.record(value, _Build)
         jobs = [reading.record(one, _Job) for one in build.jobs if isinstance(one, dict)]
         before = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
@@ -114,7 +120,8 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
     created_at = reading.instant(job.created_at, "created_at")
     submitted_at = next(at for at in (created_at, eligible_at, started_at) if at is not None)
     result: Result = "open" if finished_at is None else _RESULTS.get(job.state, "failed")
-    if result != "succeeded" and job.signal_reason in _OF_THE_FARM:
+    is_silent = result == "failed" and job.exit_status == AGENT_LOST
+    if is_silent or (result != "succeeded" and job.signal_reason in _OF_THE_FARM):
         result = "lost"
     agent = job.agent if started_at is not None else None
     return Attempt(

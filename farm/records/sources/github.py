@@ -23,6 +23,8 @@ AT_ONCE = 2.0
 
 _RESULTS: dict[str, Result] = {"success": "succeeded", "neutral": "succeeded",
                                "cancelled": "cancelled", "skipped": "cancelled"}  # fmt: skip
+#: what it writes beside jobs: webhooks' bodies, and runs
+_OTHERS = ("workflow_job", "workflow_run", "workflow_runs", "run_number")
 _HELD = {
     "waiting": "held back for an approval",
     "pending": "held back by a concurrency group",
@@ -83,12 +85,11 @@ class _Delivery(msgspec.Struct):
 
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is what GitHub writes."""
-    if "workflow_job" in value or "workflow_runs" in value:
-        return True
     some = members(value, "jobs")[:1]
-    if not some:  # a page of a run without jobs
+    if not some and "jobs" in value:  # a page of a run without jobs
         return value.keys() == {"total_count", "jobs"}
-    return isinstance(some[0], dict) and "run_id" in some[0]
+    job = some[0] if some else value
+    return isinstance(job, dict) and not {"run_id", *_OTHERS}.isdisjoint(job)
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -97,11 +98,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
     delivered: dict[int, list[_Delivery]] = {}
     found: list[Attempt] = []
     for value in reading.objects():
-        if "workflow_runs" in value or "workflow_run" in value:
-            some = members(value, "workflow_runs") or [value.get("workflow_run")]
-            for run in (reading.record(one, _Run) for one in some):
-                runs[run.id] = run
-        elif "workflow_job" in value:
+        if "workflow_job" in value:
             delivery = reading.record(value, _Delivery)
             delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
         elif "jobs" in value or "run_id" in value:
@@ -109,14 +106,22 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 job = reading.record(one, _Job)
                 if attempt := _attempt(job, reading):
                     found.append(reading.share(attempt))
+        elif knows(value):
+            for one in value.get("workflow_runs", [value.get("workflow_run", value)]):
+                run = reading.record(one, _Run)
+                runs[run.id] = run
         elif "hook" in value or "sender" in value:
             reading.leave_out("webhook deliveries of other events")
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
             )
-    merged = (_delivered(each, reading) for each in delivered.values())
-    found.extend(attempt for attempt in merged if attempt)
+    listed = {one.id: one for one in found} if delivered else {}
+    for number, each in delivered.items():
+        merged = _delivered(each, reading)
+        if (page := listed.get(str(number))) and any(d.action == "waiting" for d in each):
+            page.eligible_at = merged.eligible_at if merged else None
+        found += [merged] if merged else []
     for attempt in found:
         if known := runs.get(int(attempt.matrix)):
             _add(attempt, known)
@@ -142,7 +147,7 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         if job.conclusion == "success":
             reading.leave_out("without a runner")
             return None
-        if created_at is not None and finished_at - created_at <= AT_ONCE:
+        if created_at is not None and abs(finished_at - created_at) <= AT_ONCE:
             reading.leave_out("cancelled at once, before any runner")
             return None
     if created_at is None:
@@ -173,12 +178,10 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
 
 def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
     """Return what all deliveries of one job say; they may be repeated, and out of order."""
-    stages = ("queued", "waiting", "in_progress", "completed")
-    latest = max(
-        deliveries, key=lambda one: stages.index(one.action) if one.action in stages else 0
-    )
-    copies = len(deliveries) - len({one.action for one in deliveries})
-    if copies:
+    stages = {"waiting": 1, "in_progress": 2, "completed": 3}
+    deliveries.sort(key=lambda d: (stages.get(d.action, 0), d.workflow_job.started_at or ""))
+    latest = deliveries[-1]
+    if copies := len(deliveries) - len({(d.action, d.workflow_job.started_at) for d in deliveries}):
         reading.noted["webhook deliveries that came again"] += copies
     later = {one.action: one.workflow_job for one in deliveries}
     queued, job = later.get("queued"), latest.workflow_job

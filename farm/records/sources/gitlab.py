@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from farm.records.attempt import Attempt, Result
-from farm.records.reading import Reading, members
+from farm.records.reading import Reading, members, progress
 from farm.records.writing import by_matrix, stamp
 
 _RESULTS: dict[str, Result] = {"success": "succeeded", "failed": "failed", "canceled": "cancelled",
@@ -133,9 +133,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
     for value in reading.objects():
         if value.get("object_kind") == "build":
             job = reading.record(value, _Build).job()
-            before = latest.get(job.id)
-            if before is None or _is_later(job, before):
-                latest[job.id] = job
+            latest[job.id] = max(job, latest.get(job.id, job), key=progress)
             continue
         if "object_kind" in value or "sha" in value:
             reading.leave_out("pipelines, or webhooks of other events")
@@ -146,13 +144,6 @@ def read(reading: Reading) -> Iterator[Attempt]:
     for job in latest.values():
         if attempt := _attempt(job, reading):
             yield attempt
-
-
-def _is_later(job: _Job, before: _Job) -> bool:
-    return (job.finished_at is not None, job.started_at is not None) >= (
-        before.finished_at is not None,
-        before.started_at is not None,
-    )
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt | None:

@@ -17,7 +17,7 @@ from farm.records.reading import Reading, members
 
 _RESULTS: dict[str | None, Result] = {
     "SUCCESS": "succeeded", "UNSTABLE": "succeeded", "ABORTED": "cancelled",
-    "NOT_BUILT": "cancelled", None: "open",
+    "NOT_BUILT": "cancelled",
 }  # fmt: skip
 BUILT_IN = "built-in"
 #: they take no executor, but what they start does
@@ -45,6 +45,7 @@ class _Build(msgspec.Struct, rename="camel"):
     duration: float = 0.0
     built_on: str | None = None
     result: str | None = None
+    building: bool = False
     actions: list[_Action | None] = []
 
 
@@ -86,14 +87,16 @@ def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
     else:
         reading.noted["without buildableDurationMillis, their waits not known"] += 1
     user = next((c.user_id for one in actions for c in one.causes if c.user_id), "")
-    is_over = build.result is not None
+    # a build has its result before its last steps are done
+    is_over = build.result is not None and not build.building
     return Attempt(
-        id=f"{name}#{build.number}",
+        # without the job's name, numbers are of several
+        id=f"{name}#{build.number}" if name else f"#{build.number}@{started_at:.3f}",
         submitted_at=min(submitted_at, started_at - (wait or 0.0)),
         eligible_at=None if wait is None else started_at - wait,
         started_at=started_at,
         finished_at=started_at + build.duration / 1000 if is_over else None,
-        result=_RESULTS.get(build.result, "failed"),
+        result=_RESULTS.get(build.result, "failed") if is_over else "open",
         # a pipeline names no node
         runner="" if build.built_on is None else build.built_on or BUILT_IN,
         kind=name,

@@ -11,9 +11,14 @@ from typing import Any
 
 import msgspec
 
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
 from farm.records.writing import second
+
+_DELETED = "OwnerNotFound"
+_RESULTS: dict[str, Result] = {"Succeeded": "succeeded", "JobFinished": "succeeded",
+                               "": "succeeded", _DELETED: "cancelled",
+                               "OutOfSync": "cancelled"}  # fmt: skip
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -21,6 +26,8 @@ class _Metadata(msgspec.Struct, rename="camel"):
     namespace: str = ""
     uid: str = ""
     creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    is_deleted: bool = False
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -67,35 +74,48 @@ class _Workload(msgspec.Struct):
 
 def knows(value: dict[str, Any]) -> bool:
     """Return whether this is a Workload, a list of them, or a watch's event."""
-    some = members(value, "items")[:1]
-    inner = some[0] if some else value.get("object", value)
-    return isinstance(inner, dict) and inner.get("kind") == "Workload"
+    inner = [*members(value, "items"), value.get("object", value)][0]
+    is_workload = isinstance(inner, dict) and inner.get("kind") == "Workload"
+    return is_workload or value.get("kind") == "WorkloadList"
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the workloads; of those that a watch saw several times, the last state."""
     latest: dict[str, _Workload] = {}
     for value in reading.objects():
+        if value.get("type") in ("BOOKMARK", "ERROR"):
+            reading.leave_out("events of a watch without a workload")
+            continue
         if not knows(value):
             if value.get("kind") == "List" and not members(value, "items"):
                 continue
             reading.refuse_other(value, "Workloads (kubectl get workloads -A -o json)")
-        for one in members(value, "items") or [value.get("object", value)]:
+        for one in members(value, "items") if "items" in value else [value.get("object", value)]:
             workload = reading.record(one, _Workload)
             metadata = workload.metadata
+            metadata.is_deleted = value.get("type") == "DELETED"
             latest[metadata.uid or f"{metadata.namespace}/{metadata.name}"] = workload
-    for uid, workload in latest.items():
-        if attempt := _attempt(uid, workload, reading):
-            yield attempt
+    made = (_attempt(uid, workload, reading) for uid, workload in latest.items())
+    found = [one for one in made if one is not None]
+    # before its admission a workload names no cluster queue: others of its queue were given one
+    places = {_queue(one): one.platform for one in found if one.started_at is not None}
+    for one in found:
+        if one.started_at is None and one.platform == one.attributes.get("queue"):
+            one.platform = places.get(_queue(one), one.platform)
+        yield one
+
+
+def _queue(one: Attempt) -> tuple[str, str]:
+    return one.user, one.attributes.get("queue", "")
 
 
 def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
     status, metadata = workload.status, workload.metadata
-    true_at = {
-        one.type: reading.instant(one.last_transition_time, one.type)
-        for one in status.conditions
-        if one.status == "True"
-    }
+    true = {one.type: one for one in status.conditions if one.status == "True"}
+    if metadata.deletion_timestamp:
+        gone = _Condition("Finished", "True", _DELETED, metadata.deletion_timestamp)
+        true.setdefault(gone.type, gone)
+    true_at = {kind: reading.instant(one.last_transition_time, kind) for kind, one in true.items()}
     created_at = reading.needed(metadata.creation_timestamp, "creationTimestamp")
     admitted_at = true_at.get("Admitted") if true_at.get("QuotaReserved") is not None else None
     if admitted_at is None and not workload.spec.active:
@@ -104,18 +124,23 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
     statistics = status.scheduling_stats
     if statistics and sum(one.count for one in statistics.evictions):
         reading.noted["evicted once or more, with one wait for all their admissions"] += 1
-    finished = next((one for one in status.conditions if one.type == "Finished"), None)
     finished_at = true_at.get("Finished")
+    if finished_at is None and metadata.is_deleted:
+        reading.leave_out("deleted, it is not known when")
+        return None
     admission = status.admission or _Admission()
     flavors = {flavor for one in admission.pod_set_assignments for flavor in one.flavors.values()}
-    failed = finished is not None and finished.reason not in ("Succeeded", "JobFinished", "")
+    result: Result = "open"
+    if finished_at is not None:
+        ended = _RESULTS.get(true["Finished"].reason, "failed")
+        result = ended if admitted_at is not None else "cancelled"
     return Attempt(
         id=uid,
         submitted_at=created_at,
         eligible_at=created_at,
         started_at=admitted_at,
         finished_at=finished_at,
-        result="open" if finished_at is None else "failed" if failed else "succeeded",
+        result=result,
         slots=max(1, sum(one.count for one in admission.pod_set_assignments)),
         platform=",".join([admission.cluster_queue or workload.spec.queue_name, *sorted(flavors)]),
         kind=metadata.name,
@@ -133,7 +158,8 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
             "Admitted": one.started_at,
             "Finished": one.finished_at,
         }
-        reasons = {"Finished": "Succeeded" if one.result == "succeeded" else "Failed"}
+        words = {"succeeded": "Succeeded", "cancelled": _DELETED}
+        reasons = {"Finished": words.get(one.result, "Failed")}
         conditions = [
             {
                 "type": kind,

@@ -85,7 +85,8 @@ def _attempt(completed: _Completed, reading: Reading) -> Attempt | None:
         reading.leave_out("served from the cache")
         return None
     started_at = reading.instant(metadata.worker_start_timestamp, "workerStartTimestamp")
-    if not metadata.worker or started_at is None:
+    finished_at = reading.instant(metadata.worker_completed_timestamp, "workerCompletedTimestamp")
+    if not metadata.worker or started_at is None or finished_at is None:
         reading.leave_out("without the times of a worker")
         return None
     queued_at = reading.instant(metadata.queued_timestamp, "queuedTimestamp")
@@ -96,11 +97,11 @@ def _attempt(completed: _Completed, reading: Reading) -> Attempt | None:
     keys = {"correlated_invocations_id": "correlatedInvocationsId", "target_id": "targetId"}
     attributes = {ours: str(request[theirs]) for ours, theirs in keys.items() if theirs in request}
     return Attempt(
-        id=completed.uuid or f"{digest}@{started_at}",
+        id=completed.uuid or f"{digest}@{started_at}/{metadata.worker}",
         submitted_at=started_at if queued_at is None else queued_at,
         eligible_at=queued_at,
         started_at=started_at,
-        finished_at=reading.needed(metadata.worker_completed_timestamp, "workerCompletedTimestamp"),
+        finished_at=finished_at,
         result=_result(response),
         runner=metadata.worker,
         platform=completed.instance_name,

@@ -28,6 +28,7 @@ class _Run(msgspec.Struct, rename="camel"):
     scheduled: str | None = None
     started: str | None = None
     resolved: str | None = None
+    reason_created: str = ""
     reason_resolved: str | None = None
     worker_group: str | None = None
     worker_id: str | None = None
@@ -149,10 +150,12 @@ class _Store:
 
 def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
     status, metadata = listed.status, listed.task.metadata
-    if not status.runs:
+    # a task that ended before it was scheduled gets a run only to say so
+    runs = [one for one in status.runs if one.reason_created != "exception"]
+    if not runs:
         reading.leave_out("unscheduled")
     created_at = reading.instant(listed.task.created, "created")
-    for run in status.runs:
+    for run in runs:
         eligible_at = reading.needed(run.scheduled, "scheduled")
         finished_at = reading.instant(run.resolved, "resolved")
         reason = run.reason_resolved or ""
