@@ -7,7 +7,7 @@ import math
 from farm.units import LARGEST_EXACT, format_roughly, format_time
 
 NOTHING = "-"
-BEGINNINGS = ("no", "nothing", "fewer", "mean", "with")
+BEGINNINGS = ("no", "nothing", "the", "fewer", "mean", "with")
 
 
 def readable_span(seconds: float | None) -> str:

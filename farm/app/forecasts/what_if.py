@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, Literal
 
 import msgspec
@@ -16,11 +17,13 @@ from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.farm_image import FarmImage
+from farm.results.formatting import spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.world import Arrivals
+from farm.units import many
 from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
 
@@ -69,6 +72,47 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     jobs: tuple[JobForecast, ...]
     #: of a farm's twin: its errors, mean and p95, shares
     twin: dict[str, float] | None = None
+
+    @property
+    def answer(self) -> str:
+        """One sentence: how long the waiting jobs still wait, and with the changes.
+
+        ``With pools.linux.builders=+3 the 3,000 waiting jobs wait 5.7 h on average instead of
+        7.5 h; the last of them most likely starts in 11 h instead of 15 h.``
+        """
+        futures = [[one.now, one.then] if one.then else [one.now] for one in self.platforms]
+        start = [all(wait[MEAN_WAIT] is not None for wait in waits) for waits in futures]
+        never = [
+            one.platform
+            for one, is_known in zip(self.platforms, start, strict=True)
+            if not is_known
+        ]
+        without = f"some jobs of {', '.join(never)} never start"
+        if not any(start):
+            return without
+        counts = [one.waiting for one in self.platforms]
+        both = list(zip(*compress(futures, start), strict=True))
+        means = [_mean(list(compress(counts, start)), waits) for waits in both]
+        lasts = [spoken_span(max(wait["last_p50_s"] or 0.0 for wait in waits)) for waits in both]
+        waiting = many(sum(compress(counts, start)), "waiting job")
+        said = f"the {waiting} {'waits' if waiting.startswith('1 ') else 'wait'} "
+        last = "the last of them most likely starts in "
+        if len(both) == 1:
+            said += f"another {means[0]} on average; {last}{lasts[0]}"
+        else:
+            said = (
+                f"with {' '.join(self.changes)} {said}{means[1]} on average instead of {means[0]}"
+            )
+            said += f"; {last}{lasts[1]} instead of {lasts[0]}"
+        hidden = all(one.verdict for one in self.platforms)
+        said += f", which is {NOT_DISTINGUISHABLE}" if hidden else ""
+        return f"{said}; {without}" if never else said
+
+
+def _mean(counts: Sequence[int], waits: Sequence[Wait]) -> str:
+    """Return the mean wait of all jobs."""
+    total = sum(count * (wait[MEAN_WAIT] or 0.0) for count, wait in zip(counts, waits, strict=True))
+    return spoken_span(total / sum(counts))
 
 
 def what_if(

@@ -9,6 +9,7 @@ import typer
 
 from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, what_if
 from farm.app.long_running.snapshots import image_from
+from farm.results.formatting import sentence
 from farm.scenario import TwinErrors
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
@@ -63,7 +64,7 @@ def whatif(
     if as_json:
         print_json(found)
         return
-    note(_platforms(found), _slowest(found))
+    note(sentence(found.answer), _platforms(found), _slowest(found))
     if found.twin is not None:
         note(str(TwinErrors(**found.twin)))
 
