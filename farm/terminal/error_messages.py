@@ -17,6 +17,7 @@ _PLAN = ": an objective of a scenario is one of farm plan --slo OBJECTIVE [--var
 #: by command and option that it has not: where that is
 ELSEWHERE = {
     ("sweep", "--objective"): _PLAN, ("sweep", "--slo"): _PLAN,
+    ("sweep", "--runs"): "; it is --replications N here",
     ("doctor", "--slo"): "; it is --objective TIME here, and --slo OBJECTIVE of farm plan",
     ("plan", "--objective"): "; it is --slo OBJECTIVE here, and --objective TIME of farm doctor",
 }  # fmt: skip
