@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from operator import methodcaller
 from typing import Protocol, TextIO
 
 import numpy as np
@@ -96,19 +95,6 @@ def table_of(text: TextIO) -> tuple[list[str], Rows]:
 def separator_of(text: str) -> str:
     """Return what the first line of a text has most of."""
     return max(SEPARATORS, key=text.partition("\n")[0].count)
-
-
-def plain_columns(text: str, between: str) -> list[list[str]] | None:
-    """Return the columns of a table with their names; None: some cells are quoted, or missing."""
-    text = text.replace("\r\n", "\n")
-    if '"' in text or "\r" in text or text.startswith("\n"):
-        return None
-    lines = list(filter(None, text.split("\n")))
-    counts = {*map(methodcaller("count", between), lines)}
-    if len(counts) > 1:
-        return None
-    cells, width = between.join(lines).split(between), counts.pop() + 1
-    return [cells[place::width] for place in range(width)]
 
 
 def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | None:

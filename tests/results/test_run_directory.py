@@ -18,6 +18,7 @@ from farm.results.log.writer import EventLogWriter
 from farm.results.run_directory import RunDirectory, load_run
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
+from farm.results.table import jobs_csv
 from farm.results.table.job_table import COLUMNS, joined, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import Recorder
@@ -74,6 +75,23 @@ def test_rows_read_back_exactly(tmp_path: Path, tell: Any, history: Any) -> None
     assert back["job_id"][-1] == odd.id
     assert (back["outcome"][-1], back["invocation"][-1]) == ("lost", "ü/7")
     assert np.isnan(back["stretch"][-1])
+
+
+def test_rows_after_many_read_back_exactly(tmp_path: Path, monkeypatch: Any) -> None:
+    """Quotes begin anywhere: what is read by columns before them is read once."""
+    monkeypatch.setattr(jobs_csv, "_BLOCK", 300)
+    names = [f"job-{n}" for n in range(40)] + ['in "quotes"', "'-1", "two\nlines", "last"]
+    rows = [ROW.replace("a", f"{n}", 1).replace(",0,", f",{n},") for n in range(len(names))]
+    cells = ['"' + name.replace('"', '""') + '"' for name in names[40:]]
+    for n, cell in enumerate([*names[:40], *cells]):
+        rows[n] = cell + rows[n][rows[n].index(",") :]
+    (tmp_path / "jobs.csv").write_text(HEAD + "".join(rows))
+    back = read_jobs(tmp_path / "jobs.csv")
+    assert back["submitted_at_s"].tolist() == [*range(len(names))]
+    assert back["job_id"].tolist() == ["-1" if name == "'-1" else name for name in names]
+    (tmp_path / "jobs.csv").write_text(HEAD + "".join(rows) + ROW.replace(",0,", ",soon,"))
+    with pytest.raises(InputError, match=r"line 47: submitted_at_s: found 'soon'"):
+        read_jobs(tmp_path / "jobs.csv")
 
 
 @pytest.mark.parametrize(

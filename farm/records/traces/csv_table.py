@@ -28,10 +28,10 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError
 from farm.core.model import JOB_FIELDS, Job, Platform
-from farm.csv_cells import as_given, harmless
+from farm.csv_cells import as_given, harmless, plain_columns
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
-from farm.records.columns import plain_columns, result_of
+from farm.records.columns import result_of
 from farm.records.content import read_text
 from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records

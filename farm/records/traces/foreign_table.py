@@ -37,6 +37,7 @@ import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import TraceError
+from farm.csv_cells import plain_columns
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Array, Coded, combined
 from farm.records.columns import (
@@ -46,7 +47,6 @@ from farm.records.columns import (
     in_seconds,
     missing_column,
     numbers_in,
-    plain_columns,
     result_of,
     separator_of,
     span_of,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -15,11 +16,13 @@ import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.csv_cells import as_given, harmless
+from farm.csv_cells import as_given, harmless, plain_columns
 from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
 from farm.results.table.jobs import OUTCOMES
 from farm.whole_files import ending
 
+#: characters that are read at once
+_BLOCK = 1 << 20
 #: of the columns of numbers that have no empty cells
 _FULL: Mapping[str, object] = {"submitted_at_s": list[float], "attempts": list[int]}
 #: by the kind of a column's type
@@ -58,47 +61,71 @@ def _tables(path: Path) -> Iterator[JobTable]:
     with file_access(path, "read the jobs"):
         file = ending(path).open(newline="", encoding="utf-8")
     with file:
-        lines = _lines(path, file)
-        _, header = next(lines, (1, []))
+        read, header = next(_rows(path, file), (1, []))
         if tuple(header[: len(COLUMNS)]) != COLUMNS:
             raise InputError(
                 f"{path}, line 1: the columns are {', '.join(header) or 'missing'}; "
                 f"expected {', '.join(COLUMNS)}"
             )
-        yield _table(path, header, [])
-        while some := list(islice(lines, AT_ONCE)):
-            yield _table(path, header, some)
+        yield _table(header, [[] for _ in header])
+        with suppress(ValueError, OverflowError, msgspec.MsgspecError):
+            while some := _lines(path, file, read):
+                columns = plain_columns("".join(some), ",") or []
+                if {*map(len, columns)} != {len(some)} or len(columns) != len(header):
+                    break
+                yield _table(header, columns)
+                read += len(some)
+        # cells in quotes, or something wrong, which is named
+        rows = _rows(path, chain(some, file), read)
+        while part := list(islice(rows, AT_ONCE)):
+            yield _checked(path, header, part)
 
 
-def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row's cells, with the number of its (last) line."""
-    reader = csv.reader(file)
+def _lines(path: Path, file: TextIO, before: int) -> list[str]:
+    """Return the next lines of a file, not all of them."""
+    try:
+        return file.readlines(_BLOCK)
+    except UnicodeDecodeError:  # which line it was is not known
+        raise InputError(f"{path}, after line {before}: not UTF-8 text") from None
+
+
+def _rows(path: Path, lines: Iterable[str], before: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row's cells, with the number of its (last) line; ``before`` come other lines."""
+    reader = csv.reader(lines)
     try:
         for cells in reader:
-            yield reader.line_num, cells
-    except UnicodeDecodeError:  # it is decoded in blocks: which line it was is not known
-        raise InputError(f"{path}, after line {reader.line_num}: not UTF-8 text") from None
+            yield before + reader.line_num, cells
+    except UnicodeDecodeError:  # as above
+        raise InputError(f"{path}, after line {before + reader.line_num}: not UTF-8 text") from None
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not a table: {error}") from None
+        raise InputError(f"{path}, line {before + reader.line_num}: not a table: {error}") from None
 
 
-def _table(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> JobTable:
-    for line, cells in lines:
+def _checked(path: Path, header: list[str], rows: list[tuple[int, list[str]]]) -> JobTable:
+    """Return the table of these rows. Raises InputError with the line that is wrong."""
+    for line, cells in rows:
         if len(cells) != len(header):
             wrong = f"{len(cells)} cells; expected {len(header)}"
             raise InputError(f"{path}, line {line}: {wrong}")
-    columns: dict[str, Array] = {}
-    for place, name in enumerate(header):
-        cells = [cells[place] for _, cells in lines]
-        try:
-            columns[name] = _column(name, cells)
-        except (ValueError, OverflowError, msgspec.MsgspecError):
-            if len(lines) > 1:  # each is read alone, up to the wrong one
-                for one in lines:
-                    _table(path, header, [one])
-            wrong = f"{name}: found {cells[0]!r:.60}; allowed: {_ALLOWED[TYPES[name].kind]}"
-            raise InputError(f"{path}, line {lines[0][0]}: {wrong}") from None
-    return JobTable(columns)
+    with suppress(ValueError, OverflowError, msgspec.MsgspecError):
+        return _table(
+            header, [list(column) for column in zip(*(row for _, row in rows), strict=True)]
+        )
+    for line, cells in rows:
+        for name, cell in zip(header, cells, strict=True):
+            try:
+                _column(name, [cell])
+            except (ValueError, OverflowError, msgspec.MsgspecError):
+                wrong = f"{name}: found {cell!r:.60}; allowed: {_ALLOWED[TYPES[name].kind]}"
+                raise InputError(f"{path}, line {line}: {wrong}") from None
+    raise AssertionError("a table is wrong, and no row of it is")
+
+
+def _table(header: list[str], columns: list[list[str]]) -> JobTable:
+    """Return the table of these columns; raises as ``_column`` does."""
+    return JobTable(
+        {name: _column(name, cells) for name, cells in zip(header, columns, strict=True)}
+    )
 
 
 def _column(name: str, cells: list[str]) -> Array:
@@ -108,9 +135,11 @@ def _column(name: str, cells: list[str]) -> Array:
     """
     if name == "outcome" and not set(cells).issubset(OUTCOMES):
         raise ValueError
+    text = ",".join(cells)
     if name not in TYPES or TYPES[name].kind == "U":
-        return np.array([as_given(cell) for cell in cells], np.str_)
-    text = ",".join(cells if name in _FULL else [cell or "null" for cell in cells])
+        return np.array([*map(as_given, cells)] if "'" in text else cells, np.str_)
+    if name not in _FULL and "" in cells:
+        text = ",".join([cell or "null" for cell in cells])
     numbers = msgspec.json.decode(f"[{text}]", type=_FULL.get(name, list[float | None]))
     if len(numbers) != len(cells):  # a cell has a comma
         raise ValueError
