@@ -127,7 +127,8 @@ class LogDrain:
             while not has_it and not self._stop.wait(WAIT):
                 has_it = self._take_lock(stack)
             # an earlier scheduler that ends may not have moved it all
-            if not has_it and not self._take_lock(stack, END_TIMEOUT):
+            # (what it holds is moved in the other half of the time)
+            if not has_it and not self._take_lock(stack, END_TIMEOUT / 2):
                 return
             while not self._stop.is_set():
                 self._news.clear()

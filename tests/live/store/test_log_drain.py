@@ -70,6 +70,16 @@ def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path, 
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
 
 
+def test_a_log_that_another_scheduler_keeps_is_left_before_the_end_is_over(
+    server, keys, tmp_path: Path, monkeypatch
+):
+    """One that came by the lock at the last moment had no time left to move anything."""
+    monkeypatch.setattr("farm.live.store.log_drain.END_TIMEOUT", 2.0)
+    with locked(tmp_path), LogDrain(server.url, keys, tmp_path) as drain:
+        pass
+    assert not drain._thread.is_alive()
+
+
 def test_a_log_whose_position_cannot_be_read_is_kept(server, client, keys, tmp_path: Path, caplog):
     """It was cut off at its beginning."""
     client.xadd(keys.log, {"l": b"new\n"})
