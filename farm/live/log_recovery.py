@@ -7,6 +7,7 @@ fresh scheduler to the state that the farm had then.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection
@@ -48,22 +49,34 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def ahead_of(folder: Path, commits: int) -> int:
-    """Return how many commits the log of this folder has beyond a server's."""
+    """Return how many commits the log of this folder has beyond a server's.
+
+    Raises ServerError if nobody can tell.
+    """
     try:
         return max(0, position_in(folder).commits - commits)
-    except (OSError, msgspec.DecodeError):
-        return 0
+    except (OSError, InputError) as error:
+        raise ServerError(
+            f"whether the event log in {folder} has commits of this farm that the Redis server has "
+            f"lost is not known ({error}): mend that, or go on with what the server has "
+            "(--accept-loss; the log is kept under another name)"
+        ) from None
 
 
-def set_aside(folder: Path, ahead: int) -> None:
-    """Keep a log under another name, so that the next one begins anew."""
+def set_aside(folder: Path, commits: int) -> None:
+    """Keep a log that goes beyond a server's commits, or may do so, under another name."""
+    count = "unknown"
+    with contextlib.suppress(ServerError):
+        if not (ahead := ahead_of(folder, commits)):
+            return
+        count = f"{ahead:,}"
     number = 1
     while (name := folder.with_name(f"{folder.name}.lost-{number}")).exists():
         number += 1
     folder.rename(name)
     log.error(
         "%s commits of this farm that the Redis server has lost are lost: the event log that has "
-        "them is kept as %s", f"{ahead:,}", name,
+        "them is kept as %s", count, name,
     )  # fmt: skip
 
 
@@ -75,10 +88,9 @@ def recovered(store: Store, call: ServerCalls, speed: float, stays: Stays) -> Re
     if stays.make_scheduler is None or stays.fresh:
         return None
     folder, commits = stays.log_folder, store.fence.commits
-    if not (ahead := ahead_of(folder, commits)):
-        return None
     if stays.accept_loss:
-        set_aside(folder, ahead)
+        set_aside(folder, commits)
+    if not (ahead := ahead_of(folder, commits)):
         return None
     cursor = call(lambda: store.begin_again(speed))
     known = lambda names: call(lambda: store.known(names))  # noqa: E731

@@ -18,7 +18,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.log_recovery import ahead_of, recover
+from farm.live.log_recovery import ahead_of, recover, set_aside
 from farm.live.redis.keys import Keys
 from farm.live.store.log_drain import (
     EVENTS,
@@ -112,6 +112,17 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
     (tmp_path / OLDER).touch()
     with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
         recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)
+
+
+def test_a_log_whose_position_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path, caplog):
+    """A server that had lost commits began without them, in silence; accepted, the log is kept."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / POSITION).write_bytes(b"\xff")
+    with pytest.raises(ServerError, match=r"is not known.*garbled.*--accept-loss"):
+        ahead_of(tmp_path / "log", 15)
+    set_aside(tmp_path / "log", 15)
+    assert (tmp_path / "log.lost-1" / POSITION).exists()
+    assert "kept as" in caplog.text
 
 
 def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):

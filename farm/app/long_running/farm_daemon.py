@@ -173,8 +173,8 @@ class FarmKeeper:
             self._await_lease(client)
             if self._fresh:
                 client.forget_everything()
-            elif self._accept_loss and (ahead := ahead_of(self._log, client.commits())):
-                set_aside(self._log, ahead)
+            elif self._accept_loss:
+                set_aside(self._log, client.commits())
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)

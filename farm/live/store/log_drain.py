@@ -21,8 +21,9 @@ from typing import BinaryIO, Self
 import msgspec
 import redis
 
+from farm.core.errors import InputError
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys, after
+from farm.live.redis.keys import UNREADABLE, Keys, after
 from farm.whole_files import draft_of, read_whole
 
 log = logging.getLogger("farm.scheduler")
@@ -53,11 +54,13 @@ class Position(msgspec.Struct, frozen=True):
 
 
 def position_in(folder: Path) -> Position:
-    """Return where the log of this folder stands; raises OSError, msgspec.DecodeError."""
+    """Return where the log of this folder stands; raises InputError, OSError."""
     try:
         return msgspec.json.decode(read_whole(folder / POSITION), type=Position)
     except FileNotFoundError:
         return Position()  # a fresh farm
+    except UNREADABLE as error:
+        raise InputError(f"{folder / POSITION}: garbled: {error}") from None
 
 
 @contextlib.contextmanager
@@ -156,7 +159,7 @@ class LogDrain:
     def _try_to_move(self) -> bool:
         try:
             self._move()
-        except (OSError, redis.RedisError) as error:
+        except (OSError, InputError, redis.RedisError) as error:
             self._close()  # what of it reached the disk is only known by the position
             self._say_unwritable(error)
             return False
@@ -171,14 +174,8 @@ class LogDrain:
 
     def _open(self) -> BinaryIO:
         """Open the log and cut off what was written after its position."""
-        log_file = self._folder / EVENTS
-        try:
-            self._position = position_in(self._folder)
-        except msgspec.DecodeError as error:
-            if log_file.exists():
-                log.warning("%s: %s; the log is kept in %s", POSITION, error, OLDER)
-                log_file.replace(self._folder / OLDER)
-        file = log_file.open("ab")
+        self._position = position_in(self._folder)
+        file = (self._folder / EVENTS).open("ab")
         file.truncate(min(self._position.size, file.tell()))
         return file
 
