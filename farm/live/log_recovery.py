@@ -20,13 +20,13 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
+from farm.live.commits import named
 from farm.live.options import Stays
 from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.successor_state import counts_of
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import ServerCalls
+from farm.live.redis.trouble import ServerCalls
 from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
-from farm.live.store.lost_writes import named
 from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
 from farm.results.log.reader import Entry, read_log

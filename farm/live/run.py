@@ -28,8 +28,7 @@ from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
-from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
-from farm.live.redis.trouble import unusable_server
+from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server
 from farm.live.settings import LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved

@@ -7,18 +7,19 @@ operators read; the scheduler's state itself is written by the store.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder
-from farm.core.events import Event
+from farm.core.events import Event, PoolSize
+from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import snapshot_of, trees_of
+from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
@@ -27,7 +28,6 @@ from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
 from farm.live.operating.answers import BUSY
 from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
-from farm.live.operating.pool_reports import PoolReports
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
 from farm.live.protocol.roster import Roster
@@ -35,12 +35,14 @@ from farm.live.small_steps import Background
 from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
+from farm.live.wire.messages import Watch
 from farm.live.wire.pool_report import (
     FarmStatus,
     HostRecord,
     LostBuilder,
     PoolReport,
 )
+from farm.live.wire.report_checks import readable
 from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
@@ -74,6 +76,67 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     status: Callable[[], FarmStatus]
     #: the time of day by the server's clock (Unix)
     server_time: Callable[[], float]
+
+
+class PoolReports:
+    """Observes the pools."""
+
+    def __init__(self, scheduler: Scheduler, pools: Sequence[PoolSpec]) -> None:
+        self._scheduler = scheduler
+        self._observers = {pool.name: PoolObserver(scheduler, pool) for pool in pools}
+        #: for whom each pool is observed
+        self._watches: dict[str, Watch] = {}
+
+    def of(
+        self, protocol: Protocol, clock: FarmClock, pools: Iterable[str]
+    ) -> dict[str, PoolReport]:
+        """Return how these pools stand now, by name."""
+        joined = defaultdict[str, list[str]](list)
+        for name, state in self._scheduler.builders.items():
+            joined[state.builder.pool].append(name)
+        states = count_builders(self._scheduler)
+        none = {"booting": 0}
+        return {
+            name: self._report(name, protocol, clock, states.get(name, none), joined[name])
+            for name in pools
+        }
+
+    def _report(
+        self,
+        name: str,
+        protocol: Protocol,
+        clock: FarmClock,
+        states: dict[str, int],
+        joined: Sequence[str],
+    ) -> PoolReport:
+        spec = self._scheduler.keeper.specs[name]
+        watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
+        if watch is not None and watch is not self._watches.get(name):
+            self._watches[name] = watch
+            self._observers[name] = PoolObserver(self._scheduler, spec, closely=watch.closely)
+        requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
+        return PoolReport(
+            snapshot=self._observers[name].look(clock.now()),
+            watcher=watch.token if watch else "",
+            heard=plan.serial if plan else 0,
+            requested=requested,
+            joined=tuple(joined),
+            elsewhere=protocol.roster.elsewhere(name) + protocol.builders.outside_of(name),
+            states=states,
+            closely=watch is not None and watch.closely,
+            outside=watch is not None and watch.outside,
+            provisioned=spec.provisioned,
+            processors=spec.processors,
+            virtualized=spec.virtualized,
+            boot_time=spec.boot_time,
+            speed=clock.speed,
+            least=spec.builders,
+            most=spec.max,
+            chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
+            unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted),
+            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+            why=readable(plan.why) if plan else "",
+        )
 
 
 class ControlPlane:

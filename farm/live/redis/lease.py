@@ -15,10 +15,17 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import Charge, DeposedError, Fence, charge_at, charge_of, set_charge
+from farm.live.redis.fence import (
+    Charge,
+    DeposedError,
+    Fence,
+    WatchedKeys,
+    charge_at,
+    charge_of,
+    set_charge,
+)
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt, is_spoilt
-from farm.live.redis.watched import WatchedKeys
 from farm.processes.identity import began_at, end_of, is_alive, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that

@@ -16,7 +16,7 @@ from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record
 from farm.core.state.working_state import JobState, JobStatus
-from farm.live.redis.sort_keys import encode_member
+from farm.live.redis.keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
 

@@ -21,9 +21,9 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.redis.fence import WatchedKeys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
-from farm.live.redis.watched import WatchedKeys
 from farm.processes.identity import process_space
 from tests.fixtures.processes import own_port
 from tests.fixtures.store import watching
