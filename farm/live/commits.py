@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -15,12 +15,11 @@ from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.options import Stays
 from farm.live.protocol.protocol import Protocol
-from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.batch import MAX_LOG, Batch
-from farm.live.store.saved import SavedFarm
+from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -70,10 +69,11 @@ class Commits:
         self._scheduler, self._protocol, self._clock = scheduler, protocol, clock
         self._meter, self._stays = meter, stays
         self._state_writer = StateWriter(scheduler)
-        self._successor_state = SuccessorState(scheduler, protocol.roster, protocol.builders)
         self._messages = TaskMessages()
         self._batch = Batch()
         self._recent = Recent()
+        #: what only a successor needs, as it was written last, by its name in a batch
+        self._for_successor: dict[str, object] = {}
         #: up to where the streams were read at the last commit, and when that was (real)
         self._cursor, self._committed_at = dict(inbox.cursor), 0.0
         #: when the reports came that are being decided on (real)
@@ -121,7 +121,7 @@ class Commits:
         if self._stays is not None:  # a request for builders may be all that there is to write
             if self._stays.log is not None and (lines := self._stays.log()):
                 self._batch.log = {self._store.fence.commits + 1: lines}
-            self._successor_state.write(self._batch, *self._counts())
+            self._write_for_successor(self._batch)
         self._batch.dead_letters, self._batch.refused = self._protocol.out.refusals.take()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
         if self._batch.is_empty and not self._store.fence.lost_writes:
@@ -162,7 +162,7 @@ class Commits:
         if self._stays is None:
             return
         jobs, builders = self._state_writer.stored, len(self._scheduler.builders)
-        hosts = len(self._protocol.roster.hosts)
+        hosts = len(self._protocol.known_hosts)
         with suppress(LostWritesError):  # what is still missing is found by the next look
             self.ask(lambda: self._store.look_at_keys(jobs, builders, hosts))
 
@@ -172,8 +172,23 @@ class Commits:
         self.ended.update(saved.counts.ended)
         self._state_writer.touch_all()
 
-    def _counts(self) -> tuple[int, Counter[str]]:
-        return self._protocol.submissions.accepted, self.ended
+    def _write_for_successor(self, batch: Batch) -> None:
+        """Add what changed of what the next scheduler needs besides jobs and builders."""
+        protocol = self._protocol
+        for name, life in protocol.roster.take_changed().items():
+            if life is None:
+                batch.gone_hosts.append(name)
+                batch.lives.pop(name, None)
+            else:
+                batch.lives[name] = life
+        before, self._for_successor = self._for_successor, {
+            "counts": counts_of(self._scheduler, protocol.submissions.accepted, self.ended),
+            "wanted": tuple(protocol.builders.wanted),
+            "requested": tuple(protocol.builders.outside.values()),
+        }  # fmt: skip
+        for name, value in self._for_successor.items():
+            if value != before.get(name):
+                setattr(batch, name, value)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> Cursor:
         """The server has lost what it had: memory has all that matters. Hosts are asked again.
@@ -185,8 +200,9 @@ class Commits:
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays is not None:
-            self._successor_state.forget()
-            self._successor_state.write(batch, *self._counts())
+            self._protocol.roster.forget()
+            self._for_successor = {}
+            self._write_for_successor(batch)
         ends, at = self._recent.ends, self._clock.now()
         try:
             again = self._call(lambda: self._store.restore(batch, ends, new, at, lost.keys))
@@ -196,6 +212,19 @@ class Commits:
         log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._meter.add("farm_server_losses_total")
         return new
+
+
+def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Counts:
+    """Return where the counting stands: the ``serial`` of the last job, ``ended`` by outcome."""
+    return Counts(
+        made=scheduler.keeper.made,
+        made_by_pool={name: pool.made for name, pool in scheduler.keeper.pools.items()},
+        serial=serial,
+        ended=dict(ended),
+        choices=scheduler.rules.choices,
+        unsorted=scheduler.reorderer.unsorted,
+        held=dict(scheduler.dispatcher.held),
+    )
 
 
 class Recent:

@@ -20,10 +20,9 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
-from farm.live.commits import named
+from farm.live.commits import counts_of, named
 from farm.live.options import Stays
 from farm.live.protocol.builders import BuilderRequests
-from farm.live.protocol.successor_state import counts_of
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
@@ -51,7 +50,7 @@ class Recovery(msgspec.Struct, frozen=True):
 def ahead_of(folder: Path, commits: int) -> int:
     """Return how many commits the log of this folder has beyond a server's.
 
-    Raises ServerError if nobody can tell.
+    Raises ServerError if that is not known.
     """
     try:
         return max(0, position_in(folder).commits - commits)

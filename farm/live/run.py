@@ -204,7 +204,7 @@ class _Farm:
 
     def _tick(self) -> None:
         self._lease.check()
-        self._hosts.check(self._world.protocol.roster.hosts)
+        self._hosts.check(self._world.protocol.known_hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
         self._watchers.on_tick(self._world)

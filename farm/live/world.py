@@ -235,7 +235,7 @@ class LiveWorld:
 
     def await_hosts(self, count: int) -> None:
         """Wait until this many hosts are up; raises RunError after FARM_START_TIMEOUT."""
-        hosts = self.protocol.roster.hosts
+        hosts = self.protocol.known_hosts
         self._await(lambda: len(hosts) >= count, lambda: f"{len(hosts)} of {count} builder hosts")
 
     def next_event_of_opening(self) -> Event | None:
@@ -288,14 +288,14 @@ class LiveWorld:
 
     def status(self) -> FarmStatus:
         """Return the status of the run."""
-        submissions, hosts = self.protocol.submissions, self.protocol.roster.hosts.values()
+        submissions = self.protocol.submissions
         return status_of(
             self._scheduler,
             self.clock.now(),
             self.commits.running,
             submitted=submissions.accepted,
             ended=dict(self.commits.ended),
-            hosts=sum(not host.lost for host in hosts),
+            hosts=len(self.protocol.known_hosts),
             stopping=self.stopping,
             worst_delay=submissions.worst_delay,
             unplaced=Counter(play.builder.pool for play in self.protocol.builders.wanted),

@@ -20,7 +20,6 @@ from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
-from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
@@ -30,7 +29,6 @@ from farm.live.operating.answers import BUSY
 from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
-from farm.live.protocol.roster import Roster
 from farm.live.small_steps import Background
 from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
@@ -38,7 +36,6 @@ from farm.live.wire import messages as wire
 from farm.live.wire.messages import Watch
 from farm.live.wire.pool_report import (
     FarmStatus,
-    HostRecord,
     LostBuilder,
     PoolReport,
 )
@@ -121,7 +118,7 @@ class PoolReports:
             heard=plan.serial if plan else 0,
             requested=requested,
             joined=tuple(joined),
-            elsewhere=protocol.roster.elsewhere(name) + protocol.builders.outside_of(name),
+            elsewhere=protocol.elsewhere(name),
             states=states,
             closely=watch is not None and watch.closely,
             outside=watch is not None and watch.outside,
@@ -274,7 +271,7 @@ class ControlPlane:
                 self._pools,
                 farm.clock.now,
                 lambda asked, found: farm.notices.reply(found, asked.reply_to),
-                lambda state: _reported(state, farm.protocol.roster),
+                farm.protocol.progress_of,
                 self._rollouts,
                 self._lately.of,
             )
@@ -296,7 +293,7 @@ class ControlPlane:
                 snapshot=replace(snapshot, choices=replace(choices, pools={})),
                 scenario=as_chosen(self._scenario, choices),
                 statistics=self._statistics(),
-                progress=self._progress(farm.protocol.roster),
+                progress=self._progress(farm.protocol),
                 lost=self._lost_lately(began),
                 recent=self._arrivals.recent(snapshot.at),
             )
@@ -306,11 +303,10 @@ class ControlPlane:
             self._image_until = time.monotonic() + good_for
         return self._image
 
-    def _progress(self, roster: Roster) -> dict[str, Progress]:
+    def _progress(self, protocol: Protocol) -> dict[str, Progress]:
         """Return what running attempts reported last, by job."""
-        names = dict.fromkeys(job for job, _ in roster.attempts())
-        states = filter(None, map(self._scheduler.jobs.get, names))
-        found = ((state.job.id, _reported(state, roster)) for state in states)
+        states = map(self._scheduler.jobs.get, protocol.roster.jobs())
+        found = ((state.job.id, protocol.progress_of(state)) for state in states if state)
         return {job: progress for job, progress in found if progress is not None}
 
     def _statistics(self) -> dict[str, object] | None:
@@ -342,11 +338,7 @@ class ControlPlane:
         self._reported_at, self._reported_farm_at = now, farm.clock.now()
         self._changes = farm.protocol.changes
         pools = self._pool_reports.of(farm.protocol, farm.clock, self._pools)
-        hosts = {
-            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
-            for host in farm.protocol.roster.hosts.values()
-            if not host.lost
-        }
+        hosts = farm.protocol.host_records()
         farm.notices.publish(pools, hosts, self._status(farm, now))
         if self._long_lived and (was_news or self._is_surplus):
             self._is_surplus = farm.notices.forget_ended(self._keep_ended)
@@ -366,12 +358,3 @@ class ControlPlane:
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,
         )
-
-
-def _reported(state: JobState, roster: Roster) -> Progress | None:
-    """Return the progress of a running attempt that its builder reported last, if any."""
-    if state.slot is None or state.started_at is None:
-        return None
-    builder = state.slot.builder.builder.id
-    found = roster.progress_of((state.job.id, state.attempts), builder)
-    return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))

@@ -1,19 +1,21 @@
 """The protocol of a live farm: messages and commands in; events and commands for hosts out.
 
 It is pure: instants are given, real ones as ``now`` (monotonic), farm time as ``at``. What a
-successor must know of it is in records (``farm.live.protocol.successor_state``).
+successor must know of it is in records (``farm.live.store.saved``).
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.events import AlarmRang, JobsSubmitted, PoolPlanned
 from farm.core.pools.algorithm import next_multiple
 from farm.core.pools.spec import PoolSpec
+from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.interface import Progress
 from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.hosts import Hosts
@@ -24,6 +26,7 @@ from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Watch
+from farm.live.wire.pool_report import HostRecord
 from farm.live.wire.refusals import Refusals
 from farm.live.wire.report_checks import flaw_of_message
 
@@ -115,6 +118,30 @@ class Protocol:
     def next_alarm(self) -> float | None:
         """The farm time of the next alarm."""
         return self._alarms[0] if self._alarms else None
+
+    @property
+    def known_hosts(self) -> Collection[str]:
+        """The names of the hosts that are there."""
+        return self.roster.hosts.keys()
+
+    def host_records(self) -> dict[str, HostRecord]:
+        """Return the hosts that are there, as they are published."""
+        return {
+            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
+            for host in self.roster.hosts.values()
+        }
+
+    def elsewhere(self, pool: str) -> int:
+        """Return how many of the pool's builders need no room on a host that stays."""
+        return self.roster.elsewhere(pool) + self.builders.outside_of(pool)
+
+    def progress_of(self, state: JobState) -> Progress | None:
+        """Return the progress of a running attempt that its builder reported last, if any."""
+        if state.slot is None or state.started_at is None:
+            return None
+        token = state.job.id, state.attempts
+        found = self.roster.progress_of(token, state.slot.builder.builder.id)
+        return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))
 
     @property
     def builders_to_host(self) -> int:

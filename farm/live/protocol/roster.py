@@ -5,7 +5,7 @@ Pure bookkeeping in real seconds (``now`` is given).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -112,6 +112,16 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
+    def take_changed(self) -> dict[str, HostLife | None]:
+        """Return, by host, what a successor must know since the last time; None: it is gone."""
+        changed, self.changed = self.changed, set()
+        lives = {name: self.hosts.get(name) for name in changed}
+        return {name: one and HostLife(*host_life(one)) for name, one in lives.items()}
+
+    def forget(self) -> None:
+        """Let all of it be new: the server has lost it."""
+        self.changed.update(self.hosts)
+
     def _note(self, name: str) -> None:
         self.changed.add(name)
         self.changes += 1
@@ -202,10 +212,9 @@ class Roster:
         dispatch = None if host is None else host.dispatches.get(token)
         return None if dispatch is None else dispatch.done
 
-    def attempts(self) -> Iterator[Token]:
-        """Yield the attempts that were sent to hosts and are not over."""
-        for host in self.hosts.values():
-            yield from host.dispatches
+    def jobs(self) -> Iterable[str]:
+        """Return the jobs of the attempts that were sent to hosts and are not over."""
+        return dict.fromkeys(job for host in self.hosts.values() for job, _ in host.dispatches)
 
     def gone(self, builder: str) -> None:
         """The builder is not played any more, and nothing of it is under way."""
