@@ -42,17 +42,7 @@ T = TypeVar("T")
 
 
 class Commits:
-    """Collects what the next commit writes, and writes all anew if the server has lost it.
-
-    Args:
-        store, inbox: the farm's keys in Redis.
-        scheduler: its state is mirrored in the store.
-        protocol: its commands for hosts are sent, and its records kept.
-        clock: farm time.
-        call: makes calls to the server.
-        meter: receives durations.
-        stays: the options of a long-running farm; None: a single run.
-    """
+    """Collects what the next commit writes, and writes all anew if the server has lost it."""
 
     def __init__(
         self,

@@ -20,12 +20,8 @@ LOOK_INTERVAL = 2.0
 class RegularWork:
     """Calls what is due; instants are real. Used from the scheduler's thread.
 
-    Args:
-        tick: called every ``TICK_INTERVAL`` at most, and by ``tick_by`` at the latest.
-        look: called every ``LOOK_INTERVAL``.
-        show: called every ``STATUS_INTERVAL``, later if there is no time.
-        has_time: whether there is, given the instant at which reports were last read.
-        rests: nothing but what is due has to end a wait.
+    ``show`` is called later than due if there is no time, which ``has_time`` tells, given when
+    reports were last read. ``rests``: nothing but what is due has to end a wait.
     """
 
     def __init__(

@@ -90,15 +90,8 @@ class Ending:
 class LiveWorld:
     """A world for ``farm.core.driver.drive``; used from one thread (only ``stop`` from others).
 
-    Args:
-        store, inbox: the farm's keys in Redis.
-        scheduler: its state is mirrored in the store.
-        pools: the specifications of the pools.
-        clock: farm time, started by the caller.
-        options: how the farm is set up; one that stays up ends only on request.
-        tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
-        progress: given the status a few times per second.
-        meter: receives the durations of the scheduler's work.
+    The caller starts the ``clock``. ``tick`` is called between batches, every 0.05 to 0.25 s real,
+    and may raise RunError; ``progress`` is given the status a few times per second.
     """
 
     def __init__(

@@ -86,13 +86,7 @@ class _Running:
 
 
 class Supervisor:
-    """Runs services.
-
-    Args:
-        services: in the order in which they are started; they end together.
-        folder: where their logs go, NAME.log.
-        environment: theirs.
-    """
+    """Runs services, which are started in this order, end together, and log to FOLDER/NAME.log."""
 
     def __init__(
         self, services: Sequence[Service], folder: Path, environment: Mapping[str, str]

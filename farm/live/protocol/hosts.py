@@ -25,7 +25,7 @@ from farm.emulation.builder import BuilderEvent
 from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.failure_detection import FailureDetector
 from farm.live.protocol.out import Out
-from farm.live.protocol.roster import HostState, Roster, UnknownHosts
+from farm.live.protocol.roster import HostState, Roster
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import Envelope, HostCommand
 from farm.live.wire.report_checks import flaw_of_message, readable
@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
+#: unknown senders that are reset within the grace
+MAX_RESET = 100
 
 
 class Hosts:
@@ -49,7 +51,8 @@ class Hosts:
         self._builders, self._out = builders, out
         #: the last heartbeat of each host, in parts, to be compared with what it should hold
         self._beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
-        self._unknown_hosts = UnknownHosts(failures.patience.grace)
+        #: when unknown senders were reset, the longest ago first
+        self._reset_at: dict[str, float] = {}
         self.now = 0.0
 
     def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
@@ -156,10 +159,23 @@ class Hosts:
         else:
             self._out.refuse("unknown-life", f"host {envelope.sender} is not known as this life")
             beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
-            if beats and self._unknown_hosts.should_reset(envelope.sender, self.now):
+            if beats and self._should_reset(envelope.sender):
                 unknown = HostState(envelope.sender, envelope.life, heard_at=self.now)
                 self._send(unknown, wire.Reset(envelope.life))
         return None
+
+    def _should_reset(self, sender: str) -> bool:
+        """Whether one of an unknown life must begin anew; none is reset twice within the grace.
+
+        A host that was given up for lost, or was up before this scheduler, comes back that way. One
+        that merely claims to be a host costs no more than a few messages that expire.
+        """
+        since = self.now - self._failures.patience.grace
+        recent = self._reset_at = {name: at for name, at in self._reset_at.items() if at > since}
+        if sender in recent or len(recent) >= MAX_RESET:
+            return False
+        recent[sender] = self.now
+        return True
 
     def _flaw_of_new_host(self, up: wire.HostUp) -> str | None:
         if len(self._roster.hosts) >= MAX_HOSTS:

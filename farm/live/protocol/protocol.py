@@ -77,13 +77,8 @@ def _planned(plan: Plan, at: float, *, outside: bool) -> PoolPlanned:
 class Protocol:
     """Knows hosts, requested builders, submissions and plans; what comes of it is in ``out``.
 
-    Args:
-        pools: the specifications of the pools.
-        speed: farm seconds per real second.
-        patience: how long silence is waited out.
-        incarnation: names the life of a farm whose hosts end with it.
-        refusals: collects refused messages.
-        known: returns which of these jobs were submitted before; None: not checked.
+    ``incarnation`` names the life of a farm whose hosts end with it; ``known`` returns which of
+    these jobs were submitted before (None: not checked).
     """
 
     def __init__(

@@ -16,9 +16,6 @@ from farm.live.wire.messages import Beat, HostUp, Play
 
 Token = tuple[str, int]
 
-#: unknown senders that are reset within the grace
-MAX_RESET = 100
-
 
 class Dispatch(msgspec.Struct):
     """A start command under way: sent, and perhaps confirmed."""
@@ -53,28 +50,6 @@ class HostState(HostLife, kw_only=True):
         if self.own or self.leaving or self.pool not in ("", pool):
             return False
         return not self.room or len(self.plays) < self.room
-
-
-class UnknownHosts:
-    """Senders with unknown lives: which of them is reset now, none twice within the grace.
-
-    A host that was given up for lost, or was up before this scheduler, comes back that way. One
-    that merely claims to be a host costs no more than a few messages that expire.
-    """
-
-    def __init__(self, grace: float) -> None:
-        self._grace = grace
-        #: when each was reset, the longest ago first
-        self._reset_at: dict[str, float] = {}
-
-    def should_reset(self, sender: str, now: float) -> bool:
-        """Whether this one must begin anew; it counts as reset then."""
-        recent = {name: at for name, at in self._reset_at.items() if at > now - self._grace}
-        self._reset_at = recent
-        if sender in recent or len(recent) >= MAX_RESET:
-            return False
-        recent[sender] = now
-        return True
 
 
 class Roster:

@@ -35,12 +35,8 @@ class WatchedKeys:
     """Keys that are watched and read together with the transaction before.
 
     Nothing is asked before a transaction: the server refuses it if a key has changed since the
-    last one. Used from one thread at a time; it keeps a connection of the client's pool.
-
-    Args:
-        client: a client of the server.
-        keys: what is watched.
-        reads: the commands that read what decisions are based on.
+    last one. Used from one thread at a time; it keeps a connection of the client's pool. ``reads``
+    are the commands that read what decisions are based on.
     """
 
     def __init__(self, client: Connection, keys: Sequence[str], *reads: Command) -> None:
@@ -158,11 +154,8 @@ class Charge(NamedTuple):
 class Fence:
     """Guards one writer's transactions.
 
-    Args:
-        client: where they are carried out.
-        keys: the farm.
-        charge: as it was written when this writer took charge; None: no one ever did.
-        renew: puts the renewal of this writer's lease into a transaction.
+    ``charge`` is as it was written when this writer took charge (None: no one ever did); ``renew``
+    puts the renewal of its lease into a transaction.
     """
 
     def __init__(

@@ -86,10 +86,6 @@ class LogDrain:
     """Moves the log while its ``with`` block lasts; a server or disk that fails is tried again.
 
     Another one for the same folder waits until this one's process is gone.
-
-    Args:
-        url, keys: the farm.
-        folder: where the log goes.
     """
 
     def __init__(self, url: str, keys: Keys, folder: Path) -> None:
