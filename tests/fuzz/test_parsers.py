@@ -25,7 +25,7 @@ from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.live.protocol.roster import UnknownHosts
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire

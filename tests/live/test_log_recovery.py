@@ -36,6 +36,13 @@ from tests.worlds.up import AMD64, Service, jobs_of
 
 pytestmark = pytest.mark.live
 
+POOLS = [PoolSpec(name="linux", processors=("amd64",), builders=2)]
+
+
+def make() -> Scheduler:
+    """Return a fresh scheduler."""
+    return Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS)
+
 
 @pytest.fixture
 def service(hostless: Service) -> Iterator[Service]:
@@ -75,18 +82,13 @@ def log_of(service: Service) -> str:
 
 def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
     """Its jobs, builders and requests, up to the commit that its position names."""
-    pools = [PoolSpec(name="linux", processors=("amd64",), builders=2)]
-
-    def make() -> Scheduler:
-        return Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
-
     lines, scheduler = EventLogLines(), make()
     jobs = tuple(jobs_of(3, 5.0))
     text = b""
     for event in (
         FarmOpened(0.0),
         JobsSubmitted(1.0, jobs),
-        BuilderJoined(2.0, pools[0].builder(1, 1)),
+        BuilderJoined(2.0, POOLS[0].builder(1, 1)),
         JobStarted(2.0, "j000", 1, "linux-1"),
         JobFinished(7.0, "j000", 1, "linux-1", "succeeded"),
     ):
@@ -127,10 +129,6 @@ def test_a_log_whose_position_cannot_be_read_is_not_taken_for_an_empty_one(tmp_p
 
 def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):
     """Of a farm that was killed just now; one that is paused is to be ended, not its log lost."""
-
-    def make() -> Scheduler:
-        return Scheduler(SchedulingRules(), make_estimator("oracle"), [])
-
     (tmp_path / EVENTS).touch()
     with locked(tmp_path):
         monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)

@@ -18,8 +18,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.operating.answers import Answer, Refusal
-from farm.live.operating.farm_image import FarmImage, ImageName
+from farm.live.operating.answers import Answer, FarmImage, ImageName, Refusal
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,

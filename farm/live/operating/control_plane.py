@@ -25,8 +25,7 @@ from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
-from farm.live.operating.answers import BUSY
-from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
+from farm.live.operating.answers import BUSY, FarmImage, ImageName, as_chosen
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
 from farm.live.small_steps import Background

@@ -57,8 +57,7 @@ class Hosts:
 
     def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
         """Handle what a host says."""
-        host = self._sender(envelope)
-        if host is None:
+        if (host := self._sender(envelope)) is None:
             return
         for report in envelope.reports:
             if (flaw := flaw_of_message(report)) is not None:
@@ -70,8 +69,7 @@ class Hosts:
         """Send a command that is for a builder; if its host is gone, its loss is known next."""
         if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
             return
-        host = self._roster.host_of.get(command.builder)
-        if host is None:
+        if (host := self._roster.host_of.get(command.builder)) is None:
             return
         if isinstance(command, StartJob):
             self._roster.dispatch(host, command, self.now)
@@ -108,9 +106,9 @@ class Hosts:
     def lose_hostless(self, builders: Iterable[str], at: float) -> None:
         """Declare those of the builders lost of whose host nothing is known."""
         reason = "nothing is known of its host any more"
-        hostless = [builder for builder in builders if builder not in self._roster.host_of]
-        for builder in hostless:
-            self._out.add(BuilderLost(at, builder, reason, excused=True))
+        for builder in builders:
+            if builder not in self._roster.host_of:
+                self._out.add(BuilderLost(at, builder, reason, excused=True))
 
     def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""
@@ -165,10 +163,9 @@ class Hosts:
         return None
 
     def _should_reset(self, sender: str) -> bool:
-        """Whether one of an unknown life must begin anew; none is reset twice within the grace.
+        """Whether one of an unknown life must begin anew: not twice within the grace, nor too many.
 
-        A host that was given up for lost, or was up before this scheduler, comes back that way. One
-        that merely claims to be a host costs no more than a few messages that expire.
+        It may have been given up for lost, or up before this scheduler, or claim to be a host.
         """
         since = self.now - self._failures.patience.grace
         recent = self._reset_at = {name: at for name, at in self._reset_at.items() if at > since}
@@ -224,11 +221,10 @@ class Hosts:
         for command in again:
             self._send(host, command)
         for dispatch in lost:
-            job, attempt = dispatch.command.job.id, dispatch.command.attempt
-            host.dispatches.pop((job, attempt), None)
-            reason = "its builder does not know it"
-            builder = dispatch.command.builder
-            self._out.add(events.AttemptLost(at, job, attempt, builder, reason))
+            start, reason = dispatch.command, "its builder does not know it"
+            token = start.job.id, start.attempt
+            host.dispatches.pop(token, None)
+            self._out.add(events.AttemptLost(at, *token, start.builder, reason))
         if stuck:
             self.lose(host, at, "its host takes no commands")
 

@@ -123,13 +123,13 @@ class Lease:
         It waits for a lease time at most, if the last holder may have died.
         """
         while (fence := self.try_to_take(client)) is None:
-            if holder_of(self._value_at(self._client)) is None:
-                wait(SOON)
-                continue
-            raise ServerError(
-                f"Redis at {redacted(url)} already has a farm with a live scheduler"
-                f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
-            )
+            if (holder := holder_of(self._value_at(self._client))) is not None:
+                raise ServerError(
+                    f"Redis at {redacted(url)} already has a farm with a live scheduler (process "
+                    f"{holder.pid} on {holder.machine}): stop that one, use another server, or "
+                    "another FARM_PREFIX"
+                )
+            wait(SOON)
         return fence
 
     def stand_by(
@@ -303,7 +303,3 @@ class Lease:
 
     def _set(self, pipe: Connection) -> None:
         pipe.set(self._key, self._value, px=int(self._time * 1000))
-
-    def _who(self) -> str:
-        holder = holder_of(self._value_at(self._client))
-        return "" if holder is None else f" (process {holder.pid} on {holder.machine})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fakeredis
 import pytest
 from redis.exceptions import ConnectionError as AwayError
 
@@ -28,14 +27,6 @@ from tests.fixtures.store import (
 )
 
 AMD64 = Platform("amd64", True)
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
-def redis(request):
-    """A client of the fake, then of the real server."""
-    if request.param == "real":
-        return request.getfixturevalue("client")
-    return fakeredis.FakeRedis(protocol=2)
 
 
 @pytest.fixture
