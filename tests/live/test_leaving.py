@@ -16,14 +16,7 @@ from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import (
-    UNSTAMPED,
-    Beat,
-    HostLeft,
-    HostUp,
-    Play,
-    decode_envelope,
-)
+from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Play, decode_envelope
 from farm.live.wire.task_messages import TaskMessages
 from tests.fixtures.processes import until
 from tests.fixtures.store import on_builders

@@ -189,9 +189,7 @@ class FarmClient(Sender):
         """Return the present builders, by id."""
         return self._hash(self.keys.builders, BuilderRecord)
 
-    def to_provision(
-        self,
-    ) -> tuple[dict[str, PoolReport], dict[str, Play], dict[str, HostRecord]]:
+    def to_provision(self) -> tuple[dict[str, PoolReport], dict[str, Play], dict[str, HostRecord]]:
         """Return the pools, the builders that separate hosts are to play, and the builder hosts."""
         pipe = self._client.pipeline(transaction=True)
         for key in (self.keys.pools, self.keys.requested, self.keys.hosts):

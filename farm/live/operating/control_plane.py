@@ -33,11 +33,7 @@ from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import Watch
-from farm.live.wire.pool_report import (
-    FarmStatus,
-    LostBuilder,
-    PoolReport,
-)
+from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 from farm.live.wire.report_checks import readable
 from farm.scenario import Scenario
 

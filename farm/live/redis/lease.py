@@ -83,11 +83,7 @@ class Lease:
     """
 
     def __init__(
-        self,
-        client: Connection,
-        keys: Keys,
-        lease_time: float = LEASE_TIME,
-        grace: float = GRACE,
+        self, client: Connection, keys: Keys, lease_time: float = LEASE_TIME, grace: float = GRACE
     ) -> None:
         self._client = client
         self._keys = keys

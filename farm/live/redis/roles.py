@@ -56,10 +56,7 @@ HAND_IN = Grant(("+xadd",), ("submissions",), "%W")
 
 ROLES: dict[str, Role] = {
     "reader": Role("looks: farm status, jobs, job, builders, pools, status --save", (LOOK, *ASK)),
-    "submitter": Role(
-        "a reader who hands jobs in: farm submit, retry",
-        (LOOK, *ASK, HAND_IN),
-    ),
+    "submitter": Role("a reader who hands jobs in: farm submit, retry", (LOOK, *ASK, HAND_IN)),
     "operator": Role(
         "a submitter who changes things: farm cancel, drain, set, admin dead-letters --clear",
         (

@@ -5,13 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from farm.core.commands import Command, EndJob, RequestBuilder, RequeueJob
-from farm.core.events import (
-    DrainRequested,
-    EstimateMade,
-    Event,
-    JobsSubmitted,
-    UndrainRequested,
-)
+from farm.core.events import DrainRequested, EstimateMade, Event, JobsSubmitted, UndrainRequested
 from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record

@@ -23,15 +23,7 @@ from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.fence import Fence, LostWritesError, carry_out
-from farm.live.redis.keys import (
-    LAST_ENTRY,
-    UNREADABLE,
-    Cursor,
-    Keys,
-    after,
-    literal,
-    written_at,
-)
+from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal, written_at
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
 from farm.live.store.published import Notices

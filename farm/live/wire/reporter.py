@@ -14,15 +14,7 @@ import redis
 from farm.core.events import JobsSubmitted
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys, Stream
-from farm.live.wire.messages import (
-    UNSTAMPED,
-    VERSION,
-    Beat,
-    Envelope,
-    MessageError,
-    Report,
-    encode,
-)
+from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, MessageError, Report, encode
 from farm.live.wire.report_checks import MAX_JOBS
 
 log = logging.getLogger(__name__)
