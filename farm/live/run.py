@@ -128,9 +128,11 @@ class _Farm:
         self._host_count = needed if options.hosts is None else options.hosts
         self._hosts = self._start_hosts()
         self._load: LoadGenerator | None = None
+        cursor = None if self._saved is None else self._saved.cursor
+        set_aside = self._store.unreadable()
         self._world = LiveWorld(
             store=self._store,
-            inbox=self._inbox(),
+            inbox=Inbox(self._client, self._keys, cursor, set_aside=set_aside),
             scheduler=scheduler,
             pools=pools,
             clock=self._clock,
@@ -140,11 +142,6 @@ class _Farm:
             meter=watchers.meter,
         )
         self._signals.reach(self._world.stop)
-
-    def _inbox(self) -> Inbox:
-        cursor = None if self._saved is None else self._saved.cursor
-        set_aside = self._store.unreadable()
-        return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
 
     def run(self, batches: Batches | None) -> LiveRun:
         """Bring the farm up, drive it to its end, and return how it went.
@@ -221,7 +218,8 @@ class _Farm:
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
-        stays, call = self._options.stays, self._patiently()
+        stays = self._options.stays
+        call = ServerCalls(None if stays else MAX_ABSENCE, self._signals.wait)
         if stays is None:
             call(lambda: self._store.open(self._options.speed, stays=False))
             if self._options.redis_url:
@@ -250,10 +248,6 @@ class _Farm:
         if found is not None:
             self._store.fence.commits = found.commits  # the first commit finds out, and restores
         return saved
-
-    def _patiently(self) -> ServerCalls:
-        """Return how the server is called by one that has the farm, but not yet its world."""
-        return ServerCalls(None if self._options.stays else MAX_ABSENCE, self._signals.wait)
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options

@@ -24,9 +24,8 @@ from farm.live.operating.control_plane import ControlPlane, Present
 from farm.live.options import LiveOptions
 from farm.live.protocol.protocol import Protocol
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
-from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, RegularWork
+from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, Background, RegularWork
 from farm.live.settings import from_environment, start_limit
-from farm.live.small_steps import Background
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox

@@ -289,23 +289,19 @@ class Burners:
 
     def _receive(self, answer: dict[str, Any]) -> None:
         """Handle that a process of a job burns, or that all of them have ended."""
-        if "burning" in answer:
-            self._one_at_work(answer["job"])
-            return
         with self._lock:
+            if "burning" in answer:
+                if (burning := self._jobs.get(answer["job"])) is not None:
+                    burning.starting -= 1
+                    if burning.starting == 0:
+                        burning.at_work.set()
+                return
             job = self._jobs.pop(answer["job"], None)
             # known also to the program that may have to take the place of this one
             self._arguments["rates"] = answer["rates"]
             if answer["own"]:
                 self._arguments["stress_ng"] = None
         self._ended(job, Burnt(answer["error"], answer["cpu"], answer["real"]))
-
-    def _one_at_work(self, number: int) -> None:
-        with self._lock:
-            if (job := self._jobs.get(number)) is not None:
-                job.starting -= 1
-                if job.starting == 0:
-                    job.at_work.set()
 
     def _program_ended(self, program: BurnerProgram, how: str) -> None:
         """What burned has failed, and the next job starts a new program."""

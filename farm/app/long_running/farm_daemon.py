@@ -110,13 +110,8 @@ def missing(client: FarmClient, before: float | None) -> str:
 class FarmKeeper:
     """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
 
-    Args:
-        scenario: pools, scheduling and speed.
-        redis: the server; None: a new one, whose data stays in the folder.
-        folder: where state, logs and data go.
-        metrics: where the farm's processes serve metrics.
-        fresh: forget what an earlier farm left.
-        accept_loss: go on without what its event log has and the server has lost.
+    ``redis``: None: a new server, whose data stays in the folder. ``fresh``: forget what an earlier
+    farm left. ``accept_loss``: go on without what its event log has and the server has lost.
     """
 
     def __init__(
@@ -184,7 +179,9 @@ class FarmKeeper:
                 self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
-                supervisor.add(self._standby())
+                # it takes over when the first one dies or stalls
+                options = service_options(self._metrics, port=0)
+                supervisor.add(Service("standby", (*self._scheduler(), *options)))
                 self._keep_up(supervisor, server)
             self._place.update(state="stopping")
             self._end(supervisor, server, client)
@@ -219,10 +216,6 @@ class FarmKeeper:
 
     def _scheduler(self) -> tuple[str, ...]:
         return ("farm", "admin", "scheduler", str(self._resolved), "--log", str(self._log))
-
-    def _standby(self) -> Service:
-        """Return the second scheduler, which takes over when the first one dies or stalls."""
-        return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
     def _await(
         self, supervisor: Supervisor, server: Server, client: FarmClient, before: float | None

@@ -28,7 +28,7 @@ from farm.live.clock import FarmClock
 from farm.live.operating.answers import BUSY, FarmImage, ImageName, as_chosen
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
-from farm.live.small_steps import Background
+from farm.live.regular_work import Background
 from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
