@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,13 @@ import redis
 
 from farm.core.commands import EndJob
 from farm.core.driver import World, drive
-from farm.core.errors import FarmError, InvariantError, ServerError
-from farm.core.events import Event
+from farm.core.errors import FarmError, InvariantError, RunError, ServerError
+from farm.core.events import Event, JobsSubmitted
+from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
-from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.log_recovery import recovered
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import Connection, connect
@@ -34,6 +35,7 @@ from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import UNSTAMPED, LoadDone
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
@@ -41,6 +43,64 @@ from farm.processes.signals import StopSignals
 
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
 RARELY = 2000
+
+Batches = Iterable[tuple[float, tuple[Job, ...]]]
+
+
+class LoadGenerator:
+    """A thread that submits each batch at its time.
+
+    The intended arrival is written on every job, so that a scheduler (or a generator) that lags
+    behind does not hide its own delay: response times count from the intended instant.
+    """
+
+    def __init__(self, batches: Batches, clock: FarmClock, reporter: Reporter) -> None:
+        self._batches = batches
+        self._clock = clock
+        self._reporter = reporter
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="farm-load", daemon=True)
+        #: the error of the thread (a workload that cannot be generated)
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        """Start the thread; the clock is running."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop submitting and end the thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def check(self, *, stop: bool) -> None:
+        """Raise the thread's error, or stop if that was requested."""
+        if self.error is not None:
+            raise self.error
+        if self._reporter.refused is not None:
+            raise RunError(f"a submission could not be sent: {self._reporter.refused}")
+        if stop:
+            self._stop.set()
+
+    def _run(self) -> None:
+        try:
+            for arrived_at, jobs in self._batches:
+                pause = self._clock.real_until(arrived_at)
+                if pause > 0:
+                    self._stop.wait(pause)
+                if self._stop.is_set():
+                    return
+                stamped = tuple(_stamped(job, arrived_at) for job in jobs)
+                self._reporter.put(JobsSubmitted(UNSTAMPED, stamped))
+            self._reporter.put(LoadDone())
+        except Exception as error:  # noqa: BLE001 - handed to the run, which ends with it
+            self.error = error
+
+
+def _stamped(job: Job, arrived_at: float) -> Job:
+    if job.arrived_at is not None:
+        return job
+    return msgspec.structs.replace(job, arrived_at=arrived_at)
 
 
 class LiveRun(msgspec.Struct, frozen=True):
