@@ -70,19 +70,14 @@ class Ending:
 
     def look(self, at: float, now: float) -> None:
         """Carry out a stop request."""
-        if self.asked > self._obeyed and self._ends_at is not None:
-            self._obeyed += 1
-            self._stop(at, now)
-
-    def _stop(self, at: float, now: float) -> None:
+        if self.asked <= self._obeyed or self._ends_at is None:
+            return
+        self._obeyed += 1
         self._protocol.submissions.close(at)
-        states = self._scheduler.jobs.values()
-        if self._obeyed == 1:
-            jobs = tuple(state.job.id for state in states if state.slot is None)
-        else:
-            jobs = tuple(state.job.id for state in states)
+        running_too, states = self._obeyed > 1, self._scheduler.jobs.values()
+        if running_too:
             self._over_at = min(self._over_at, now + LAST_CHANCE)
-        if jobs:
+        if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
             self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
 
 
