@@ -22,7 +22,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
 from farm.live.commits import counts_of, named
 from farm.live.options import Stays
-from farm.live.protocol.builders import BuilderRequests
+from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in

@@ -125,13 +125,7 @@ def run_live(
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
     Call it from the main thread: SIGINT and SIGTERM request the end (twice: immediately).
-
-    Args:
-        scheduler: decides; its memory is mirrored in Redis.
-        pools: the builders that there are to be.
-        batches: what is submitted, and when; None: others submit, and only a stop ends the run.
-        options: how the farm is set up.
-        watchers: who looks on.
+    ``batches``: what is submitted, and when; None: others submit, and only a stop ends the run.
 
     Raises ServerError if there is no usable server, RunError if the run fails.
     """

@@ -86,12 +86,9 @@ class PoolReports:
         joined = defaultdict[str, list[str]](list)
         for name, state in self._scheduler.builders.items():
             joined[state.builder.pool].append(name)
-        states = count_builders(self._scheduler)
-        none = {"booting": 0}
-        return {
-            name: self._report(name, protocol, clock, states.get(name, none), joined[name])
-            for name in pools
-        }
+        counts = count_builders(self._scheduler)
+        states = {name: counts.get(name, {"booting": 0}) for name in pools}
+        return {n: self._report(n, protocol, clock, states[n], joined[n]) for n in states}
 
     def _report(
         self,
@@ -135,12 +132,9 @@ class ControlPlane:
     """Publishes the farm's state and answers questions. Used from the scheduler's thread.
 
     Args:
-        scheduler: the farm's scheduler.
-        pools: the specifications of the pools.
         scenario: what the farm was made from: published, and a part of its images.
-        long_lived: operators submit jobs: an id can be used only once, and a limited number of
-            ended jobs is kept.
-        keep_ended: that number.
+        long_lived: operators submit jobs: an id can be used only once, and ``keep_ended`` jobs that
+            have ended are kept.
         rollouts: answer when a job will start; None: the formula does.
         calibrations: of these estimates, by the source of their run times.
     """

@@ -22,10 +22,9 @@ from farm.core.events import (
 )
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.failure_detection import FailureDetector
 from farm.live.protocol.out import Out
-from farm.live.protocol.roster import HostState, Roster
+from farm.live.protocol.roster import BuilderRequests, HostState, Roster
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import Envelope, HostCommand
 from farm.live.wire.report_checks import flaw_of_message, readable

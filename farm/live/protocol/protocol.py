@@ -16,11 +16,10 @@ from farm.core.pools.algorithm import next_multiple
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
-from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
-from farm.live.protocol.roster import Roster
+from farm.live.protocol.roster import BuilderRequests, Roster
 from farm.live.protocol.submissions import Submissions
 from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire

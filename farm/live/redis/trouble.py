@@ -133,12 +133,8 @@ def diagnose(client: Connection) -> Trouble | None:
 class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.
 
-    Args:
-        limit: real seconds that the server may be gone; None: forever. All other troubles are
-            waited out: an operator has to end them.
-        wait: pauses for these seconds; returns True if a stop was requested.
-        well_again: called when a trouble is over.
-        monotonic: real seconds.
+    It may be gone for ``limit`` real seconds (None: forever). All other troubles are waited out: an
+    operator has to end them. ``wait`` pauses, and returns True if a stop was requested.
     """
 
     def __init__(

@@ -19,9 +19,8 @@ from farm.core.events import (
     SlotCleaned,
 )
 from farm.core.model import Builder, Job
-from farm.live.protocol.builders import MAX_OWN_SLOTS
 from farm.live.protocol.hosts import MAX_RESET
-from farm.live.protocol.roster import Roster
+from farm.live.protocol.roster import MAX_OWN_SLOTS, Roster
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 
