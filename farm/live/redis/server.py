@@ -64,9 +64,8 @@ class EmbeddedServer:
     None: a temporary one, and nothing is kept.
     """
 
-    def __init__(self, binary: Path, port: int | None = None, data: Path | None = None) -> None:
+    def __init__(self, binary: Path, data: Path | None = None) -> None:
         self.binary = binary
-        self.port = port
         self.data = data
         self.url = ""
         self.pid = 0
@@ -94,7 +93,7 @@ class EmbeddedServer:
 
     def start(self) -> None:
         """Start it and wait until it answers; raises ServerError."""
-        port = self.port if self.port is not None else free_port()
+        port = free_port()
         self._start(port)
         self._port = port
 

@@ -131,12 +131,12 @@ class TestRealServer:
         with pytest.raises(ServerError, match=r"99\.0 or newer"):
             check_server(client, server.url)
 
-    def test_occupied_port(self, server):
+    def test_occupied_port(self, server, monkeypatch):
         """A server started on an occupied port is not confused with the one already there."""
         port = int(server.url.rsplit(":", 1)[1].split("/")[0])
-        ours = EmbeddedServer(server.binary, port)
+        monkeypatch.setattr("farm.live.redis.server.free_port", lambda: port)
         with pytest.raises(ServerError, match=f"127.0.0.1:{port}"):
-            ours.start()
+            EmbeddedServer(server.binary).start()
 
     def test_unusable_binary(self, tmp_path: Path):
         """A server program that cannot run is named."""
