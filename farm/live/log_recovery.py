@@ -25,9 +25,10 @@ from farm.live.options import Stays
 from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
-from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
 from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
+from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import Comparison
 
@@ -111,7 +112,7 @@ def recover(
     """
     replay = _Replay(make())
     try:
-        with locked(folder, LET_GO_WITHIN):
+        with locked(folder / LOCK, LET_GO_WITHIN):
             position = position_in(folder)
             replay.play(folder, position)
     except BlockingIOError:

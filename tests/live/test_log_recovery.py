@@ -20,15 +20,8 @@ from farm.forecasts.runtime.registry import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover, set_aside
 from farm.live.redis.keys import Keys
-from farm.live.store.log_drain import (
-    EVENTS,
-    OLDER,
-    POSITION,
-    LogDrain,
-    Position,
-    locked,
-    position_in,
-)
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, Position, position_in
+from farm.processes.locks import locked
 from farm.results.log.writer import EventLogLines
 from tests.fixtures.processes import until
 from tests.worlds.stepwise import Clock, Leader
@@ -109,7 +102,8 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         3,
         {"succeeded": 1},
     )
-    with locked(tmp_path), pytest.raises(ServerError, match="another scheduler still writes it"):
+    still = pytest.raises(ServerError, match="another scheduler still writes it")
+    with locked(tmp_path / LOCK), still:
         recover(tmp_path, 25, make, 1.0, {}, set)
     (tmp_path / OLDER).touch()
     with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
@@ -130,14 +124,14 @@ def test_a_log_whose_position_cannot_be_read_is_not_taken_for_an_empty_one(tmp_p
 def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):
     """Of a farm that was killed just now; one that is paused is to be ended, not its log lost."""
     (tmp_path / EVENTS).touch()
-    with locked(tmp_path):
+    with locked(tmp_path / LOCK):
         monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)
         with pytest.raises(ServerError, match="end that one first"):
             recover(tmp_path, 25, make, 1.0, {}, set)
     holder = ExitStack()
-    holder.enter_context(locked(tmp_path))
+    holder.enter_context(locked(tmp_path / LOCK))
     monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 60.0)
-    monkeypatch.setattr("farm.live.store.log_drain.time.sleep", lambda _: holder.close())
+    monkeypatch.setattr("farm.processes.locks.time.sleep", lambda _: holder.close())
     assert recover(tmp_path, 25, make, 1.0, {}, set).ends == []
 
 

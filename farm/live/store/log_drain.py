@@ -9,12 +9,10 @@ in the log exactly once, whatever is killed, and lines that were never committed
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -24,6 +22,7 @@ import redis
 from farm.core.errors import InputError
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import UNREADABLE, Keys, after
+from farm.processes.locks import locked
 from farm.whole_files import draft_of, read_whole
 
 log = logging.getLogger("farm.scheduler")
@@ -38,8 +37,6 @@ AT_ONCE = 500
 WAIT = 0.5
 #: moving takes at most this share of the time of a processor (1/SHARE)
 SHARE = 20
-#: … between two tries to get a log that another process holds
-STEP = 0.05
 #: real seconds for what is still to be moved at the end, as by a slow disk
 END_TIMEOUT = 10.0
 #: … and for a server or disk that fails just then: a farm's own server is started again
@@ -61,25 +58,6 @@ def position_in(folder: Path) -> Position:
         return Position()  # a fresh farm
     except UNREADABLE as error:
         raise InputError(f"{folder / POSITION}: garbled: {error}") from None
-
-
-@contextlib.contextmanager
-def locked(folder: Path, timeout: float = 0.0) -> Iterator[None]:
-    """Hold the log of this folder; raises BlockingIOError if another process does, OSError.
-
-    ``timeout``: real seconds for that one to end.
-    """
-    deadline = time.monotonic() + timeout
-    with (folder / LOCK).open("wb") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(STEP)
-        yield
 
 
 class LogDrain:
@@ -144,7 +122,7 @@ class LogDrain:
 
     def _take_lock(self, stack: contextlib.ExitStack, timeout: float = 0.0) -> bool:
         try:
-            stack.enter_context(locked(self._folder, timeout))
+            stack.enter_context(locked(self._folder / LOCK, timeout))
         except BlockingIOError:
             return False
         except OSError as error:

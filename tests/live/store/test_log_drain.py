@@ -12,7 +12,8 @@ import pytest
 
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.store.log_drain import EVENTS, LOCK, POSITION, LogDrain, locked
+from farm.live.store.log_drain import EVENTS, LOCK, POSITION, LogDrain
+from farm.processes.locks import locked
 from tests.fixtures.processes import await_gone, until
 
 pytestmark = pytest.mark.live
@@ -38,7 +39,7 @@ def test_the_end_waits_for_an_earlier_scheduler_to_let_the_log_go(
     released = threading.Event()
 
     def hold() -> None:
-        with locked(tmp_path):
+        with locked(tmp_path / LOCK):
             held.set()
             released.wait(5.0)
 
@@ -75,7 +76,7 @@ def test_a_log_that_another_scheduler_keeps_is_left_before_the_end_is_over(
 ):
     """One that came by the lock at the last moment had no time left to move anything."""
     monkeypatch.setattr("farm.live.store.log_drain.END_TIMEOUT", 2.0)
-    with locked(tmp_path), LogDrain(server.url, keys, tmp_path) as drain:
+    with locked(tmp_path / LOCK), LogDrain(server.url, keys, tmp_path) as drain:
         pass
     assert not drain._thread.is_alive()
 
