@@ -39,7 +39,7 @@ def waits(batch: Batch, number: int, level: int = 0) -> Job:
     """Let a job wait in this batch."""
     job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
     batch.jobs[job.id] = waiting_record(job, number)
-    batch.waits(job.platform, encode_member((-level, 0.0, number), job.id))
+    batch.waiting[str(AMD64)][encode_member((-level, 0.0, number), job.id)] = 0.0
     return job
 
 
@@ -63,7 +63,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
     job = waits(batch, 1)
     store.commit(batch, {}, 0.0)
     batch = Batch()
-    batch.waits_no_more(job.platform, encode_member((0, 0.0, 1), job.id))
+    batch.not_waiting[str(AMD64)].append(encode_member((0, 0.0, 1), job.id))
     batch.jobs[job.id] = record = running_record(job, "b", 2.0, 2.0)
     batch.running[job.id] = 2.0
     store.commit(batch, {}, 2.0)
