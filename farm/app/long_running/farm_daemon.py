@@ -87,13 +87,6 @@ class _Revival:
         return self._restarts.pause(now)
 
 
-def _written_at(client: FarmClient) -> float | None:
-    try:
-        return client.status().written_at
-    except ServerError:
-        return None
-
-
 def missing(client: FarmClient, before: float | None) -> str:
     """Return which part of the farm is not at work yet, by its log's name; empty: all are.
 
@@ -173,7 +166,9 @@ class FarmKeeper:
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)
-            before = _written_at(client)
+            before: float | None = None
+            with contextlib.suppress(ServerError):
+                before = client.status().written_at
             supervisor.start()
             if self._await(supervisor, server, client, before):
                 self._place.update(state="up")
