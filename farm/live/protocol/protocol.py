@@ -127,7 +127,8 @@ class Protocol:
 
     def elsewhere(self, pool: str) -> int:
         """Return how many of the pool's builders need no room on a host that stays."""
-        return self.roster.elsewhere(pool) + self.builders.outside_of(pool)
+        to_come = sum(play.builder.pool == pool for play in self.builders.outside.values())
+        return self.roster.elsewhere(pool) + to_come
 
     def progress_of(self, state: JobState) -> Progress | None:
         """Return the progress of a running attempt that its builder reported last, if any."""

@@ -306,7 +306,3 @@ class BuilderRequests:
         self.wanted = deque(sorted(waiting, key=lambda play: play.builder.index))
         self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
         self.booting = {name: builder.pool for name, builder in saved.booting.items()}
-
-    def outside_of(self, pool: str) -> int:
-        """Return how many builders of the pool are to come with hosts of their own."""
-        return sum(play.builder.pool == pool for play in self.outside.values())
