@@ -22,7 +22,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.lease import Lease
-from farm.live.redis.server_calls import ServerCalls
+from farm.live.redis.trouble import ServerCalls
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
 from farm.live.wire.pool_report import EMBEDDED, HostRecord, PoolReport

@@ -26,7 +26,7 @@ CLASS_LINES_ALLOWED = 250
 #: longer classes of the product, which are to shrink: with these lines at most
 LONG_CLASSES = {
     "farm/emulation/builder.py:EmulatedBuilder": 270,
-    "farm/live/store/store.py:Store": 290,
+    "farm/live/store/store.py:Store": 282,
     "farm/results/audit/auditor.py:Auditor": 255,
 }
 

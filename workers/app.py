@@ -9,9 +9,8 @@ from __future__ import annotations
 from farm.core.errors import FarmError
 from farm.live.redis.keys import Keys
 from farm.live.settings import from_environment
-from workers.celery_app import celery_app
+from workers.celery_app import RefusedMessages, celery_app
 from workers.lifecycle import bind
-from workers.redis_transport import RefusedMessages
 from workers.tasks import register
 
 try:

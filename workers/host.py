@@ -176,7 +176,7 @@ class BuilderHost:
         for name in [name for name, builder in self._builders.items() if not builder.booted]:
             self._builders.pop(name).vanish()
         self._tell_beat()
-        self._await_end_of_attempts(self._settings.drain_time)
+        self._await_end_of_attempts()
         for builder in self._builders.values():
             if not (builder.attempts or builder.gone):
                 self._reporter.put(BuilderRetired(UNSTAMPED, builder.id))
@@ -188,7 +188,9 @@ class BuilderHost:
             builder = self._builders.get(command.builder)
             if builder is None or token in self._seen:
                 return
-            self._remember(token)
+            self._seen[token] = None
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
             self._journal.began(*token, command.builder)
             builder.start(command)
 
@@ -296,13 +298,8 @@ class BuilderHost:
                 self._complained.add(key)
                 log.warning("%s", own.complaint())
 
-    def _remember(self, token: Token) -> None:
-        self._seen[token] = None
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-
-    def _await_end_of_attempts(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+    def _await_end_of_attempts(self) -> None:
+        deadline = time.monotonic() + self._settings.drain_time
         while self._can_end_attempts and (left := deadline - time.monotonic()) > 0:
             self._empty.wait(min(left, LOOK_INTERVAL))
 

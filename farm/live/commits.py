@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -15,22 +15,25 @@ from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.options import Stays
 from farm.live.protocol.protocol import Protocol
-from farm.live.protocol.successor_state import SuccessorState
 from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import ServerCalls
-from farm.live.store.batch import Batch
-from farm.live.store.lost_writes import Recent, message_of
-from farm.live.store.saved import SavedFarm
+from farm.live.redis.trouble import ServerCalls
+from farm.live.store.batch import MAX_LOG, Batch
+from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Reset
 from farm.live.wire.task_messages import TaskMessages
 from farm.metrics.series import Series
+from farm.units import many
 
 #: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
 CURSOR_INTERVAL = 2.0
+#: jobs whose stories are kept for a server that loses them; earlier ones are on its disk
+REMEMBERED = 20_000
+#: ids that one line of the log names
+NAMED = 20
 LAG = "farm_scheduler_event_lag_seconds"
 
 log = logging.getLogger("farm.scheduler")
@@ -39,17 +42,7 @@ T = TypeVar("T")
 
 
 class Commits:
-    """Collects what the next commit writes, and writes all anew if the server has lost it.
-
-    Args:
-        store, inbox: the farm's keys in Redis.
-        scheduler: its state is mirrored in the store.
-        protocol: its commands for hosts are sent, and its records kept.
-        clock: farm time.
-        call: makes calls to the server.
-        meter: receives durations.
-        stays: the options of a long-running farm; None: a single run.
-    """
+    """Collects what the next commit writes, and writes all anew if the server has lost it."""
 
     def __init__(
         self,
@@ -66,10 +59,11 @@ class Commits:
         self._scheduler, self._protocol, self._clock = scheduler, protocol, clock
         self._meter, self._stays = meter, stays
         self._state_writer = StateWriter(scheduler)
-        self._successor_state = SuccessorState(scheduler, protocol.roster, protocol.builders)
         self._messages = TaskMessages()
         self._batch = Batch()
         self._recent = Recent()
+        #: what only a successor needs, as it was written last, by its name in a batch
+        self._for_successor: dict[str, object] = {}
         #: up to where the streams were read at the last commit, and when that was (real)
         self._cursor, self._committed_at = dict(inbox.cursor), 0.0
         #: when the reports came that are being decided on (real)
@@ -117,7 +111,7 @@ class Commits:
         if self._stays is not None:  # a request for builders may be all that there is to write
             if self._stays.log is not None and (lines := self._stays.log()):
                 self._batch.log = {self._store.fence.commits + 1: lines}
-            self._successor_state.write(self._batch, *self._counts())
+            self._write_for_successor(self._batch)
         self._batch.dead_letters, self._batch.refused = self._protocol.out.refusals.take()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
         if self._batch.is_empty and not self._store.fence.lost_writes:
@@ -158,7 +152,7 @@ class Commits:
         if self._stays is None:
             return
         jobs, builders = self._state_writer.stored, len(self._scheduler.builders)
-        hosts = len(self._protocol.roster.hosts)
+        hosts = len(self._protocol.known_hosts)
         with suppress(LostWritesError):  # what is still missing is found by the next look
             self.ask(lambda: self._store.look_at_keys(jobs, builders, hosts))
 
@@ -168,8 +162,23 @@ class Commits:
         self.ended.update(saved.counts.ended)
         self._state_writer.touch_all()
 
-    def _counts(self) -> tuple[int, Counter[str]]:
-        return self._protocol.submissions.accepted, self.ended
+    def _write_for_successor(self, batch: Batch) -> None:
+        """Add what changed of what the next scheduler needs besides jobs and builders."""
+        protocol = self._protocol
+        for name, life in protocol.roster.take_changed().items():
+            if life is None:
+                batch.gone_hosts.append(name)
+                batch.lives.pop(name, None)
+            else:
+                batch.lives[name] = life
+        before, self._for_successor = self._for_successor, {
+            "counts": counts_of(self._scheduler, protocol.submissions.accepted, self.ended),
+            "wanted": tuple(protocol.builders.wanted),
+            "requested": tuple(protocol.builders.outside.values()),
+        }  # fmt: skip
+        for name, value in self._for_successor.items():
+            if value != before.get(name):
+                setattr(batch, name, value)
 
     def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> Cursor:
         """The server has lost what it had: memory has all that matters. Hosts are asked again.
@@ -181,8 +190,9 @@ class Commits:
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays is not None:
-            self._successor_state.forget()
-            self._successor_state.write(batch, *self._counts())
+            self._protocol.roster.forget()
+            self._for_successor = {}
+            self._write_for_successor(batch)
         ends, at = self._recent.ends, self._clock.now()
         try:
             again = self._call(lambda: self._store.restore(batch, ends, new, at, lost.keys))
@@ -192,3 +202,62 @@ class Commits:
         log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
         self._meter.add("farm_server_losses_total")
         return new
+
+
+def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Counts:
+    """Return where the counting stands: the ``serial`` of the last job, ``ended`` by outcome."""
+    return Counts(
+        made=scheduler.keeper.made,
+        made_by_pool={name: pool.made for name, pool in scheduler.keeper.pools.items()},
+        serial=serial,
+        ended=dict(ended),
+        choices=scheduler.rules.choices,
+        unsorted=scheduler.reorderer.unsorted,
+        held=dict(scheduler.dispatcher.held),
+    )
+
+
+class Recent:
+    """What the last commits wrote: the stories of the jobs that ended last, ``ends`` among them.
+
+    And the event log's lines until the disk has them.
+    """
+
+    def __init__(self, ends: Sequence[EndJob] = ()) -> None:
+        self.ends = deque(ends, maxlen=max(REMEMBERED, len(ends)))
+        self._lines: deque[tuple[int, bytes]] = deque(maxlen=MAX_LOG)
+
+    def add(self, commit: int, batch: Batch, on_disk: int) -> None:
+        """Remember what a commit wrote; ``on_disk``: up to which commit the log is there."""
+        self.ends.extend(batch.ended.values())
+        if lines := batch.log.get(commit):
+            self._lines.append((commit, lines))
+        while self._lines and self._lines[0][0] <= on_disk:
+            self._lines.popleft()
+
+    def lines(self) -> dict[int, bytes]:
+        """Return lines of the event log that may not be on disk, by their commits."""
+        return dict(self._lines)
+
+
+def named(jobs: Sequence[str]) -> str:
+    """Return how many jobs these are, and the names of some."""
+    names = ", ".join(jobs[:NAMED])
+    more = f" and {len(jobs) - NAMED:,} more" if len(jobs) > NAMED else ""
+    return many(len(jobs), "job") + (f" ({names}{more})" if jobs else "")
+
+
+def message_of(error: LostWritesError, *, live: int, again: list[EndJob], ended: int) -> str:
+    """Report what was lost, and the consequences.
+
+    ``live``: jobs that have not ended; ``again``: ended ones whose stories are written once more;
+    ``ended``: how many have ended in all.
+    """
+    ends = named([end.job.id for end in again])
+    what = f"{error}: {live:,} live jobs are written anew, and the stories of {ends} that had ended"
+    if error.keys:
+        return what
+    gone = ended - len(again)
+    if error.commits is None and gone > 0:
+        what += f"; those of {gone:,} jobs that ended earlier are gone"
+    return f"{what}; submissions since its last save that had not been read are lost, too"

@@ -7,6 +7,7 @@ fresh scheduler to the state that the farm had then.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection
@@ -19,15 +20,15 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
+from farm.live.commits import counts_of, named
 from farm.live.options import Stays
-from farm.live.protocol.builders import BuilderRequests
-from farm.live.protocol.successor_state import counts_of
+from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.keys import Cursor
-from farm.live.redis.server_calls import ServerCalls
-from farm.live.store.log_drain import EVENTS, OLDER, Position, locked, position_in
-from farm.live.store.lost_writes import named
+from farm.live.redis.trouble import ServerCalls
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
 from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
+from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import Comparison
 
@@ -48,22 +49,34 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def ahead_of(folder: Path, commits: int) -> int:
-    """Return how many commits the log of this folder has beyond a server's."""
+    """Return how many commits the log of this folder has beyond a server's.
+
+    Raises ServerError if that is not known.
+    """
     try:
         return max(0, position_in(folder).commits - commits)
-    except (OSError, msgspec.DecodeError):
-        return 0
+    except (OSError, InputError) as error:
+        raise ServerError(
+            f"whether the event log in {folder} has commits of this farm that the Redis server has "
+            f"lost is not known ({error}): mend that, or go on with what the server has "
+            "(--accept-loss; the log is kept under another name)"
+        ) from None
 
 
-def set_aside(folder: Path, ahead: int) -> None:
-    """Keep a log under another name, so that the next one begins anew."""
+def set_aside(folder: Path, commits: int) -> None:
+    """Keep a log that goes beyond a server's commits, or may do so, under another name."""
+    count = "unknown"
+    with contextlib.suppress(ServerError):
+        if not (ahead := ahead_of(folder, commits)):
+            return
+        count = f"{ahead:,}"
     number = 1
     while (name := folder.with_name(f"{folder.name}.lost-{number}")).exists():
         number += 1
     folder.rename(name)
     log.error(
         "%s commits of this farm that the Redis server has lost are lost: the event log that has "
-        "them is kept as %s", f"{ahead:,}", name,
+        "them is kept as %s", count, name,
     )  # fmt: skip
 
 
@@ -75,10 +88,9 @@ def recovered(store: Store, call: ServerCalls, speed: float, stays: Stays) -> Re
     if stays.make_scheduler is None or stays.fresh:
         return None
     folder, commits = stays.log_folder, store.fence.commits
-    if not (ahead := ahead_of(folder, commits)):
-        return None
     if stays.accept_loss:
-        set_aside(folder, ahead)
+        set_aside(folder, commits)
+    if not (ahead := ahead_of(folder, commits)):
         return None
     cursor = call(lambda: store.begin_again(speed))
     known = lambda names: call(lambda: store.known(names))  # noqa: E731
@@ -100,7 +112,7 @@ def recover(
     """
     replay = _Replay(make())
     try:
-        with locked(folder, LET_GO_WITHIN):
+        with locked(folder / LOCK, LET_GO_WITHIN):
             position = position_in(folder)
             replay.play(folder, position)
     except BlockingIOError:

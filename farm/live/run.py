@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,13 @@ import redis
 
 from farm.core.commands import EndJob
 from farm.core.driver import World, drive
-from farm.core.errors import FarmError, InvariantError, ServerError
-from farm.core.events import Event
+from farm.core.errors import FarmError, InvariantError, RunError, ServerError
+from farm.core.events import Event, JobsSubmitted
+from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
-from farm.live.load_generator import Batches, LoadGenerator
 from farm.live.log_recovery import recovered
 from farm.live.options import LiveOptions, Watchers
 from farm.live.redis.connection import Connection, connect
@@ -28,13 +29,13 @@ from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
-from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
-from farm.live.redis.trouble import unusable_server
+from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server
 from farm.live.settings import LiveSettings
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
+from farm.live.wire.messages import UNSTAMPED, LoadDone
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
@@ -42,6 +43,64 @@ from farm.processes.signals import StopSignals
 
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
 RARELY = 2000
+
+Batches = Iterable[tuple[float, tuple[Job, ...]]]
+
+
+class LoadGenerator:
+    """A thread that submits each batch at its time.
+
+    The intended arrival is written on every job, so that a scheduler (or a generator) that lags
+    behind does not hide its own delay: response times count from the intended instant.
+    """
+
+    def __init__(self, batches: Batches, clock: FarmClock, reporter: Reporter) -> None:
+        self._batches = batches
+        self._clock = clock
+        self._reporter = reporter
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="farm-load", daemon=True)
+        #: the error of the thread (a workload that cannot be generated)
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        """Start the thread; the clock is running."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop submitting and end the thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def check(self, *, stop: bool) -> None:
+        """Raise the thread's error, or stop if that was requested."""
+        if self.error is not None:
+            raise self.error
+        if self._reporter.refused is not None:
+            raise RunError(f"a submission could not be sent: {self._reporter.refused}")
+        if stop:
+            self._stop.set()
+
+    def _run(self) -> None:
+        try:
+            for arrived_at, jobs in self._batches:
+                pause = self._clock.real_until(arrived_at)
+                if pause > 0:
+                    self._stop.wait(pause)
+                if self._stop.is_set():
+                    return
+                stamped = tuple(_stamped(job, arrived_at) for job in jobs)
+                self._reporter.put(JobsSubmitted(UNSTAMPED, stamped))
+            self._reporter.put(LoadDone())
+        except Exception as error:  # noqa: BLE001 - handed to the run, which ends with it
+            self.error = error
+
+
+def _stamped(job: Job, arrived_at: float) -> Job:
+    if job.arrived_at is not None:
+        return job
+    return msgspec.structs.replace(job, arrived_at=arrived_at)
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -66,13 +125,7 @@ def run_live(
     """Run the workload on a live farm until its last job has ended, or until it is stopped.
 
     Call it from the main thread: SIGINT and SIGTERM request the end (twice: immediately).
-
-    Args:
-        scheduler: decides; its memory is mirrored in Redis.
-        pools: the builders that there are to be.
-        batches: what is submitted, and when; None: others submit, and only a stop ends the run.
-        options: how the farm is set up.
-        watchers: who looks on.
+    ``batches``: what is submitted, and when; None: others submit, and only a stop ends the run.
 
     Raises ServerError if there is no usable server, RunError if the run fails.
     """
@@ -129,9 +182,11 @@ class _Farm:
         self._host_count = needed if options.hosts is None else options.hosts
         self._hosts = self._start_hosts()
         self._load: LoadGenerator | None = None
+        cursor = None if self._saved is None else self._saved.cursor
+        set_aside = self._store.unreadable()
         self._world = LiveWorld(
             store=self._store,
-            inbox=self._inbox(),
+            inbox=Inbox(self._client, self._keys, cursor, set_aside=set_aside),
             scheduler=scheduler,
             pools=pools,
             clock=self._clock,
@@ -141,11 +196,6 @@ class _Farm:
             meter=watchers.meter,
         )
         self._signals.reach(self._world.stop)
-
-    def _inbox(self) -> Inbox:
-        cursor = None if self._saved is None else self._saved.cursor
-        set_aside = self._store.unreadable()
-        return Inbox(self._client, self._keys, cursor, set_aside=set_aside)
 
     def run(self, batches: Batches | None) -> LiveRun:
         """Bring the farm up, drive it to its end, and return how it went.
@@ -205,7 +255,7 @@ class _Farm:
 
     def _tick(self) -> None:
         self._lease.check()
-        self._hosts.check(self._world.protocol.roster.hosts)
+        self._hosts.check(self._world.protocol.known_hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
         self._watchers.on_tick(self._world)
@@ -222,7 +272,8 @@ class _Farm:
 
     def _open_store(self) -> SavedFarm | None:
         """Begin a fresh farm, or take over the one that is there and let the scheduler know it."""
-        stays, call = self._options.stays, self._patiently()
+        stays = self._options.stays
+        call = ServerCalls(None if stays else MAX_ABSENCE, self._signals.wait)
         if stays is None:
             call(lambda: self._store.open(self._options.speed, stays=False))
             if self._options.redis_url:
@@ -251,10 +302,6 @@ class _Farm:
         if found is not None:
             self._store.fence.commits = found.commits  # the first commit finds out, and restores
         return saved
-
-    def _patiently(self) -> ServerCalls:
-        """Return how the server is called by one that has the farm, but not yet its world."""
-        return ServerCalls(None if self._options.stays else MAX_ABSENCE, self._signals.wait)
 
     def _start_hosts(self) -> HostProcesses:
         options = self._options

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from farm.core import events
 from farm.core.commands import Command, EndJob
 from farm.core.errors import RunError
-from farm.core.events import Event
+from farm.core.events import CancelRequested, Event
+from farm.core.model import Cause
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
@@ -22,12 +23,9 @@ from farm.live.commits import Commits
 from farm.live.operating.control_plane import ControlPlane, Present
 from farm.live.options import LiveOptions
 from farm.live.protocol.protocol import Protocol
-from farm.live.redis.server_calls import MAX_ABSENCE, ServerCalls
-from farm.live.redis.trouble import Trouble
-from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, RegularWork
+from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
+from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, Background, RegularWork
 from farm.live.settings import from_environment, start_limit
-from farm.live.small_steps import Background
-from farm.live.stop_conditions import Ending
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -36,19 +34,58 @@ from farm.live.wire.pool_report import FarmStatus, status_of
 from farm.live.wire.refusals import SHOWN
 from farm.metrics.series import Series
 
+#: real seconds that cancelled attempts get to answer after the second stop request
+LAST_CHANCE = 5.0
+
+
+class Ending:
+    """Detects the end of a farm, and carries out stop requests.
+
+    In a run the first stop request closes the intake and cancels the jobs that wait: running ones
+    end. The second cancels those too, and waits a bounded time for their builders to answer. A
+    farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
+    """
+
+    def __init__(self, scheduler: Scheduler, protocol: Protocol, ends_at: float | None) -> None:
+        self._scheduler = scheduler
+        self._protocol = protocol
+        #: a run lasts at least so long, farm time
+        self._ends_at = ends_at
+        #: how often a stop was requested (written by signal handlers and other threads)
+        self.asked = 0
+        self._obeyed = 0
+        self._over_at = float("inf")
+
+    @property
+    def is_pressing(self) -> bool:
+        """Whether the end was requested so that nothing is waited for."""
+        return self.asked > (0 if self._ends_at is None else 1)
+
+    def is_over(self, at: float, now: float) -> bool:
+        """Return whether nothing is left to be done at farm time ``at`` (``now`` is real)."""
+        if self._ends_at is None:
+            return self.asked > 0
+        done = self._protocol.submissions.ended and not self._scheduler.jobs
+        return (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at
+
+    def look(self, at: float, now: float) -> None:
+        """Carry out a stop request."""
+        if self.asked <= self._obeyed or self._ends_at is None:
+            return
+        self._obeyed += 1
+        self._protocol.submissions.close(at)
+        running_too, states = self._obeyed > 1, self._scheduler.jobs.values()
+        if running_too:
+            self._over_at = min(self._over_at, now + LAST_CHANCE)
+        if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
+            self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+
 
 class LiveWorld:
     """A world for ``farm.core.driver.drive``; used from one thread (only ``stop`` from others).
 
-    Args:
-        store, inbox: the farm's keys in Redis.
-        scheduler: its state is mirrored in the store.
-        pools: the specifications of the pools.
-        clock: farm time, started by the caller.
-        options: how the farm is set up; one that stays up ends only on request.
-        tick: called between batches, every 0.05 to 0.25 s real; it may raise RunError.
-        progress: given the status a few times per second.
-        meter: receives the durations of the scheduler's work.
+    The caller starts the ``clock``. ``tick`` is called between batches, every 0.05 to 0.25 s real,
+    and may raise RunError; ``progress`` is given the status a few times per second.
     """
 
     def __init__(
@@ -185,7 +222,7 @@ class LiveWorld:
 
     def await_hosts(self, count: int) -> None:
         """Wait until this many hosts are up; raises RunError after FARM_START_TIMEOUT."""
-        hosts = self.protocol.roster.hosts
+        hosts = self.protocol.known_hosts
         self._await(lambda: len(hosts) >= count, lambda: f"{len(hosts)} of {count} builder hosts")
 
     def next_event_of_opening(self) -> Event | None:
@@ -238,14 +275,14 @@ class LiveWorld:
 
     def status(self) -> FarmStatus:
         """Return the status of the run."""
-        submissions, hosts = self.protocol.submissions, self.protocol.roster.hosts.values()
+        submissions = self.protocol.submissions
         return status_of(
             self._scheduler,
             self.clock.now(),
             self.commits.running,
             submitted=submissions.accepted,
             ended=dict(self.commits.ended),
-            hosts=sum(not host.lost for host in hosts),
+            hosts=len(self.protocol.known_hosts),
             stopping=self.stopping,
             worst_delay=submissions.worst_delay,
             unplaced=Counter(play.builder.pool for play in self.protocol.builders.wanted),

@@ -58,27 +58,21 @@ def kill_before_host() -> None:
         OOM_SCORE.write_text("1000")
 
 
-def children() -> set[int]:
-    """Return all children of this process, those that have ended and were not waited for too."""
-    found: set[int] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found.update(map(int, path.read_text().split()))
-    return found
-
-
 def unsupervised(kept: AbstractSet[int], known: AbstractSet[int]) -> list[int]:
     """Return the children that no supervisor keeps; those that have ended are reaped.
 
     ``kept``: those with a supervisor; ``known``: others that may live.
     """
-    return [pid for pid in children() - kept if not _has_ended(pid) and pid not in known]
-
-
-def _has_ended(child: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    return True
+    children: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children.update(map(int, path.read_text().split()))
+    found: list[int] = []
+    for pid in children - kept:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0] != pid and pid not in known:
+                found.append(pid)
+    return found
 
 
 def end_at_once(pid: int) -> None:

@@ -116,12 +116,12 @@ def stop_on_signals() -> StopRequest:
     return stop
 
 
-class StopSignals:
+class StopSignals(StopRequest):
     """Lets SIGINT and SIGTERM ask the world for its end, from before there is one."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked = 0
-        self._request = StopRequest()
         self._stop: Callable[[], None] | None = None
 
     def reach(self, stop: Callable[[], None]) -> None:
@@ -130,13 +130,9 @@ class StopSignals:
         for _ in range(self.asked):
             stop()
 
-    def wait(self, seconds: float, *also: int) -> bool:
-        """Wait for a signal, as ``StopRequest.wait``; whether one has come since the beginning."""
-        return self._request.wait(seconds, *also)
-
     def _ask(self, *_: object) -> None:
         self.asked += 1
-        self._request.set()
+        self.set()
         if self._stop is not None:
             self._stop()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -85,13 +86,7 @@ class _Running:
 
 
 class Supervisor:
-    """Runs services.
-
-    Args:
-        services: in the order in which they are started; they end together.
-        folder: where their logs go, NAME.log.
-        environment: theirs.
-    """
+    """Runs services, which are started in this order, end together, and log to FOLDER/NAME.log."""
 
     def __init__(
         self, services: Sequence[Service], folder: Path, environment: Mapping[str, str]
@@ -145,7 +140,7 @@ class Supervisor:
         for running in self._running.values():
             running.restarts.not_before = float("inf")
             if running.process is not None:
-                running.process.terminate()
+                terminate(running.process)
 
     @property
     def is_at_work(self) -> bool:
@@ -209,11 +204,17 @@ def takes_writes(folder: Path) -> bool:
     return False
 
 
+def terminate(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and wake it, as others may wait for what it holds while paused."""
+    process.terminate()
+    process.send_signal(signal.SIGCONT)
+
+
 def end_process(process: subprocess.Popen[bytes] | None, timeout: float) -> None:
     """End a process, if it runs: SIGTERM first, SIGKILL after the time-out (real seconds)."""
     if process is None:
         return
-    process.terminate()
+    terminate(process)
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:

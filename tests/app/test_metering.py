@@ -9,8 +9,8 @@ from farm.app.runs.metrics import Metering
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
+from farm.live.regular_work import Background
 from farm.live.settings import LiveSettings
-from farm.live.small_steps import Background
 from farm.metrics.exporter import MetricsPlace
 
 

@@ -16,7 +16,7 @@ from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.errors import TraceError
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 
 AMD64 = Platform("amd64", True)
 LINES = '{"service_time_s": 1, "job_id": "a"}\n{"service_time_s": 1, "job_id": "b"}\n'

@@ -25,8 +25,7 @@ from farm.core.errors import FarmError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.live.operating.farm_image import FarmImage
-from farm.live.protocol.roster import UnknownHosts
+from farm.live.operating.answers import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
@@ -251,9 +250,3 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
     path.write_bytes(gzip.compress(bytes(100_000_000), 1))
     with pytest.raises(FarmError, match="unpacks to more than"):
         list(read_trace(path))
-
-
-def test_unknown_senders_are_forgotten():
-    """Hosts that were told to restart are remembered for a moment only."""
-    unknown = UnknownHosts(2.0)
-    assert [unknown.should_reset("a", at) for at in (0.0, 1.0, 2.5)] == [True, False, True]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import fakeredis
 import pytest
 
 from farm.core.commands import Command, EndJob
@@ -42,6 +43,14 @@ def client(server: Server):
     """A connection to the real server."""
     with contextlib.closing(connect(server.url, "test")) as connection:
         yield connection
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
+def redis(request):
+    """A client of the fake, then of the real server."""
+    if request.param == "real":
+        return request.getfixturevalue("client")
+    return fakeredis.FakeRedis(protocol=2)
 
 
 @pytest.fixture

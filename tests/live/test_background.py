@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from farm.live.small_steps import AT_ONCE, BRIEFLY, SHARE, Background
+from farm.live.regular_work import AT_ONCE, BRIEFLY, SHARE, Background
 
 
 class Clock:

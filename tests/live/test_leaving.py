@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,10 @@ from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import (
-    UNSTAMPED,
-    Beat,
-    HostLeft,
-    HostUp,
-    Play,
-    decode_envelope,
-)
+from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Play
 from farm.live.wire.task_messages import TaskMessages
 from tests.fixtures.processes import until
-from tests.fixtures.store import on_builders
+from tests.fixtures.store import on_builders, reports_in
 from tests.worlds.up import Service, jobs_of
 from workers.host import BuilderHost
 
@@ -50,12 +44,7 @@ class Alone:
 
     def __init__(self, settings: LiveSettings, client: Any) -> None:
         self.host = BuilderHost(settings, pid=1)
-        self._client = client
-        self._inbox = Keys(settings.prefix).stream("reports")
-
-    def reports(self) -> list[Any]:
-        entries = self._client.xrange(self._inbox)
-        return [r for _, entry in entries for r in decode_envelope(entry[b"m"], "reports").reports]
+        self.reports = partial(reports_in, client, Keys(settings.prefix))
 
 
 @pytest.fixture
@@ -130,9 +119,7 @@ def test_a_restarted_host_does_not_play_its_former_builders(
     process = HostProcess(settings, tmp_path / "again.log")
 
     def beats() -> list[Beat]:
-        rows = client.xrange(keys.stream("reports"))
-        entries = [decode_envelope(entry[b"m"], "reports") for _, entry in rows]
-        return [r for entry in entries for r in entry.reports if isinstance(r, Beat)]
+        return [report for report in reports_in(client, keys) if isinstance(report, Beat)]
 
     try:
         until(lambda: len(beats()) > 5, "heartbeats")

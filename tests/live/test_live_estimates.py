@@ -17,8 +17,8 @@ from farm.core.errors import ServerError
 from farm.core.events import EstimateMade
 from farm.core.model import Job
 from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.live.operating.answers import FarmImage
 from farm.live.operating.client import FarmClient
-from farm.live.operating.farm_image import FarmImage
 from farm.live.redis.server import choose_server
 from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run

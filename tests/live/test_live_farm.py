@@ -170,8 +170,7 @@ def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
     The second farm finds a host that was up before it: it must begin a new life, not be ignored.
     """
     play = Play(
-        builder=Builder(id="own", pool="linux", index=1, processors=("amd64",)),
-        speed=100.0,
+        builder=Builder(id="own", pool="linux", index=1, processors=("amd64",)), speed=100.0
     )
     settings = LiveSettings(
         redis_url=server.url,
@@ -190,5 +189,5 @@ def test_a_container_that_is_one_builder(farm, jobs_like, server, tmp_path):
             assert {end.builder for end in each.ends} == {"own"}
     finally:
         container.terminate()
-        assert container.wait(60)
+        assert container.wait(60) == 0
         container.close()

@@ -18,23 +18,23 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.log_recovery import ahead_of, recover
+from farm.live.log_recovery import ahead_of, recover, set_aside
 from farm.live.redis.keys import Keys
-from farm.live.store.log_drain import (
-    EVENTS,
-    OLDER,
-    POSITION,
-    LogDrain,
-    Position,
-    locked,
-    position_in,
-)
+from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, Position, position_in
+from farm.processes.locks import locked
 from farm.results.log.writer import EventLogLines
 from tests.fixtures.processes import until
 from tests.worlds.stepwise import Clock, Leader
 from tests.worlds.up import AMD64, Service, jobs_of
 
 pytestmark = pytest.mark.live
+
+POOLS = [PoolSpec(name="linux", processors=("amd64",), builders=2)]
+
+
+def make() -> Scheduler:
+    """Return a fresh scheduler."""
+    return Scheduler(SchedulingRules(), make_estimator("oracle"), POOLS)
 
 
 @pytest.fixture
@@ -75,18 +75,13 @@ def log_of(service: Service) -> str:
 
 def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
     """Its jobs, builders and requests, up to the commit that its position names."""
-    pools = [PoolSpec(name="linux", processors=("amd64",), builders=2)]
-
-    def make() -> Scheduler:
-        return Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
-
     lines, scheduler = EventLogLines(), make()
     jobs = tuple(jobs_of(3, 5.0))
     text = b""
     for event in (
         FarmOpened(0.0),
         JobsSubmitted(1.0, jobs),
-        BuilderJoined(2.0, pools[0].builder(1, 1)),
+        BuilderJoined(2.0, POOLS[0].builder(1, 1)),
         JobStarted(2.0, "j000", 1, "linux-1"),
         JobFinished(7.0, "j000", 1, "linux-1", "succeeded"),
     ):
@@ -107,28 +102,36 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         3,
         {"succeeded": 1},
     )
-    with locked(tmp_path), pytest.raises(ServerError, match="another scheduler still writes it"):
+    still = pytest.raises(ServerError, match="another scheduler still writes it")
+    with locked(tmp_path / LOCK), still:
         recover(tmp_path, 25, make, 1.0, {}, set)
     (tmp_path / OLDER).touch()
     with pytest.raises(ServerError, match=r"lost its beginning.*without 1 job \(j002\)"):
         recover(tmp_path, 25, make, 1.0, {}, {"j001"}.intersection)
 
 
+def test_a_log_whose_position_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path, caplog):
+    """A server that had lost commits began without them, in silence; accepted, the log is kept."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / POSITION).write_bytes(b"\xff")
+    with pytest.raises(ServerError, match=r"is not known.*garbled.*--accept-loss"):
+        ahead_of(tmp_path / "log", 15)
+    set_aside(tmp_path / "log", 15)
+    assert (tmp_path / "log.lost-1" / POSITION).exists()
+    assert "kept as" in caplog.text
+
+
 def test_a_log_that_another_scheduler_holds_is_waited_for(tmp_path: Path, monkeypatch):
     """Of a farm that was killed just now; one that is paused is to be ended, not its log lost."""
-
-    def make() -> Scheduler:
-        return Scheduler(SchedulingRules(), make_estimator("oracle"), [])
-
     (tmp_path / EVENTS).touch()
-    with locked(tmp_path):
+    with locked(tmp_path / LOCK):
         monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 0.0)
         with pytest.raises(ServerError, match="end that one first"):
             recover(tmp_path, 25, make, 1.0, {}, set)
     holder = ExitStack()
-    holder.enter_context(locked(tmp_path))
+    holder.enter_context(locked(tmp_path / LOCK))
     monkeypatch.setattr("farm.live.log_recovery.LET_GO_WITHIN", 60.0)
-    monkeypatch.setattr("farm.live.store.log_drain.time.sleep", lambda _: holder.close())
+    monkeypatch.setattr("farm.processes.locks.time.sleep", lambda _: holder.close())
     assert recover(tmp_path, 25, make, 1.0, {}, set).ends == []
 
 

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
+from farm.live.redis.fence import WatchedKeys
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer
 from tests.fixtures.examples import IN_SEARCH, of_part
@@ -114,16 +115,16 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.leader)
     @rule()
     def leader_commits_and_the_answer_is_lost(self) -> None:
-        carried_out = redis.client.Pipeline.execute
+        exchange = WatchedKeys._exchange
         broken = iter([True])
 
-        def execute(pipe: Any, *args: object, **options: object) -> Any:
-            answer = carried_out(pipe, *args, **options)
-            if next(broken, False):
+        def cut(watched: WatchedKeys, commands: Any) -> Any:
+            answers = exchange(watched, commands)
+            if ("EXEC",) in commands and next(broken, False):
                 raise redis.ConnectionError("cut")
-            return answer
+            return answers
 
-        with mock.patch.object(redis.client.Pipeline, "execute", execute):
+        with mock.patch.object(WatchedKeys, "_exchange", cut):
             self._leader.commit()
 
     @precondition(lambda self: self.leader)

@@ -152,6 +152,18 @@ def test_a_service_is_not_given_up_while_the_disk_is_full(
         supervisor.check()
 
 
+def test_a_paused_service_is_woken_to_end(keep, wakeups):
+    """It kept what others wait for, such as the lock of the event log, until it was killed."""
+    supervisor = keep(STAYS)
+    supervisor.start()
+    process = supervisor.process("service")
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    supervisor.terminate()
+    assert process.wait(10) == -signal.SIGTERM
+
+
 def test_nothing_is_due_while_all_is_well(keep, wakeups):
     """So its keeper may sleep."""
     supervisor = keep(STAYS)

@@ -63,7 +63,7 @@ with EventLogWriter(out / "events.jsonl") as log:
         log(event, commands)
 
 scheduler.jobs["b"].mood = "glad"
-writer.touch_job("b")
+writer.touch_all()
 writer.write(batch)
 batch.counts = Counts()
 store.commit(batch, {}, 5.0)

@@ -32,8 +32,7 @@ from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
-from farm.live.operating.answers import Source
-from farm.live.operating.farm_image import as_chosen
+from farm.live.operating.answers import Source, as_chosen
 from farm.scenario import Scenario
 from farm.sim.rollouts.later_arrivals import matter
 

@@ -40,7 +40,7 @@ from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
 from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.training import Learner
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.log.reader import Entry
 from farm.results.run_directory import load_run

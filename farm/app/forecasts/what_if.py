@@ -16,7 +16,7 @@ from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.results.formatting import spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.metrics.targets import forget_targets
+from farm.processes import locks
 from farm.processes.identity import is_alive
 from farm.processes.log_files import last_line
 
@@ -84,17 +84,15 @@ def refuse_second(folder: Path) -> None:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder: two farms that come up at the same moment do not share it."""
-    try:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, mode=0o700)
-        file = (folder / "lock").open("w")
-    except OSError as error:
-        raise InputError(f"--dir: cannot use {folder}: {error.strerror}") from None
-    with file:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            if not folder.is_dir():
+                folder.mkdir(parents=True, mode=0o700)
+            stack.enter_context(locks.locked(folder / "lock"))
+        except BlockingIOError:
             raise ServerError(f"a farm is coming up, or going down, in {folder}") from None
+        except OSError as error:
+            raise InputError(f"--dir: cannot use {folder}: {error.strerror}") from None
         yield
 
 

@@ -87,13 +87,6 @@ class _Revival:
         return self._restarts.pause(now)
 
 
-def _written_at(client: FarmClient) -> float | None:
-    try:
-        return client.status().written_at
-    except ServerError:
-        return None
-
-
 def missing(client: FarmClient, before: float | None) -> str:
     """Return which part of the farm is not at work yet, by its log's name; empty: all are.
 
@@ -110,13 +103,8 @@ def missing(client: FarmClient, before: float | None) -> str:
 class FarmKeeper:
     """Keeps the farm of a folder up. Use it from the main thread, holding the folder's lock.
 
-    Args:
-        scenario: pools, scheduling and speed.
-        redis: the server; None: a new one, whose data stays in the folder.
-        folder: where state, logs and data go.
-        metrics: where the farm's processes serve metrics.
-        fresh: forget what an earlier farm left.
-        accept_loss: go on without what its event log has and the server has lost.
+    ``redis``: None: a new server, whose data stays in the folder. ``fresh``: forget what an earlier
+    farm left. ``accept_loss``: go on without what its event log has and the server has lost.
     """
 
     def __init__(
@@ -173,18 +161,22 @@ class FarmKeeper:
             self._await_lease(client)
             if self._fresh:
                 client.forget_everything()
-            elif self._accept_loss and (ahead := ahead_of(self._log, client.commits())):
-                set_aside(self._log, ahead)
+            elif self._accept_loss:
+                set_aside(self._log, client.commits())
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)
-            before = _written_at(client)
+            before: float | None = None
+            with contextlib.suppress(ServerError):
+                before = client.status().written_at
             supervisor.start()
             if self._await(supervisor, server, client, before):
                 self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
-                supervisor.add(self._standby())
+                # it takes over when the first one dies or stalls
+                options = service_options(self._metrics, port=0)
+                supervisor.add(Service("standby", (*self._scheduler(), *options)))
                 self._keep_up(supervisor, server)
             self._place.update(state="stopping")
             self._end(supervisor, server, client)
@@ -219,10 +211,6 @@ class FarmKeeper:
 
     def _scheduler(self) -> tuple[str, ...]:
         return ("farm", "admin", "scheduler", str(self._resolved), "--log", str(self._log))
-
-    def _standby(self) -> Service:
-        """Return the second scheduler, which takes over when the first one dies or stalls."""
-        return Service("standby", (*self._scheduler(), *service_options(self._metrics, port=0)))
 
     def _await(
         self, supervisor: Supervisor, server: Server, client: FarmClient, before: float | None

@@ -15,7 +15,7 @@ from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state.restore import restored
 from farm.core.state.working_state import JobState
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 
 Path = tuple[str, ...]
 

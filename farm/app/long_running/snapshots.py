@@ -18,7 +18,7 @@ from farm.core.state.working_state import JobStatus, PoolCounts
 from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
-from farm.live.operating.farm_image import FORMAT, FarmImage
+from farm.live.operating.answers import FORMAT, FarmImage
 from farm.scenario.load import load_scenario
 from farm.scenario.model import Scenario, StandingFarm
 from farm.whole_files import STDIN, read_whole

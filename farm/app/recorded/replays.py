@@ -14,7 +14,7 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError
 from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
-from farm.live.store.log_drain import POSITION, position_in
+from farm.live.store.log_drain import position_in
 from farm.results.audit.auditor import Auditor
 from farm.results.audit.counts import missing
 from farm.results.log.reader import Entry
@@ -64,10 +64,7 @@ def audit_run(path: Path) -> Audit:
 
 def cut_short(folder: Path) -> str:
     """Return what the log of a long-running farm lacks of what was written; empty: nothing."""
-    try:
-        size = position_in(folder).size
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(f"{folder / POSITION}: garbled: {error}") from None
+    size = position_in(folder).size
     found = (folder / EVENTS).stat().st_size
     return f"{EVENTS} has {found:,} bytes, {size:,} were written" if found < size else ""
 

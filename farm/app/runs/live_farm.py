@@ -14,11 +14,10 @@ from farm.assembly import pool_specs
 from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
-from farm.live.load_generator import Batches
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions, Watchers
 from farm.live.protocol.failure_detection import Patience
-from farm.live.run import LiveRun, run_live
+from farm.live.run import Batches, LiveRun, run_live
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace

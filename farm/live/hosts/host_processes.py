@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 import msgspec
 
@@ -36,7 +36,7 @@ def hosts_needed(builders: int, room: int = 0) -> int:
     return max(1, -(-builders // (room or BUILDERS_PER_HOST)))
 
 
-class HostProcess:
+class HostProcess(subprocess.Popen[bytes]):
     """One Celery worker process that runs builders.
 
     Its standard input is its cord (``farm.processes.ends_with_keeper``): when the other end closes,
@@ -45,12 +45,10 @@ class HostProcess:
     """
 
     def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
-        self.name = settings.host
-        self.log = log
-        self._settings = settings
+        self.name, self.log, self._settings = settings.host, log, settings
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
-            self._process = subprocess.Popen(
+            super().__init__(
                 command_on_cord(*host_command(settings.host)),
                 stdin=subprocess.PIPE if own_cord else None,
                 stdout=sink,
@@ -60,7 +58,6 @@ class HostProcess:
                 # kernel wakes a stopped host when its keeper is gone
                 process_group=0,
             )
-        self.pid = self._process.pid
 
     @property
     def broke_down_at_once(self) -> bool:
@@ -71,31 +68,14 @@ class HostProcess:
     @property
     def exit_code(self) -> int | None:
         """Its exit code; None while it runs."""
-        return self._process.poll()
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self._process.terminate()
-
-    def kill(self) -> None:
-        """End it without notice."""
-        self._process.kill()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait for its end; False if it is still running."""
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return self.poll()
 
     def close(self) -> None:
         """Release the resources of an ended process."""
         forget_host(self._settings.metrics_targets, self.name)
-        stdin: IO[bytes] | None = self._process.stdin
-        if stdin is not None:
+        if self.stdin is not None:
             with contextlib.suppress(OSError):
-                stdin.close()
+                self.stdin.close()
 
 
 class MissingHosts:
@@ -127,17 +107,12 @@ class MissingHosts:
 class HostProcesses:
     """The builder hosts of a run; one that dies or hangs is replaced. Used from one thread.
 
-    Args:
-        settings: those of the farm; each host gets a different name.
-        count: number of processes.
-        folder: for their logs.
+    ``settings``: those of the farm; each host gets a different name. ``folder``: for their logs.
     """
 
     def __init__(self, settings: LiveSettings, count: int, folder: Path) -> None:
-        self._settings = settings
-        self._count = count
-        self._folder = folder
-        self._made = 0
+        self.settings, self._folder = settings, folder
+        self._count, self._made = count, 0
         self._missing = MissingHosts()
         self.alive: list[HostProcess] = []
 
@@ -154,11 +129,6 @@ class HostProcesses:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @property
-    def settings(self) -> LiveSettings:
-        """The settings of their farm."""
-        return self._settings
-
     def check(self, known: Container[str]) -> None:
         """Replace hosts that died, and end one that is missing from those that the scheduler knows.
 
@@ -173,7 +143,10 @@ class HostProcesses:
             self.alive.remove(process)
             process.close()
             if process.broke_down_at_once:
-                raise RunError(_why_it_ended(process))
+                raise RunError(
+                    f"builder host {process.name} ended with exit code {process.exit_code}; "
+                    f"it said: {last_line(process.log)} (log: {process.log})"
+                )
             self._add()
 
     def ensure(self, count: int) -> None:
@@ -188,7 +161,9 @@ class HostProcesses:
             process.terminate()
         deadline = time.monotonic() + timeout
         for process in self.alive:
-            if not process.wait(max(0.0, deadline - time.monotonic())):
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(timeout)
             process.close()
@@ -197,7 +172,7 @@ class HostProcesses:
     def _add(self) -> None:
         self._made += 1
         name = f"host-{self._made}"
-        settings = msgspec.structs.replace(self._settings, host=name)
+        settings = msgspec.structs.replace(self.settings, host=name)
         self.alive.append(HostProcess(settings, self._folder / f"{name}.log"))
 
 
@@ -205,10 +180,3 @@ def host_command(name: str | None) -> list[str]:
     """Return the command line of a builder host, wherever it runs (None: of any name)."""
     worker = ["celery", "--quiet", "-A", "workers.app", "worker", "--loglevel", "WARNING"]
     return [*worker, *(["--hostname", f"{name}@farm"] if name else [])]
-
-
-def _why_it_ended(process: HostProcess) -> str:
-    return (
-        f"builder host {process.name} ended with exit code {process.exit_code}; "
-        f"it said: {last_line(process.log)} (log: {process.log})"
-    )

@@ -18,9 +18,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.operating.answers import Answer, Refusal
-from farm.live.operating.farm_image import FarmImage, ImageName
-from farm.live.operating.sending import Sender
+from farm.live.operating.answers import Answer, FarmImage, ImageName, Refusal
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,
@@ -34,17 +32,21 @@ from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
+from farm.live.store.job_reader import JobReader
 from farm.live.store.published import PIECE
 from farm.live.store.store import Store
-from farm.live.wire.messages import UNSTAMPED, Ask, Play
+from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 from farm.live.wire.refusals import DeadLetter, kept
+from farm.live.wire.reporter import EnvelopeMaker
 from farm.units import many
 
 #: an older status (real seconds) means that no scheduler is running
 FRESH = 10.0
 #: time-out for an answer of the scheduler's process, real seconds
 ANSWER_TIMEOUT = 10.0
+#: … for the server to write submissions to its disk
+SYNC_TIMEOUT = SOCKET_TIMEOUT - 1.0
 #: jobs per envelope: the scheduler reads one envelope between two reads of reports
 SUBMITTED_AT_ONCE = 200
 #: real seconds between checks of the scheduler's progress
@@ -59,6 +61,50 @@ class NoFarmError(ServerError):
 
 class FullError(ServerError):
     """A farm that accepts no more jobs at the moment."""
+
+
+class Sender(JobReader):
+    """Sends reports under a name."""
+
+    def __init__(self, client: Connection, keys: Keys, url: str, name: str) -> None:
+        super().__init__(client, keys, url)
+        self._sender = EnvelopeMaker(name)
+
+    def send(self, *reports: Report, sync: bool = False) -> list[str]:
+        """Put reports of one kind into their stream; return their places when they are there.
+
+        ``sync``: when they are on the disk.
+        """
+        if not reports:
+            return []
+        key = self.keys.stream(stream_of(reports[0]))
+        try:
+            envelopes = list(self._sender.envelopes(*reports))
+        except MessageError as error:
+            raise ServerError(f"cannot be sent: {error}") from None
+        places = [self._client.xadd(key, {"m": data}) for data in envelopes[:-1]]
+        # over one connection: the server waits for the writes of the calling connection
+        pipe = self._client.pipeline(transaction=False)
+        pipe.xadd(key, {"m": envelopes[-1]})
+        if sync:
+            pipe.execute_command("WAITAOF", 1, 0, int(SYNC_TIMEOUT * 1000))
+        place, *synced = pipe.execute()
+        if sync and not synced[0][0]:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} has the submitted jobs, but has not written them "
+                f"to its disk within {SYNC_TIMEOUT:g}s: the loss of power would lose it"
+            )
+        return [name.decode() for name in (*places, place)]
+
+    def check_sync(self) -> None:
+        """Check that the server supports waiting for its disk; raises ServerError."""
+        try:
+            self._client.execute_command("WAITAOF", 1, 0, 1)
+        except redis.ResponseError as error:
+            raise ServerError(
+                f"Redis at {redacted(self.url)} cannot tell what is on its disk ({error}): "
+                "--sync needs Redis 7.2 or Valkey, with appendonly on"
+            ) from None
 
 
 class FarmClient(Sender):
@@ -143,9 +189,7 @@ class FarmClient(Sender):
         """Return the present builders, by id."""
         return self._hash(self.keys.builders, BuilderRecord)
 
-    def to_provision(
-        self,
-    ) -> tuple[dict[str, PoolReport], dict[str, Play], dict[str, HostRecord]]:
+    def to_provision(self) -> tuple[dict[str, PoolReport], dict[str, Play], dict[str, HostRecord]]:
         """Return the pools, the builders that separate hosts are to play, and the builder hosts."""
         pipe = self._client.pipeline(transaction=True)
         for key in (self.keys.pools, self.keys.requested, self.keys.hosts):

@@ -7,40 +7,34 @@ operators read; the scheduler's state itself is written by the store.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder
-from farm.core.events import Event
+from farm.core.events import Event, PoolSize
+from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.core.state.snapshot import snapshot_of, trees_of
-from farm.core.state.working_state import JobState
+from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
-from farm.live.operating.answers import BUSY
-from farm.live.operating.farm_image import FarmImage, ImageName, as_chosen
-from farm.live.operating.pool_reports import PoolReports
+from farm.live.operating.answers import BUSY, FarmImage, ImageName, as_chosen
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
-from farm.live.protocol.roster import Roster
-from farm.live.small_steps import Background
+from farm.live.regular_work import Background
 from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
-from farm.live.wire.pool_report import (
-    FarmStatus,
-    HostRecord,
-    LostBuilder,
-    PoolReport,
-)
+from farm.live.wire.messages import Watch
+from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
+from farm.live.wire.report_checks import readable
 from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
@@ -76,16 +70,71 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     server_time: Callable[[], float]
 
 
+class PoolReports:
+    """Observes the pools."""
+
+    def __init__(self, scheduler: Scheduler, pools: Sequence[PoolSpec]) -> None:
+        self._scheduler = scheduler
+        self._observers = {pool.name: PoolObserver(scheduler, pool) for pool in pools}
+        #: for whom each pool is observed
+        self._watches: dict[str, Watch] = {}
+
+    def of(
+        self, protocol: Protocol, clock: FarmClock, pools: Iterable[str]
+    ) -> dict[str, PoolReport]:
+        """Return how these pools stand now, by name."""
+        joined = defaultdict[str, list[str]](list)
+        for name, state in self._scheduler.builders.items():
+            joined[state.builder.pool].append(name)
+        counts = count_builders(self._scheduler)
+        states = {name: counts.get(name, {"booting": 0}) for name in pools}
+        return {n: self._report(n, protocol, clock, states[n], joined[n]) for n in states}
+
+    def _report(
+        self,
+        name: str,
+        protocol: Protocol,
+        clock: FarmClock,
+        states: dict[str, int],
+        joined: Sequence[str],
+    ) -> PoolReport:
+        spec = self._scheduler.keeper.specs[name]
+        watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
+        if watch is not None and watch is not self._watches.get(name):
+            self._watches[name] = watch
+            self._observers[name] = PoolObserver(self._scheduler, spec, closely=watch.closely)
+        requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
+        return PoolReport(
+            snapshot=self._observers[name].look(clock.now()),
+            watcher=watch.token if watch else "",
+            heard=plan.serial if plan else 0,
+            requested=requested,
+            joined=tuple(joined),
+            elsewhere=protocol.elsewhere(name),
+            states=states,
+            closely=watch is not None and watch.closely,
+            outside=watch is not None and watch.outside,
+            provisioned=spec.provisioned,
+            processors=spec.processors,
+            virtualized=spec.virtualized,
+            boot_time=spec.boot_time,
+            speed=clock.speed,
+            least=spec.builders,
+            most=spec.max,
+            chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
+            unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted),
+            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+            why=readable(plan.why) if plan else "",
+        )
+
+
 class ControlPlane:
     """Publishes the farm's state and answers questions. Used from the scheduler's thread.
 
     Args:
-        scheduler: the farm's scheduler.
-        pools: the specifications of the pools.
         scenario: what the farm was made from: published, and a part of its images.
-        long_lived: operators submit jobs: an id can be used only once, and a limited number of
-            ended jobs is kept.
-        keep_ended: that number.
+        long_lived: operators submit jobs: an id can be used only once, and ``keep_ended`` jobs that
+            have ended are kept.
         rollouts: answer when a job will start; None: the formula does.
         calibrations: of these estimates, by the source of their run times.
     """
@@ -211,7 +260,7 @@ class ControlPlane:
                 self._pools,
                 farm.clock.now,
                 lambda asked, found: farm.notices.reply(found, asked.reply_to),
-                lambda state: _reported(state, farm.protocol.roster),
+                farm.protocol.progress_of,
                 self._rollouts,
                 self._lately.of,
             )
@@ -233,7 +282,7 @@ class ControlPlane:
                 snapshot=replace(snapshot, choices=replace(choices, pools={})),
                 scenario=as_chosen(self._scenario, choices),
                 statistics=self._statistics(),
-                progress=self._progress(farm.protocol.roster),
+                progress=self._progress(farm.protocol),
                 lost=self._lost_lately(began),
                 recent=self._arrivals.recent(snapshot.at),
             )
@@ -243,11 +292,10 @@ class ControlPlane:
             self._image_until = time.monotonic() + good_for
         return self._image
 
-    def _progress(self, roster: Roster) -> dict[str, Progress]:
+    def _progress(self, protocol: Protocol) -> dict[str, Progress]:
         """Return what running attempts reported last, by job."""
-        names = dict.fromkeys(job for job, _ in roster.attempts())
-        states = filter(None, map(self._scheduler.jobs.get, names))
-        found = ((state.job.id, _reported(state, roster)) for state in states)
+        states = map(self._scheduler.jobs.get, protocol.roster.jobs())
+        found = ((state.job.id, protocol.progress_of(state)) for state in states if state)
         return {job: progress for job, progress in found if progress is not None}
 
     def _statistics(self) -> dict[str, object] | None:
@@ -279,11 +327,7 @@ class ControlPlane:
         self._reported_at, self._reported_farm_at = now, farm.clock.now()
         self._changes = farm.protocol.changes
         pools = self._pool_reports.of(farm.protocol, farm.clock, self._pools)
-        hosts = {
-            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
-            for host in farm.protocol.roster.hosts.values()
-            if not host.lost
-        }
+        hosts = farm.protocol.host_records()
         farm.notices.publish(pools, hosts, self._status(farm, now))
         if self._long_lived and (was_news or self._is_surplus):
             self._is_surplus = farm.notices.forget_ended(self._keep_ended)
@@ -303,12 +347,3 @@ class ControlPlane:
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,
         )
-
-
-def _reported(state: JobState, roster: Roster) -> Progress | None:
-    """Return the progress of a running attempt that its builder reported last, if any."""
-    if state.slot is None or state.started_at is None:
-        return None
-    builder = state.slot.builder.builder.id
-    found = roster.progress_of((state.job.id, state.attempts), builder)
-    return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))

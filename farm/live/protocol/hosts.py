@@ -22,10 +22,9 @@ from farm.core.events import (
 )
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
-from farm.live.protocol.builders import BuilderRequests
 from farm.live.protocol.failure_detection import FailureDetector
 from farm.live.protocol.out import Out
-from farm.live.protocol.roster import HostState, Roster, UnknownHosts
+from farm.live.protocol.roster import BuilderRequests, HostState, Roster
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import Envelope, HostCommand
 from farm.live.wire.report_checks import flaw_of_message, readable
@@ -34,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: maximum number of present hosts
 MAX_HOSTS = 10_000
+#: unknown senders that are reset within the grace
+MAX_RESET = 100
 
 
 class Hosts:
@@ -49,13 +50,13 @@ class Hosts:
         self._builders, self._out = builders, out
         #: the last heartbeat of each host, in parts, to be compared with what it should hold
         self._beats: dict[str, list[tuple[HostState, wire.Beat]]] = {}
-        self._unknown_hosts = UnknownHosts(failures.patience.grace)
+        #: when unknown senders were reset, the longest ago first
+        self._reset_at: dict[str, float] = {}
         self.now = 0.0
 
     def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
         """Handle what a host says."""
-        host = self._sender(envelope)
-        if host is None:
+        if (host := self._sender(envelope)) is None:
             return
         for report in envelope.reports:
             if (flaw := flaw_of_message(report)) is not None:
@@ -67,8 +68,7 @@ class Hosts:
         """Send a command that is for a builder; if its host is gone, its loss is known next."""
         if not isinstance(command, StartJob | CancelJob | RetireBuilder | LoseBuilder):
             return
-        host = self._roster.host_of.get(command.builder)
-        if host is None:
+        if (host := self._roster.host_of.get(command.builder)) is None:
             return
         if isinstance(command, StartJob):
             self._roster.dispatch(host, command, self.now)
@@ -105,9 +105,9 @@ class Hosts:
     def lose_hostless(self, builders: Iterable[str], at: float) -> None:
         """Declare those of the builders lost of whose host nothing is known."""
         reason = "nothing is known of its host any more"
-        hostless = [builder for builder in builders if builder not in self._roster.host_of]
-        for builder in hostless:
-            self._out.add(BuilderLost(at, builder, reason, excused=True))
+        for builder in builders:
+            if builder not in self._roster.host_of:
+                self._out.add(BuilderLost(at, builder, reason, excused=True))
 
     def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""
@@ -156,10 +156,22 @@ class Hosts:
         else:
             self._out.refuse("unknown-life", f"host {envelope.sender} is not known as this life")
             beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
-            if beats and self._unknown_hosts.should_reset(envelope.sender, self.now):
+            if beats and self._should_reset(envelope.sender):
                 unknown = HostState(envelope.sender, envelope.life, heard_at=self.now)
                 self._send(unknown, wire.Reset(envelope.life))
         return None
+
+    def _should_reset(self, sender: str) -> bool:
+        """Whether one of an unknown life must begin anew: not twice within the grace, nor too many.
+
+        It may have been given up for lost, or up before this scheduler, or claim to be a host.
+        """
+        since = self.now - self._failures.patience.grace
+        recent = self._reset_at = {name: at for name, at in self._reset_at.items() if at > since}
+        if sender in recent or len(recent) >= MAX_RESET:
+            return False
+        recent[sender] = self.now
+        return True
 
     def _flaw_of_new_host(self, up: wire.HostUp) -> str | None:
         if len(self._roster.hosts) >= MAX_HOSTS:
@@ -208,11 +220,10 @@ class Hosts:
         for command in again:
             self._send(host, command)
         for dispatch in lost:
-            job, attempt = dispatch.command.job.id, dispatch.command.attempt
-            host.dispatches.pop((job, attempt), None)
-            reason = "its builder does not know it"
-            builder = dispatch.command.builder
-            self._out.add(events.AttemptLost(at, job, attempt, builder, reason))
+            start, reason = dispatch.command, "its builder does not know it"
+            token = start.job.id, start.attempt
+            host.dispatches.pop(token, None)
+            self._out.add(events.AttemptLost(at, *token, start.builder, reason))
         if stuck:
             self.lose(host, at, "its host takes no commands")
 

@@ -1,42 +1,83 @@
 """The protocol of a live farm: messages and commands in; events and commands for hosts out.
 
 It is pure: instants are given, real ones as ``now`` (monotonic), farm time as ``at``. What a
-successor must know of it is in records (``farm.live.protocol.successor_state``).
+successor must know of it is in records (``farm.live.store.saved``).
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
-from farm.core.events import AlarmRang, JobsSubmitted
+from farm.core.events import AlarmRang, JobsSubmitted, PoolPlanned
+from farm.core.pools.algorithm import next_multiple
 from farm.core.pools.spec import PoolSpec
-from farm.live.protocol.builders import BuilderRequests
+from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.interface import Progress
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
-from farm.live.protocol.plans import Plans
-from farm.live.protocol.roster import Roster
+from farm.live.protocol.roster import BuilderRequests, Roster
 from farm.live.protocol.submissions import Submissions
 from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
+from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Watch
+from farm.live.wire.pool_report import HostRecord
 from farm.live.wire.refusals import Refusals
 from farm.live.wire.report_checks import flaw_of_message
+
+
+class Plans:
+    """Turns plans into events; those of a provisioner whose pool another watches count no more."""
+
+    def __init__(self, builders: BuilderRequests, hosts: Hosts, out: Out) -> None:
+        self._builders, self._hosts, self._out = builders, hosts, out
+        self.watches: dict[str, Watch] = {}
+        self.plans: dict[str, Plan] = {}
+        #: counts watches and plans
+        self.changes = 0
+
+    def take(self, report: PlannerReport, at: float) -> None:
+        """Carry out what a provisioner says."""
+        if isinstance(report, GiveUpBuilder):
+            self._hosts.give_up(report.builder, at, report.reason, excused=report.left)
+            return
+        if report.pool not in self._builders.pools:
+            self._out.refuse("out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
+            return
+        watch = self.watches.get(report.pool)
+        if isinstance(report, Watch):
+            self.watches[report.pool] = report
+            self.plans.pop(report.pool, None)
+            self._builders.come_outside(report.pool, outside=report.outside)
+        elif watch is None or watch.token != report.token:
+            return
+        else:
+            self.plans[report.pool] = report
+            self._out.add(_planned(report, at, outside=watch.outside))
+        self.changes += 1
+
+    def next_at(self, after: float) -> float:
+        """Return the farm time of the next plan of any pool; infinity if none is planned."""
+        intervals = (watch.interval for watch in self.watches.values() if watch.interval)
+        return min((next_multiple(interval, after) for interval in intervals), default=math.inf)
+
+
+def _planned(plan: Plan, at: float, *, outside: bool) -> PoolPlanned:
+    return PoolPlanned(
+        at, plan.pool, plan.desired, plan.booting + plan.start, plan.joined, plan.waiting,
+        plan.start, plan.stop, outside=outside,
+    )  # fmt: skip
 
 
 class Protocol:
     """Knows hosts, requested builders, submissions and plans; what comes of it is in ``out``.
 
-    Args:
-        pools: the specifications of the pools.
-        speed: farm seconds per real second.
-        patience: how long silence is waited out.
-        incarnation: names the life of a farm whose hosts end with it.
-        refusals: collects refused messages.
-        known: returns which of these jobs were submitted before; None: not checked.
+    ``incarnation`` names the life of a farm whose hosts end with it; ``known`` returns which of
+    these jobs were submitted before (None: not checked).
     """
 
     def __init__(
@@ -71,6 +112,31 @@ class Protocol:
     def next_alarm(self) -> float | None:
         """The farm time of the next alarm."""
         return self._alarms[0] if self._alarms else None
+
+    @property
+    def known_hosts(self) -> Collection[str]:
+        """The names of the hosts that are there."""
+        return self.roster.hosts.keys()
+
+    def host_records(self) -> dict[str, HostRecord]:
+        """Return the hosts that are there, as they are published."""
+        return {
+            host.name: HostRecord(host.name, len(host.plays), host.own, host.leaving)
+            for host in self.roster.hosts.values()
+        }
+
+    def elsewhere(self, pool: str) -> int:
+        """Return how many of the pool's builders need no room on a host that stays."""
+        to_come = sum(play.builder.pool == pool for play in self.builders.outside.values())
+        return self.roster.elsewhere(pool) + to_come
+
+    def progress_of(self, state: JobState) -> Progress | None:
+        """Return the progress of a running attempt that its builder reported last, if any."""
+        if state.slot is None or state.started_at is None:
+            return None
+        token = state.job.id, state.attempts
+        found = self.roster.progress_of(token, state.slot.builder.builder.id)
+        return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))
 
     @property
     def builders_to_host(self) -> int:

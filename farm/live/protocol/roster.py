@@ -1,23 +1,29 @@
 """Who is out there: builder hosts, what they should play, and the commands they must have.
 
+And which builders were requested, how each is to be played, and which of them no host plays yet.
+
 Pure bookkeeping in real seconds (``now`` is given).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from farm.core.commands import CancelJob, RetireBuilder, StartJob
+from farm.core.commands import CancelJob, RequestBuilder, RetireBuilder, StartJob
+from farm.core.model import Builder
+from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobStatus
+from farm.emulation.behaviour import spec_of
 from farm.live.store.saved import HostLife, SavedFarm, host_life
 from farm.live.wire.messages import Beat, HostUp, Play
 
 Token = tuple[str, int]
 
-#: unknown senders that are reset within the grace
-MAX_RESET = 100
+#: slots of a builder that was not requested, if its pool's builders have fewer
+MAX_OWN_SLOTS = 100
 
 
 class Dispatch(msgspec.Struct):
@@ -55,28 +61,6 @@ class HostState(HostLife, kw_only=True):
         return not self.room or len(self.plays) < self.room
 
 
-class UnknownHosts:
-    """Senders with unknown lives: which of them is reset now, none twice within the grace.
-
-    A host that was given up for lost, or was up before this scheduler, comes back that way. One
-    that merely claims to be a host costs no more than a few messages that expire.
-    """
-
-    def __init__(self, grace: float) -> None:
-        self._grace = grace
-        #: when each was reset, the longest ago first
-        self._reset_at: dict[str, float] = {}
-
-    def should_reset(self, sender: str, now: float) -> bool:
-        """Whether this one must begin anew; it counts as reset then."""
-        recent = {name: at for name, at in self._reset_at.items() if at > now - self._grace}
-        self._reset_at = recent
-        if sender in recent or len(recent) >= MAX_RESET:
-            return False
-        recent[sender] = now
-        return True
-
-
 class Roster:
     """The hosts that are there by name, and which of them plays which builder."""
 
@@ -111,6 +95,16 @@ class Roster:
             if record.status is JobStatus.CANCELLING:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
+
+    def take_changed(self) -> dict[str, HostLife | None]:
+        """Return, by host, what a successor must know since the last time; None: it is gone."""
+        changed, self.changed = self.changed, set()
+        lives = {name: self.hosts.get(name) for name in changed}
+        return {name: one and HostLife(*host_life(one)) for name, one in lives.items()}
+
+    def forget(self) -> None:
+        """Let all of it be new: the server has lost it."""
+        self.changed.update(self.hosts)
 
     def _note(self, name: str) -> None:
         self.changed.add(name)
@@ -202,10 +196,9 @@ class Roster:
         dispatch = None if host is None else host.dispatches.get(token)
         return None if dispatch is None else dispatch.done
 
-    def attempts(self) -> Iterator[Token]:
-        """Yield the attempts that were sent to hosts and are not over."""
-        for host in self.hosts.values():
-            yield from host.dispatches
+    def jobs(self) -> Iterable[str]:
+        """Return the jobs of the attempts that were sent to hosts and are not over."""
+        return dict.fromkeys(job for host in self.hosts.values() for job, _ in host.dispatches)
 
     def gone(self, builder: str) -> None:
         """The builder is not played any more, and nothing of it is under way."""
@@ -230,3 +223,86 @@ class Roster:
             self.gone(builder)
         self._note(host.name)
         return builders
+
+
+class BuilderRequests:
+    """Writes the commands to play the builders that the scheduler requests."""
+
+    def __init__(self, pools: Sequence[PoolSpec], speed: float) -> None:
+        self.pools = {pool.name: pool for pool in pools}
+        self._speed = speed
+        #: pools whose builders come with separate hosts
+        self._outside_pools: set[str] = set()
+        #: requested builders that no host plays yet
+        self.wanted: deque[Play] = deque()
+        #: requested builders that hosts of their own are to play, not yet joined
+        self.outside: dict[str, Play] = {}
+        #: requested and not yet joined, by builder id, with their pools
+        self.booting: dict[str, str] = {}
+
+    def request(self, command: RequestBuilder) -> None:
+        """A builder is requested; a host is found for it when there is one with room."""
+        builder = command.builder
+        pool = self.pools[builder.pool]
+        play = Play(speed=self._speed, **msgspec.structs.asdict(spec_of(pool, builder)))
+        if command.outside or pool.name in self._outside_pools:
+            self._give_out(play)
+        else:
+            self.wanted.append(play)
+        self.booting[builder.id] = pool.name
+
+    def _give_out(self, play: Play) -> None:
+        # a container takes the time that it takes
+        self.outside[play.builder.id] = msgspec.structs.replace(play, boot_time=0.0)
+
+    def come_outside(self, pool: str, *, outside: bool) -> None:
+        """Return whether builders of the pool come with hosts of their own: those missing, too."""
+        if not outside:
+            self._outside_pools.discard(pool)
+            return
+        self._outside_pools.add(pool)
+        missing, self.wanted = self.wanted, deque()
+        for play in missing:
+            if play.builder.pool == pool:
+                self._give_out(play)
+            else:
+                self.wanted.append(play)
+
+    def not_booting(self, builder: str) -> None:
+        """A builder is there, or will not come."""
+        self.booting.pop(builder, None)
+        self.outside.pop(builder, None)
+
+    def own(self, host: HostState, builder: Builder, *, taken: bool) -> Play | str:
+        """Return how a separate host (a container) runs its builder, or why it may not."""
+        if not host.own or host.plays:
+            return f"{host.name} was not told to play {builder.id}"
+        if taken:
+            return f"another host plays {builder.id}"
+        if builder.pool not in self.pools or host.pool not in ("", builder.pool):
+            return f"{host.name} may not play builders of pool {builder.pool}"
+        if (play := self.outside.get(builder.id)) is not None:
+            return play
+        if builder.id in self.booting:
+            return f"{builder.id} is to be played by another host"
+        # it was not requested, and has no index yet
+        return Play(builder=msgspec.structs.replace(builder, index=-1))
+
+    def flaw_of_own(self, builder: Builder) -> str | None:
+        """Return why a builder that was not requested is too large for the scheduler's memory."""
+        most = max(MAX_OWN_SLOTS, self.pools[builder.pool].slots)
+        if builder.index >= 0 or builder.slots <= most:
+            return None
+        return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
+
+    @property
+    def booting_at_once(self) -> bool:
+        """Whether a builder is missing whose pool has no boot time."""
+        return any(not self.pools[pool].boot_time for pool in self.booting.values())
+
+    def go_on(self, saved: SavedFarm) -> None:
+        """Know which builders an earlier scheduler had requested."""
+        waiting = [play for n, play in saved.wanted.items() if n not in saved.builders]
+        self.wanted = deque(sorted(waiting, key=lambda play: play.builder.index))
+        self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
+        self.booting = {name: builder.pool for name, builder in saved.booting.items()}

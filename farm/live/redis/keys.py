@@ -57,9 +57,11 @@ celery:…               various  what Celery's transport keeps (one list per bu
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Iterable, Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -179,3 +181,30 @@ def queue_name(host: str) -> str:
 def literal(text: str) -> str:
     """Return a pattern that matches just this text."""
     return "".join(f"\\{c}" if c in "*?[]\\" else c for c in text)
+
+
+_SIGN = 1 << 63
+_ALL = (1 << 64) - 1
+
+
+def encode_float(value: float) -> str:
+    """Return 16 hex digits that sort as the numbers do; raises ValueError for NaN."""
+    if math.isnan(value):
+        raise ValueError("NaN has no place in an order")
+    bits: int = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
+    # positive: above all negatives; negative: the larger the magnitude the lower
+    return f"{bits ^ _ALL if bits & _SIGN else bits | _SIGN:016x}"
+
+
+def encode_member(key: tuple[Any, ...], job_id: str) -> str:
+    """Return the sorted-set member of a waiting job, whose sort key is ``key``.
+
+    Redis orders members of equal score by their bytes. Keys of one policy have one length.
+    """
+    *front, serial = key
+    return f"{''.join(encode_float(float(part)) for part in front)}{serial:012x}:{job_id}"
+
+
+def job_of_member(member: str) -> str:
+    """Return the id of the job that a sorted-set member stands for."""
+    return member.partition(":")[2]

@@ -15,10 +15,17 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import Charge, DeposedError, Fence, charge_at, charge_of, set_charge
+from farm.live.redis.fence import (
+    Charge,
+    DeposedError,
+    Fence,
+    WatchedKeys,
+    charge_at,
+    charge_of,
+    set_charge,
+)
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt, is_spoilt
-from farm.live.redis.watched import WatchedKeys
 from farm.processes.identity import began_at, end_of, is_alive, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
@@ -76,11 +83,7 @@ class Lease:
     """
 
     def __init__(
-        self,
-        client: Connection,
-        keys: Keys,
-        lease_time: float = LEASE_TIME,
-        grace: float = GRACE,
+        self, client: Connection, keys: Keys, lease_time: float = LEASE_TIME, grace: float = GRACE
     ) -> None:
         self._client = client
         self._keys = keys
@@ -116,13 +119,13 @@ class Lease:
         It waits for a lease time at most, if the last holder may have died.
         """
         while (fence := self.try_to_take(client)) is None:
-            if holder_of(self._value_at(self._client)) is None:
-                wait(SOON)
-                continue
-            raise ServerError(
-                f"Redis at {redacted(url)} already has a farm with a live scheduler"
-                f"{self._who()}: stop that one, use another server, or another FARM_PREFIX"
-            )
+            if (holder := holder_of(self._value_at(self._client))) is not None:
+                raise ServerError(
+                    f"Redis at {redacted(url)} already has a farm with a live scheduler (process "
+                    f"{holder.pid} on {holder.machine}): stop that one, use another server, or "
+                    "another FARM_PREFIX"
+                )
+            wait(SOON)
         return fence
 
     def stand_by(
@@ -296,7 +299,3 @@ class Lease:
 
     def _set(self, pipe: Connection) -> None:
         pipe.set(self._key, self._value, px=int(self._time * 1000))
-
-    def _who(self) -> str:
-        holder = holder_of(self._value_at(self._client))
-        return "" if holder is None else f" (process {holder.pid} on {holder.machine})"

@@ -56,10 +56,7 @@ HAND_IN = Grant(("+xadd",), ("submissions",), "%W")
 
 ROLES: dict[str, Role] = {
     "reader": Role("looks: farm status, jobs, job, builders, pools, status --save", (LOOK, *ASK)),
-    "submitter": Role(
-        "a reader who hands jobs in: farm submit, retry",
-        (LOOK, *ASK, HAND_IN),
-    ),
+    "submitter": Role("a reader who hands jobs in: farm submit, retry", (LOOK, *ASK, HAND_IN)),
     "operator": Role(
         "a submitter who changes things: farm cancel, drain, set, admin dead-letters --clear",
         (
@@ -122,7 +119,8 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST, database: int = 0) -> U
         raise InputError(f"--role: found {role!r}; allowed: {', '.join(ROLES)}")
     if host != ANY_HOST and not re.fullmatch(r"[\w.-]+", host):
         raise InputError(f"--host: found {host!r}; allowed: letters, digits, dots, dashes")
-    name = f"{_farm_of(keys)}-{role}{'' if host == ANY_HOST else f'-{host}'}"
+    farm = re.sub(r"[^\w.-]+", "-", keys.prefix).strip("-") or "farm"
+    name = f"{farm}-{role}{'' if host == ANY_HOST else f'-{host}'}"
     every = role == "admin"
     first, *more = (
         (
@@ -140,8 +138,3 @@ def user_of(keys: Keys, role: str, host: str = ANY_HOST, database: int = 0) -> U
     # what an access list calls selectors
     selectors = (f"({' '.join(words)})" for words in more)
     return User(name=name, role=role, rules=(*first, *common, *selectors))
-
-
-def _farm_of(keys: Keys) -> str:
-    """Return what the names of a farm's users begin with."""
-    return re.sub(r"[^\w.-]+", "-", keys.prefix).strip("-") or "farm"

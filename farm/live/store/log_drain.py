@@ -9,20 +9,20 @@ in the log exactly once, whatever is killed, and lines that were never committed
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import msgspec
 import redis
 
+from farm.core.errors import InputError
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.keys import Keys, after
+from farm.live.redis.keys import UNREADABLE, Keys, after
+from farm.processes.locks import locked
 from farm.whole_files import draft_of, read_whole
 
 log = logging.getLogger("farm.scheduler")
@@ -37,8 +37,6 @@ AT_ONCE = 500
 WAIT = 0.5
 #: moving takes at most this share of the time of a processor (1/SHARE)
 SHARE = 20
-#: … between two tries to get a log that another process holds
-STEP = 0.05
 #: real seconds for what is still to be moved at the end, as by a slow disk
 END_TIMEOUT = 10.0
 #: … and for a server or disk that fails just then: a farm's own server is started again
@@ -53,40 +51,19 @@ class Position(msgspec.Struct, frozen=True):
 
 
 def position_in(folder: Path) -> Position:
-    """Return where the log of this folder stands; raises OSError, msgspec.DecodeError."""
+    """Return where the log of this folder stands; raises InputError, OSError."""
     try:
         return msgspec.json.decode(read_whole(folder / POSITION), type=Position)
     except FileNotFoundError:
         return Position()  # a fresh farm
-
-
-@contextlib.contextmanager
-def locked(folder: Path, timeout: float = 0.0) -> Iterator[None]:
-    """Hold the log of this folder; raises BlockingIOError if another process does, OSError.
-
-    ``timeout``: real seconds for that one to end.
-    """
-    deadline = time.monotonic() + timeout
-    with (folder / LOCK).open("wb") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(STEP)
-        yield
+    except UNREADABLE as error:
+        raise InputError(f"{folder / POSITION}: garbled: {error}") from None
 
 
 class LogDrain:
     """Moves the log while its ``with`` block lasts; a server or disk that fails is tried again.
 
     Another one for the same folder waits until this one's process is gone.
-
-    Args:
-        url, keys: the farm.
-        folder: where the log goes.
     """
 
     def __init__(self, url: str, keys: Keys, folder: Path) -> None:
@@ -127,7 +104,8 @@ class LogDrain:
             while not has_it and not self._stop.wait(WAIT):
                 has_it = self._take_lock(stack)
             # an earlier scheduler that ends may not have moved it all
-            if not has_it and not self._take_lock(stack, END_TIMEOUT):
+            # (what it holds is moved in the other half of the time)
+            if not has_it and not self._take_lock(stack, END_TIMEOUT / 2):
                 return
             while not self._stop.is_set():
                 self._news.clear()
@@ -144,7 +122,7 @@ class LogDrain:
 
     def _take_lock(self, stack: contextlib.ExitStack, timeout: float = 0.0) -> bool:
         try:
-            stack.enter_context(locked(self._folder, timeout))
+            stack.enter_context(locked(self._folder / LOCK, timeout))
         except BlockingIOError:
             return False
         except OSError as error:
@@ -155,7 +133,7 @@ class LogDrain:
     def _try_to_move(self) -> bool:
         try:
             self._move()
-        except (OSError, redis.RedisError) as error:
+        except (OSError, InputError, redis.RedisError) as error:
             self._close()  # what of it reached the disk is only known by the position
             self._say_unwritable(error)
             return False
@@ -170,14 +148,8 @@ class LogDrain:
 
     def _open(self) -> BinaryIO:
         """Open the log and cut off what was written after its position."""
-        log_file = self._folder / EVENTS
-        try:
-            self._position = position_in(self._folder)
-        except msgspec.DecodeError as error:
-            if log_file.exists():
-                log.warning("%s: %s; the log is kept in %s", POSITION, error, OLDER)
-                log_file.replace(self._folder / OLDER)
-        file = log_file.open("ab")
+        self._position = position_in(self._folder)
+        file = (self._folder / EVENTS).open("ab")
         file.truncate(min(self._position.size, file.tell()))
         return file
 

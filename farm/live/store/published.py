@@ -37,10 +37,7 @@ class Notices:
         self.publish_again: Callable[[Connection], object] = lambda _: None
 
     def publish(
-        self,
-        pools: Mapping[str, PoolReport],
-        hosts: Mapping[str, HostRecord],
-        status: FarmStatus,
+        self, pools: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord], status: FarmStatus
     ) -> None:
         """Replace what was published before, all in one transaction."""
         keys, json = self._keys, self._json

@@ -123,11 +123,12 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
     records = [_anew(saved, record) for record in saved.jobs.values()]
     records.sort(key=lambda record: record.serial)
     running = [record for record in records if record.builder is not None]
+    builders = saved.builders.values()
     return FarmSnapshot(
         at=saved.at,
         waiting=tuple(record for record in records if record.builder is None),
         running=tuple(sorted(running, key=lambda record: record.dispatched_at or 0.0)),
-        builders=_by_joining(saved),
+        builders=tuple(sorted(builders, key=lambda one: (one.joined_at, one.builder.index))),
         pools=_pools(saved),
         serial=max([saved.counts.serial, *(record.serial for record in records)]),
         choices=saved.counts.choices,
@@ -146,11 +147,6 @@ def _anew(saved: SavedFarm, record: JobRecord) -> JobRecord:
     if record.builder is not None and record.builder not in saved.builders:
         record = msgspec.structs.replace(record, builder=None, slot=None)
     return record
-
-
-def _by_joining(saved: SavedFarm) -> tuple[BuilderRecord, ...]:
-    builders = saved.builders.values()
-    return tuple(sorted(builders, key=lambda one: (one.joined_at, one.builder.index)))
 
 
 def _pools(saved: SavedFarm) -> tuple[PoolCounts, ...]:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from farm.core.commands import Command, EndJob, RequestBuilder, RequeueJob
-from farm.core.events import (
-    DrainRequested,
-    EstimateMade,
-    Event,
-    JobsSubmitted,
-    UndrainRequested,
-)
+from farm.core.events import DrainRequested, EstimateMade, Event, JobsSubmitted, UndrainRequested
 from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record
 from farm.core.state.working_state import JobState, JobStatus
-from farm.live.redis.sort_keys import encode_member
+from farm.live.redis.keys import encode_member
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
 
@@ -55,28 +49,20 @@ class StateWriter:
         """Note what the event may change (the new state is read after the decisions)."""
         if isinstance(event, JobsSubmitted):
             for job in event.jobs:
-                self.touch_job(job.id)
+                self._jobs[job.id] = None
                 self._new.add(job.id)
         elif isinstance(event, DrainRequested | UndrainRequested):
             for builder in self._scheduler.builders:
                 if fnmatchcase(builder, event.pattern):
-                    self.touch_builder(builder)
+                    self._builders[builder] = None
         elif not isinstance(event, EstimateMade):  # that changes nothing
             self._touch(event)
 
     def _touch(self, one: Event | Command) -> None:
         """Note the job and the builder that an event or a command names."""
-        for name, touch in (("job", self.touch_job), ("builder", self.touch_builder)):
+        for name, touched in (("job", self._jobs), ("builder", self._builders)):
             if (found := getattr(one, name, None)) is not None:
-                touch(found if isinstance(found, str) else found.id)
-
-    def touch_job(self, job_id: str) -> None:
-        """Note that this job may have changed."""
-        self._jobs[job_id] = None
-
-    def touch_builder(self, builder: str) -> None:
-        """Note that this builder may have changed."""
-        self._builders[builder] = None
+                touched[found if isinstance(found, str) else found.id] = None
 
     def touch_all(self) -> None:
         """Note that every job and builder may have changed."""
@@ -94,25 +80,21 @@ class StateWriter:
         """Note what a command given at this farm time changes."""
         if isinstance(command, EndJob):
             self._ended(command, batch)
-        elif isinstance(command, RequeueJob):
-            self._requeued(command, at, batch)
         elif not isinstance(command, RequestBuilder):  # there is no such builder yet
             self._touch(command)
+            if isinstance(command, RequeueJob):
+                void = Try(command.attempt, command.builder, at, command.reason)
+                batch.tries[command.job].append(void)
 
     def _ended(self, command: EndJob, batch: Batch) -> None:
         """The job is over."""
         job = command.job
         batch.ended[job.id] = command
         if (key := self._places.get(job.platform, {}).pop(job.id, None)) is not None:
-            batch.waits_no_more(job.platform, encode_member(key, job.id))
+            batch.not_waiting[str(job.platform)].append(encode_member(key, job.id))
         if job.id in self._new:  # it came and went within this batch
             batch.submitted[job.id] = self._serial + 0.5
-        self.touch_job(job.id)
-
-    def _requeued(self, command: RequeueJob, at: float, batch: Batch) -> None:
-        """An attempt was void: record it in the job's history."""
-        batch.tries[command.job].append(Try(command.attempt, command.builder, at, command.reason))
-        self.touch_job(command.job)
+        self._jobs[job.id] = None
 
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
@@ -120,8 +102,11 @@ class StateWriter:
         self._scheduler.reorderer.rekeyed.clear()
         for job_id in self._jobs:
             self._write_job(job_id, batch)
-        for builder in self._builders:
-            self._write_builder(builder, batch)
+        for name in self._builders:
+            if (builder := self._scheduler.builders.get(name)) is None:
+                batch.gone_builders.append(name)
+            else:
+                batch.builders[name] = builder_record(builder)
         self._jobs.clear()
         self._builders.clear()
         self._new.clear()
@@ -150,17 +135,17 @@ class StateWriter:
             batch.jobs[job_id] = job_record(state)
 
     def _write_place(self, job_id: str, state: JobState, batch: Batch) -> None:
-        platform = state.job.platform
-        places = self._places.setdefault(platform, {})
+        places = self._places.setdefault(state.job.platform, {})
         waits = state.status is JobStatus.WAITING and state.leader is None
         was, key = places.get(job_id), state.key if waits else None
         if was == key:
             return
+        platform = str(state.job.platform)
         if was is not None:
-            batch.waits_no_more(platform, encode_member(places.pop(job_id), job_id))
+            batch.not_waiting[platform].append(encode_member(places.pop(job_id), job_id))
         if key is not None:
             places[job_id] = key
-            batch.waits(platform, encode_member(key, job_id))
+            batch.waiting[platform][encode_member(key, job_id)] = 0.0
 
     def _write_running(self, job_id: str, state: JobState | None, batch: Batch) -> None:
         if state is None or state.slot is None:
@@ -170,10 +155,3 @@ class StateWriter:
             return
         self._on_builder.add(job_id)
         batch.running[job_id] = state.dispatched_at or 0.0
-
-    def _write_builder(self, builder: str, batch: Batch) -> None:
-        state = self._scheduler.builders.get(builder)
-        if state is None:
-            batch.gone_builders.append(builder)
-        else:
-            batch.builders[builder] = builder_record(state)

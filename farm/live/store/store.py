@@ -23,15 +23,7 @@ from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.fence import Fence, LostWritesError, carry_out
-from farm.live.redis.keys import (
-    LAST_ENTRY,
-    UNREADABLE,
-    Cursor,
-    Keys,
-    after,
-    literal,
-    written_at,
-)
+from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal, written_at
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
 from farm.live.store.published import Notices
@@ -218,11 +210,15 @@ class Store:
         _check_alone(self._client, self._keys, ours)
         kept = {self._keys.lease.encode(), self._keys.fence.encode()}
         names_left = (name for name in ours if name not in kept)
+
+        def drop(client: Connection) -> None:
+            client.unlink(*names)
+
         while names := list(islice(names_left, 500)):
             if self.fence.epoch:  # one that is in charge: if it was deposed, this is another's farm
-                self.fence.write(partial(_unlink, names))
+                self.fence.write(drop)
             else:
-                self._client.unlink(*names)
+                drop(self._client)
 
     def vanish(self) -> None:
         """Leave a server as it was before this farm came."""
@@ -269,8 +265,9 @@ class Store:
             counts = msgspec.json.decode(meta["counts"], type=Counts)
             rules = meta.get("rules", b"").decode()
             age = self._clock.since(meta.get("clock", b"").decode())
-            if age is None:
-                age = self._age(cursor)
+            if age is None:  # since the last report was read, by the server's clock
+                read_at = max(map(written_at, cursor.values()), default=0.0)
+                age = max(0.0, self.server_time() - read_at) if read_at else 0.0
         except (ValueError, *UNREADABLE) as error:
             raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
         self._meta = {"version": VERSION, "speed": repr(speed)}
@@ -294,11 +291,6 @@ class Store:
         with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
             return msgspec.json.decode(self._client.get(self._keys.learned) or b"{}", type=Learned)
         return Learned()
-
-    def _age(self, cursor: Cursor) -> float:
-        """Return the real seconds since the last report was read, by the server's clock."""
-        taken_at = max(map(written_at, cursor.values()), default=0.0)
-        return max(0.0, self.server_time() - taken_at) if taken_at else 0.0
 
     def server_time(self) -> float:
         """Return the time of day by the server's clock (Unix)."""
@@ -371,7 +363,3 @@ def _number(text: bytes) -> float:
     if not 0 <= (value := float(text)) < inf:
         raise ValueError(f"{value:g}")
     return value
-
-
-def _unlink(names: list[bytes], pipe: Connection) -> None:
-    pipe.unlink(*names)

@@ -9,6 +9,7 @@ the host whose builder is to leave). A message of another version is refused wit
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, Generic, Literal, TypeVar
 
@@ -288,8 +289,9 @@ def decode_envelope(data: bytes, stream: Stream) -> Envelope[Report]:
     try:
         envelope: Envelope[Report] = _decoders[stream].decode(data)
     except UNREADABLE as error:
-        if (version := _version_of(data)) not in (None, VERSION):
-            raise _another(version) from None
+        with contextlib.suppress(*UNREADABLE):
+            if (version := _heads.decode(data).v) != VERSION:
+                raise _another(version) from None
         raise MessageError(f"malformed message: {error}") from None
     if envelope.v != VERSION:
         raise _another(envelope.v)
@@ -324,13 +326,6 @@ def convert_command(value: object, version: object, kind: type[AnyCommand]) -> A
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise MessageError(f"malformed {kind.__name__} command: {error}") from None
-
-
-def _version_of(data: bytes) -> int | None:
-    try:
-        return _heads.decode(data).v
-    except UNREADABLE:
-        return None
 
 
 def _another(version: object) -> MessageError:

@@ -14,15 +14,7 @@ import redis
 from farm.core.events import JobsSubmitted
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys, Stream
-from farm.live.wire.messages import (
-    UNSTAMPED,
-    VERSION,
-    Beat,
-    Envelope,
-    MessageError,
-    Report,
-    encode,
-)
+from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, MessageError, Report, encode
 from farm.live.wire.report_checks import MAX_JOBS
 
 log = logging.getLogger(__name__)
@@ -45,7 +37,8 @@ class EnvelopeMaker:
         Jobs submitted together stay together if there are no more than MAX_JOBS of them. Raises
         MessageError for a single report, or job, that no envelope holds.
         """
-        if len(reports) == 1 and _jobs_of(reports[0]) > MAX_JOBS:
+        one, *others = reports
+        if not others and isinstance(one, JobsSubmitted) and len(one.jobs) > MAX_JOBS:
             yield from self._each(_parts(reports))
             return
         self._seq += 1
@@ -208,7 +201,3 @@ def _parts(reports: tuple[Report, ...]) -> list[tuple[Report, ...]]:
         half = MAX_JOBS if len(one.jobs) > MAX_JOBS else len(one.jobs) // 2
         return [(JobsSubmitted(UNSTAMPED, jobs),) for jobs in (one.jobs[:half], one.jobs[half:])]
     return [reports]
-
-
-def _jobs_of(report: Report) -> int:
-    return len(report.jobs) if isinstance(report, JobsSubmitted) else 0

@@ -13,7 +13,7 @@ from farm.assembly import make_scheduler
 from farm.core.events import JobsSubmitted
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario

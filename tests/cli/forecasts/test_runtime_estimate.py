@@ -15,7 +15,7 @@ from farm.core.errors import FarmError
 from farm.core.events import BuilderJoined, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.scenario import parse_scenario
 
 SCENARIO: dict[str, Any] = {

@@ -15,7 +15,7 @@ from farm.cli.main import app
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.live.operating.farm_image import FarmImage
+from farm.live.operating.answers import FarmImage
 from farm.scenario.load import parse_scenario
 
 AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)

@@ -42,9 +42,7 @@ def beat(*held: tuple[str, int]) -> Beat:
     return Beat(held=held, builders=PLAYING)
 
 
-def test_a_lost_start_is_resent_then_given_up(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_a_lost_start_is_resent_then_given_up(roster, failures, host):
     """Missing in two heartbeats after the grace: again; and again missing: the attempt is lost."""
     roster.dispatch(host, START, 10.0)
     assert failures.check(host, beat(), 11.0, queued=0) == ([], [], False)
@@ -56,9 +54,7 @@ def test_a_lost_start_is_resent_then_given_up(
     assert (again, [d.command for d in lost], stuck) == ([], [START], False)
 
 
-def test_a_start_that_is_in_transit_is_not_resent(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_a_start_that_is_in_transit_is_not_resent(roster, failures, host):
     """While commands are in the host's list nothing is missing; at last its Celery side is dead."""
     roster.dispatch(host, START, 10.0)
     for second in range(11, 29):
@@ -66,7 +62,7 @@ def test_a_start_that_is_in_transit_is_not_resent(
     assert failures.check(host, beat(), 31.0, queued=1)[2], "it is stuck"
 
 
-def test_progress_is_that_of_the_last_heartbeat(roster: Roster, host: HostState):
+def test_progress_is_that_of_the_last_heartbeat(roster, host):
     """One that does not say it (a burning job) leaves what was known; another attempt has none."""
     roster.dispatch(host, START, 10.0)
     assert roster.progress_of(("job", 1), "b") is None
@@ -78,7 +74,7 @@ def test_progress_is_that_of_the_last_heartbeat(roster: Roster, host: HostState)
     assert roster.progress_of(("job", 1), "other") is None
 
 
-def test_a_host_that_takes_no_builders_is_stuck(roster: Roster, failures: FailureDetector):
+def test_a_host_that_takes_no_builders_is_stuck(roster, failures):
     """Its plays were never taken, and the pool stayed short; likewise a builder to retire."""
     host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
@@ -91,16 +87,14 @@ def test_a_host_that_takes_no_builders_is_stuck(roster: Roster, failures: Failur
     assert failures.check(host, beat(), 51.0, queued=1) == ([], [], True)
 
 
-def test_a_held_attempt_is_left_alone(roster: Roster, failures: FailureDetector, host: HostState):
+def test_a_held_attempt_is_left_alone(roster, failures, host):
     """Named in the heartbeat, it is fine, confirmed or not."""
     roster.dispatch(host, START, 10.0)
     for second in range(11, 60):
         assert failures.check(host, beat(("job", 1)), float(second), queued=0) == ([], [], False)
 
 
-def test_a_confirmed_attempt_that_is_not_held_is_lost(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_a_confirmed_attempt_that_is_not_held_is_lost(roster, failures, host):
     """Its end would have come before the heartbeat."""
     roster.dispatch(host, START, 10.0)
     roster.confirm(host, ("job", 1))
@@ -108,7 +102,7 @@ def test_a_confirmed_attempt_that_is_not_held_is_lost(
     assert [d.command for d in failures.check(host, beat(), 10.1, queued=0)[1]] == [START]
 
 
-def test_a_lost_cancel_is_resent(roster: Roster, failures: FailureDetector, host: HostState):
+def test_a_lost_cancel_is_resent(roster, failures, host):
     """Still held after the grace."""
     roster.dispatch(host, START, 10.0)
     roster.cancel(host, CANCEL, 20.0)
@@ -118,9 +112,7 @@ def test_a_lost_cancel_is_resent(roster: Roster, failures: FailureDetector, host
     assert failures.check(host, held, 23.0, queued=0)[0] == []
 
 
-def test_a_cancelled_attempt_that_never_arrived_is_not_resent(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_a_cancelled_attempt_that_never_arrived_is_not_resent(roster, failures, host):
     """It would only be started to be stopped."""
     roster.dispatch(host, START, 10.0)
     roster.cancel(host, CANCEL, 10.0)
@@ -129,7 +121,7 @@ def test_a_cancelled_attempt_that_never_arrived_is_not_resent(
     assert (again, [d.command for d in lost]) == ([], [START])
 
 
-def test_builders_that_are_not_played_are_resent(roster: Roster, failures: FailureDetector):
+def test_builders_that_are_not_played_are_resent(roster, failures):
     """A lost play command, and a lost retire command."""
     host = roster.arrive("h", "life", 0.0, HostUp())
     roster.assign(host, PLAY, 0.0)
@@ -143,9 +135,7 @@ def test_builders_that_are_not_played_are_resent(roster: Roster, failures: Failu
     assert failures.check(host, retiring, 20.0, queued=0)[0] == []
 
 
-def test_silence_counts_only_while_reports_could_arrive(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_silence_counts_only_while_reports_could_arrive(roster, failures, host):
     """After an interruption of the scheduler no host is declared lost for it."""
     assert failures.silent(4.0) == []
     roster.dispatch(host, START, 1.0)
@@ -159,9 +149,7 @@ def test_silence_counts_only_while_reports_could_arrive(
     assert roster.host_of == {}
 
 
-def test_nothing_is_under_way_to_a_builder_that_is_gone(
-    roster: Roster, failures: FailureDetector, host: HostState
-):
+def test_nothing_is_under_way_to_a_builder_that_is_gone(roster, failures, host):
     """Its attempts are void with it: they are not resent, nor declared lost again."""
     roster.dispatch(host, START, 10.0)
     roster.gone("b")

@@ -5,11 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +15,15 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import JobFinished
 from farm.core.model import Builder, Job
+from farm.live.hosts.host_processes import HostProcess
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.wire.messages import Play, decode_envelope
+from farm.live.settings import LiveSettings
+from farm.live.wire.messages import Play
 from farm.live.wire.task_messages import TaskMessages
+from farm.processes.supervisor import end_process
+from tests.fixtures.processes import until
+from tests.fixtures.store import reports_in
 
 pytestmark = pytest.mark.live
 
@@ -95,47 +96,20 @@ GARBAGE = {
 
 
 @pytest.fixture
-def host(server, keys: Keys, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def host(server, keys: Keys, tmp_path: Path) -> Iterator[HostProcess]:
     """A builder host without builders yet."""
-    environment = os.environ | {
-        "FARM_REDIS_URL": server.url,
-        "FARM_PREFIX": keys.prefix,
-        "FARM_HOST": "host",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
-    }
-    words = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--loglevel=WARNING"]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(words, env=environment, stderr=log, stdout=log, cwd=tmp_path)
+    settings = LiveSettings(redis_url=server.url, prefix=keys.prefix, host="host")
+    process = HostProcess(settings, tmp_path / "log")
     yield process
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
-
-
-def reports(client: Any, keys: Keys) -> list[Any]:
-    """Return the host's reports so far."""
-    rows = client.xrange(keys.stream("reports"))
-    return [r for _, row in rows for r in decode_envelope(row[b"m"], "reports").reports]
-
-
-def until(there: Callable[[], Any], process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait, at most a minute, while the host lives."""
-    deadline = time.monotonic() + 60
-    while not there():
-        assert process.poll() is None, log.read_text()[-3000:]
-        assert time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.05)
+    end_process(process, 20)
+    process.close()
 
 
 def test_no_garbage_ends_a_host(server, keys: Keys, host, tmp_path: Path):
     """After each kind of garbage it still obeys; it logs a line a minute, not a line a message."""
     log = tmp_path / "log"
     with contextlib.closing(connect(server.url, "test")) as client:
-        until(lambda: client.xlen(keys.stream("reports")), host, log)
+        until(lambda: client.xlen(keys.stream("reports")), "a report", log=log.read_text)
         queue = keys.host_list("host")
         client.lpush(queue, MESSAGES.encode(PLAY, "host"))
         for number, garbage in enumerate(GARBAGE.values()):
@@ -145,9 +119,9 @@ def test_no_garbage_ends_a_host(server, keys: Keys, host, tmp_path: Path):
         wanted = {f"j{number}" for number in range(len(GARBAGE))}
 
         def ended() -> set[str]:
-            return {r.job for r in reports(client, keys) if isinstance(r, JobFinished)}
+            return {r.job for r in reports_in(client, keys) if isinstance(r, JobFinished)}
 
-        until(lambda: ended() >= wanted, host, log)
+        until(lambda: ended() >= wanted, "the end of all", log=log.read_text)
         assert log.read_text().count("refused") == 1
         host.send_signal(signal.SIGTERM)
         assert host.wait(20) == 0

@@ -13,8 +13,6 @@ from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.roster import Roster
-from farm.live.protocol.successor_state import write_hosts
-from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife, SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp
 from tests.fixtures.door import Door
@@ -148,11 +146,9 @@ def test_a_successor_knows_rooms_and_leaving_hosts(door):
     door.want("linux", 2)
     door.hear("a", Beat(builders=("linux-1",), leaving=True))
     door.hear("old", HostUp())
-    batch = Batch()
-    write_hosts(door.roster, batch)
     lives = {
         name: msgspec.json.decode(msgspec.json.encode(life), type=HostLife)
-        for name, life in batch.lives.items()
+        for name, life in door.roster.take_changed().items()
     }
     following = Roster()
     following.go_on(_saved(lives), 5.0, 0.0)
@@ -167,10 +163,8 @@ def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
     door.want("linux")
     door.hear("a", HostUp(own=True))
     door.hear("a", BuilderJoined(UNSTAMPED, Builder(id="own", pool="linux", index=-1)))
-    batch = Batch()
-    write_hosts(door.roster, batch)
     following = Roster()
-    following.go_on(_saved(batch.lives), 5.0, 100.0)
+    following.go_on(_saved(door.roster.take_changed()), 5.0, 100.0)
     failures = FailureDetector(following, Patience(silence=5.0))
     failures.restart_timeouts(101.0)
     assert (failures.silent(114.0), len(failures.silent(116.0))) == ([], 1)
@@ -183,8 +177,6 @@ def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
     door.hear("a", HostUp())
     door.want("linux")
     door.joins("a")
-    batch = Batch()
-    write_hosts(door.roster, batch)
     record = JobRecord(
         job=Job(id="j", service_time=1.0),
         serial=1,
@@ -200,7 +192,8 @@ def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
     text = msgspec.json.encode(record)
     jobs = {"j": msgspec.json.decode(text, type=JobRecord)}
     following = Roster()
-    following.go_on(msgspec.structs.replace(_saved(batch.lives), jobs=jobs), 5.0, 0.0)
+    saved = _saved(door.roster.take_changed())
+    following.go_on(msgspec.structs.replace(saved, jobs=jobs), 5.0, 0.0)
     assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fakeredis
 import pytest
 import redis as redis_library
 from redis.connection import Connection
@@ -11,14 +10,6 @@ from farm.live.redis.fence import DeposedError, Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from tests.fixtures.store import watching
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
-def redis(request):
-    """A client of the fake, then of the real server."""
-    if request.param == "real":
-        return request.getfixturevalue("client")
-    return fakeredis.FakeRedis(protocol=2)
 
 
 @pytest.fixture

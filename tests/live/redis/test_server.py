@@ -21,11 +21,11 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.redis.fence import WatchedKeys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
-from farm.live.redis.watched import WatchedKeys
 from farm.processes.identity import process_space
-from tests.fixtures.processes import own_port
+from tests.fixtures.processes import await_gone, own_port, until
 from tests.fixtures.store import watching
 
 
@@ -131,12 +131,12 @@ class TestRealServer:
         with pytest.raises(ServerError, match=r"99\.0 or newer"):
             check_server(client, server.url)
 
-    def test_occupied_port(self, server):
+    def test_occupied_port(self, server, monkeypatch):
         """A server started on an occupied port is not confused with the one already there."""
         port = int(server.url.rsplit(":", 1)[1].split("/")[0])
-        ours = EmbeddedServer(server.binary, port)
+        monkeypatch.setattr("farm.live.redis.server.free_port", lambda: port)
         with pytest.raises(ServerError, match=f"127.0.0.1:{port}"):
-            ours.start()
+            EmbeddedServer(server.binary).start()
 
     def test_unusable_binary(self, tmp_path: Path):
         """A server program that cannot run is named."""
@@ -181,10 +181,7 @@ class TestRealServer:
         lease = Lease(client, keys, lease_time=0.2)
         lease.take(client, server.url, time.sleep)
         client.set(keys.lease, "another scheduler")
-        deadline = time.monotonic() + 60
-        while not lease.lost and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert lease.lost
+        until(lambda: lease.lost, "noticing it")
         lease.release()
         assert client.get(keys.lease) == b"another scheduler"
 
@@ -329,16 +326,7 @@ class TestRealServer:
             pid = int(parent.stdout.readline())
             assert Path(f"/proc/{pid}").exists()
             parent.send_signal(signal.SIGKILL)
-        wait_for_end(pid)
-
-
-def wait_for_end(pid: int) -> None:
-    """Wait until the process has ended (or is another user's)."""
-    stat = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + 60
-    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline, f"process {pid} lives on"
-        time.sleep(0.02)
+        await_gone([pid])
 
 
 @pytest.mark.live

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.live.redis.sort_keys import encode_float, encode_member, job_of_member
+from farm.live.redis.keys import encode_float, encode_member, job_of_member
 
 numbers = st.floats(allow_nan=False)
 keys = st.tuples(st.integers(-(2**31), 2**31), numbers, st.integers(0, 2**40))

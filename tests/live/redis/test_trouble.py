@@ -14,8 +14,7 @@ import redis
 
 from farm.core.errors import RunError
 from farm.live.redis.connection import connect
-from farm.live.redis.server_calls import ServerCalls
-from farm.live.redis.trouble import KINDS, trouble_in, trouble_of
+from farm.live.redis.trouble import KINDS, ServerCalls, trouble_in, trouble_of
 from farm.processes.identity import began_at
 from tests.fixtures.processes import stop
 from tests.worlds.up import Up, disturbed

@@ -12,7 +12,8 @@ import pytest
 
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, locked
+from farm.live.store.log_drain import EVENTS, LOCK, POSITION, LogDrain
+from farm.processes.locks import locked
 from tests.fixtures.processes import await_gone, until
 
 pytestmark = pytest.mark.live
@@ -38,7 +39,7 @@ def test_the_end_waits_for_an_earlier_scheduler_to_let_the_log_go(
     released = threading.Event()
 
     def hold() -> None:
-        with locked(tmp_path):
+        with locked(tmp_path / LOCK):
             held.set()
             released.wait(5.0)
 
@@ -70,17 +71,28 @@ def test_the_end_waits_for_a_server_that_is_started_again(keys, tmp_path: Path, 
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
 
 
-def test_a_log_whose_position_cannot_be_read_is_kept(server, client, keys, tmp_path: Path, caplog):
-    """It was cut off at its beginning."""
+def test_a_log_that_another_scheduler_keeps_is_left_before_the_end_is_over(
+    server, keys, tmp_path: Path, monkeypatch
+):
+    """One that came by the lock at the last moment had no time left to move anything."""
+    monkeypatch.setattr("farm.live.store.log_drain.END_TIMEOUT", 2.0)
+    with locked(tmp_path / LOCK), LogDrain(server.url, keys, tmp_path) as drain:
+        pass
+    assert not drain._thread.is_alive()
+
+
+def test_a_log_whose_position_cannot_be_read_is_left_as_it_is(
+    server, client, keys, tmp_path: Path, caplog, monkeypatch
+):
+    """It was cut off at its beginning; new lines stay on the server."""
+    monkeypatch.setattr("farm.live.store.log_drain.AWAY_TIMEOUT", 0.0)
     client.xadd(keys.log, {"l": b"new\n"})
     (tmp_path / EVENTS).write_bytes(b"old\n")
     (tmp_path / POSITION).write_bytes(b"")
     with LogDrain(server.url, keys, tmp_path):
-        new = tmp_path / EVENTS
-        until(lambda: new.exists() and new.stat().st_size > 0, "the log")
-    assert (tmp_path / EVENTS).read_bytes() == b"new\n"
-    assert (tmp_path / OLDER).read_bytes() == b"old\n"
-    assert any("the log is kept in events.1.jsonl" in line for line in caplog.messages)
+        until(lambda: "position: garbled" in caplog.text, "saying it")
+    assert (tmp_path / EVENTS).read_bytes() == b"old\n"
+    assert client.xlen(keys.log) == 1
 
 
 def test_lines_wait_as_long_as_moving_them_costs(server, client, keys, tmp_path: Path, monkeypatch):

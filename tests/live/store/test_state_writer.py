@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -12,7 +11,7 @@ from farm.core import events
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
-from farm.live.protocol.successor_state import SuccessorState
+from farm.live.commits import counts_of
 from farm.live.redis.keys import Keys
 from farm.live.store import state_writer
 from farm.live.store.batch import Batch
@@ -176,10 +175,8 @@ def test_a_successor_holds_jobs_back_until_the_same_instant():
     """Until when a job waits for a faster builder is committed with the counts."""
     farm, batch = History(0).farm, Batch()
     farm.scheduler.dispatcher.held["a"] = 456.0
-    roster, requests = mock.Mock(changed=set()), mock.Mock(wanted=[], outside={})
-    state = SuccessorState(farm.scheduler, roster, requests)
     farm._store.open(1.0, stays=True)
-    state.write(batch, 0, {})
+    batch.counts = counts_of(farm.scheduler, 0, {})
     farm._store.commit(batch, {}, 3.0)
     saved = farm._store.saved()
     assert saved is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fakeredis
 import pytest
 from redis.exceptions import ConnectionError as AwayError
 
@@ -11,9 +10,8 @@ from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import BuilderRecord
 from farm.live.redis.fence import DeposedError, LostWritesError
-from farm.live.redis.keys import LAST_ENTRY, Keys
+from farm.live.redis.keys import LAST_ENTRY, Keys, encode_member
 from farm.live.redis.lease import Lease
-from farm.live.redis.sort_keys import encode_member
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
 from farm.live.store.saved import Counts, HostLife
@@ -31,14 +29,6 @@ from tests.fixtures.store import (
 AMD64 = Platform("amd64", True)
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])
-def redis(request):
-    """A client of the fake, then of the real server."""
-    if request.param == "real":
-        return request.getfixturevalue("client")
-    return fakeredis.FakeRedis(protocol=2)
-
-
 @pytest.fixture
 def store(redis, keys) -> ReadableStore:
     """A store with keys of its own."""
@@ -49,7 +39,7 @@ def waits(batch: Batch, number: int, level: int = 0) -> Job:
     """Let a job wait in this batch."""
     job = Job(id=f"job-{number}", service_time=1.0, platform=AMD64, level=level)
     batch.jobs[job.id] = waiting_record(job, number)
-    batch.waits(job.platform, encode_member((-level, 0.0, number), job.id))
+    batch.waiting[str(AMD64)][encode_member((-level, 0.0, number), job.id)] = 0.0
     return job
 
 
@@ -73,7 +63,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
     job = waits(batch, 1)
     store.commit(batch, {}, 0.0)
     batch = Batch()
-    batch.waits_no_more(job.platform, encode_member((0, 0.0, 1), job.id))
+    batch.not_waiting[str(AMD64)].append(encode_member((0, 0.0, 1), job.id))
     batch.jobs[job.id] = record = running_record(job, "b", 2.0, 2.0)
     batch.running[job.id] = 2.0
     store.commit(batch, {}, 2.0)

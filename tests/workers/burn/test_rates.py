@@ -10,7 +10,7 @@ import pytest
 
 from farm.core.errors import RunError
 from tests.fixtures.processes import await_gone
-from workers.burn import burning_jobs, client
+from workers.burn import burning_jobs
 from workers.burn.rates import measure, near_fastest
 
 from .conftest import TINY
@@ -94,7 +94,7 @@ def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
     pids = one.burn_forever()
     program = one.burners.pid
     monkeypatch.setattr(burning_jobs, "MEASURE_TIMEOUT", 0.01)
-    monkeypatch.setattr(client, "CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(burning_jobs, "CLOSE_TIMEOUT", 0.01)
     with pytest.raises(RunError, match="no answer within"):
         one.burners.rates(["memory"], turns=10_000)
     await_gone([program, *pids])
