@@ -152,11 +152,8 @@ def _line(text: str, row: int) -> int:
 
 
 def _by_its_names(path: Path) -> Records:
-    try:
+    if not (fields := _named(path)):
         return csv_table.read(path)
-    except TraceError:
-        if not (fields := _named(path)):
-            raise
     found = read(path, fields)
     said = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
     return found._replace(notes=(*found.notes, f"by its names: {said}"))
@@ -234,10 +231,9 @@ def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refus
                 break
         found = np.array(each, np.float64)
     if is_instant and not (found >= CALENDAR).all():
-        dated = [
-            at >= CALENDAR or not _is_number(text)
-            for at, text in zip(found.tolist(), texts, strict=False)
-        ]
+        dated = (found >= CALENDAR).tolist()
+        if numbers_in(texts[: len(found)], "") is None:
+            dated = [late or not _is_number(text) for late, text in zip(dated, texts, strict=False)]
         if dated and (not dated[0]) in dated:
             above = "dates" if dated[0] else "seconds of the trace's own time"
             refuse(texts[dated.index(not dated[0])], f" below {above}; allowed: {above}")
