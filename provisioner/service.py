@@ -53,6 +53,9 @@ REPORT_TIME = 0.01
 #: real seconds after which what was sent, and no report follows, counts as lost
 LOST_AFTER = 5.0
 #: stands among troubles for every pool
+#: real seconds after which a provisioner that says nothing is replaced: twice a scheduler's, as
+#: pools are planned every few seconds at most
+LEASE_TIME = 4.0
 ALL = ""
 
 
@@ -404,7 +407,7 @@ def _measure(
 def take_charge(url: str, settings: LiveSettings, stack: ExitStack, stop: StopRequest) -> Lease:
     """Wait until no other provisioner is in charge of this farm, then take charge of it."""
     client = stack.enter_context(closing(connect(url, "farm-provisioner-lease")))
-    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"))
+    lease = Lease(client, Keys(f"{settings.prefix}provisioner:"), LEASE_TIME)
 
     def on_charge(in_charge: bool) -> None:
         if not in_charge:
