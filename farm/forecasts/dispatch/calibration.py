@@ -30,7 +30,7 @@ from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.runtime.quantiles import survival
+from farm.forecasts.runtime.survival import survival
 
 Floats = NDArray[np.float64]
 
