@@ -37,6 +37,8 @@ SMALLEST, LARGEST = 1e-6, 1e6
 LONGEST = 1e12
 #: attempts before and after one that tell the level of estimates at its time
 AROUND = 5
+#: the mean square of their steps, as a share of their variance, up to which they move together
+ALIKE = 0.2
 #: attempts remembered per kind, and the minimum number to draw from
 KEPT, ENOUGH = 200, 5
 #: of Newton's method
@@ -174,11 +176,11 @@ class _History:
         """Return the logarithms of the estimates, and the run times.
 
         Estimates made of past runs grow on a young farm, since short attempts end first, and say
-        nothing by that: only what differs at one time counts.
+        nothing by that. Where each is much like the last one, only what differs at one time counts.
         """
         least, work = self._least(), np.array(self.work)
         x = np.log(np.maximum(work / np.array(self.ratios), least))
-        if of_runs:
+        if of_runs and float((np.diff(x) ** 2).mean()) < ALIKE * float(x.var()):
             places = np.arange(len(x))
             first = np.maximum(places - AROUND, 0)
             behind = np.minimum(places + AROUND + 1, len(x))
