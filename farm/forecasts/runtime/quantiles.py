@@ -139,26 +139,20 @@ class _History:
         """Return it by what runs as well, at the length that the line without lets expect.
 
         Long attempts end late. Where estimates know which ones are long, a line through what has
-        ended is too flat (one step of expectation and maximisation: Dempster, Laird and Rubin,
-        JRSS B 39, 1977).
+        ended is too flat; those made of past runs only know what has ended (one step of
+        expectation and maximisation: Dempster, Laird and Rubin, JRSS B 39, 1977).
         """
-        line, since = self.line(of_runs=of_runs), self.since
-        # in a window of time: only what began in it, or long ones would count twice
-        kept, new = np.array(self.began) >= since, running.began >= since
-        if self.is_certain or kept.sum() < ENOUGH or not new.any():
+        line = self.line(of_runs=of_runs)
+        # what has ended in a window of time is neither too long nor too short
+        if of_runs or self.is_certain or self.since > -math.inf:
             return line
         times, bounds = line.times_of(running)
         found = self.survival(line, running)
         expected = times * [found.mean_beyond(bound) for bound in bounds.tolist()]
         x, took = self._points(of_runs=of_runs)
-        least = self._least()
-        of_running = np.log(np.maximum(running.estimates, least))
-        return self._fitted(
-            x,
-            took,
-            np.append(x[kept], of_running[new]),
-            np.append(took[kept], np.minimum(expected[new], LONGEST)),
-        )
+        of_running = np.log(np.maximum(running.estimates, self._least()))
+        all_took = np.append(took, np.minimum(expected, LONGEST))
+        return self._fitted(x, took, np.append(x, of_running), all_took)
 
     def survival(self, line: Line, running: Running) -> Survival:
         """Return the distribution of the factors; attempts that run have outlived their bounds."""
