@@ -55,10 +55,10 @@ Floats = NDArray[np.float64]
 class Running(NamedTuple):
     """Attempts that have not ended: estimates and work so far (s at speed 1), and instants."""
 
+    at: float
     estimates: Floats
     work: Floats
     began: Floats
-    at: float
 
 
 class Line(NamedTuple):
@@ -174,12 +174,10 @@ class _History:
         """
         least, work = self._least(), np.array(self.work)
         x = np.log(np.maximum(work / np.array(self.ratios), least))
-        if of_runs and float((np.diff(x) ** 2).mean()) < ALIKE * float(x.var()):
-            places = np.arange(len(x))
-            first = np.maximum(places - AROUND, 0)
-            behind = np.minimum(places + AROUND + 1, len(x))
-            sums = np.append(0.0, x.cumsum())
-            levels = (sums[behind] - sums[first]) / (behind - first)
+        window, steps = np.ones(2 * AROUND + 1), np.diff(x)
+        together = float((steps**2).mean()) < ALIKE * float(x.var())
+        if of_runs and together and len(x) >= len(window):
+            levels = np.convolve(x, window, "same") / np.convolve(np.ones_like(x), window, "same")
             x = x - levels + levels[-1]
         return x, np.maximum(work, least)
 

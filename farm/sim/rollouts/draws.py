@@ -115,20 +115,16 @@ class RunTimes:
 
     def _learn_of_running(self) -> None:
         """Find each history's line and the distribution of its factors, with what runs."""
-        spreads: dict[int, Spread] = {}
-        attempts: dict[int, list[tuple[float, float, float]]] = {}
+        groups: dict[int, tuple[Spread, list[tuple[float, float, float]]]] = {}
         for one in self._running:
             found = self.learned.spread(one.job, one.builder)
             if found is not None and found.time > 0 and not found.history.is_certain:
-                spreads[id(found.history)] = found
                 work = max(0.0, self._at - one.since) * speed_of(one.builder)
-                row = found.estimate, work, one.began_at
-                attempts.setdefault(id(found.history), []).append(row)
-        for name, found in spreads.items():
-            estimates, work, began = np.array(attempts[name]).T
-            running = Running(estimates, work, began, self._at)
-            line = found.history.line_with(running, of_runs=found.of_runs)
-            self._lines[name] = line
+                _, rows = groups.setdefault(id(found.history), (found, []))
+                rows.append((found.estimate, work, one.began_at))
+        for name, (found, rows) in groups.items():
+            running = Running(self._at, *np.array(rows).T)
+            self._lines[name] = line = found.history.line_with(running, of_runs=found.of_runs)
             self._survivals[name] = found.history.survival(line, running)
 
     def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
@@ -141,7 +137,7 @@ class RunTimes:
     def _survival_of(self, spread: Spread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
         if (found := self._survivals.get(id(spread.history))) is None:
-            nothing = Running(none := np.zeros(0), none, none, self._at)
+            nothing = Running(self._at, *np.zeros((3, 0)))
             line = spread.history.line(of_runs=spread.of_runs)
             found = spread.history.survival(line, nothing)
             self._survivals[id(spread.history)] = found
