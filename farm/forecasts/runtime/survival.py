@@ -1,4 +1,4 @@
-"""How long what has not ended yet will last, by what has ended and by what still goes on.
+"""How long what has not ended yet will last, by what has ended and by what has not.
 
 It is used for run times, for waits, and for errors of forecasts.
 """

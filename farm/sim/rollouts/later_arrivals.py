@@ -3,9 +3,9 @@
 Where jobs overtake others, or a provisioner goes by demand, waiting jobs depend on what is yet to
 come. What came lately comes again: submissions at the recent rate, each a copy of a recent one, so
 teams, platforms, kinds and sizes of matrices keep their shares. When that rate ends is not known.
-What has lasted for long goes on for longer, so it is taken to last for a share of farm time. Were
-it to last to the end, a job that others overtake would wait for days on a farm that is full for an
-hour, and queues are longest when arrivals are about to end.
+What has lasted for long will probably last longer, so it is taken to last for a share of farm time.
+Were it to last to the end, a job that others overtake would wait for days on a farm that is full
+for an hour, and queues are longest when arrivals are about to end.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def test_quantiles_do_not_fall(values: list[float], us: list[float]) -> None:
 
 @given(st.lists(positive, min_size=1, max_size=20), st.lists(positive, max_size=20))
 def test_those_that_are_larger_are_larger(values: list[float], bounds: list[float]) -> None:
-    """What is drawn for a value that goes on is never smaller than that."""
+    """What is drawn for one that has not ended is never smaller than that."""
     none = np.zeros(len(values)), np.zeros(len(bounds))
     found = survival(np.array(values), none[0], np.array(bounds), none[1])
     assert found.weights.sum() + found.beyond == pytest.approx(1.0)
