@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from farm.forecasts.runtime.quantiles import survival
+from farm.forecasts.runtime.survival import survival
 from farm.records.attempt import Attempt
 from farm.results.descriptive_statistics import quantile
 from farm.results.table.columns import Floats

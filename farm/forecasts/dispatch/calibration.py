@@ -30,7 +30,7 @@ from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.runtime.quantiles import survival
+from farm.forecasts.runtime.survival import survival
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ TRIED = 8
 #: errors remembered of a platform
 KEPT = 200
 #: by how much a level moves that held or did not; and all those of jobs that wait together
-STEP, TOGETHER = 0.05, 0.5
+STEP, TOGETHER = 0.05, 1.0
 #: how far a level may move
 FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,20 +29,20 @@ from farm.forecasts.runtime.interface import (
     latest,
     speed_of,
 )
+from farm.forecasts.runtime.survival import Survival, survival
 
 #: ratios are limited to this range: beyond it an estimate means nothing
 SMALLEST, LARGEST = 1e-6, 1e6
 #: work is limited to this range, seconds
 LONGEST = 1e12
+#: attempts before and after one that tell the level of estimates at its time
+AROUND = 5
+#: the mean square of their steps, as a share of their variance, up to which they move together
+ALIKE = 0.2
 #: attempts remembered per kind, and the minimum number to draw from
 KEPT, ENOUGH = 200, 5
 #: of Newton's method
 MOST_STEPS = 20
-#: values that continue a distribution beyond what has been seen
-TAIL = 10
-#: of the longest values, those from which a tail is guessed, at least; and Pareto's index of one
-#: that is heavy, at least: were it smaller, a guess would outweigh all that is known
-LONG, LEAST_INDEX = 5, 3.0
 #: when attempts began of which that is not known: before farm time 0
 BEFORE = -1.0
 #: of a history, as it is dumped
@@ -53,158 +52,33 @@ PARTS = ("ratios", "work", "began", "ended")
 Floats = NDArray[np.float64]
 
 
-class Tail(NamedTuple):
-    """What may come beyond the last value that ended."""
+class Running(NamedTuple):
+    """Attempts that have not ended: estimates and work so far (s at speed 1), and instants."""
 
-    last: float
-    #: of an exponential tail: by how much others are longer
-    mean: float
-    #: of Pareto's tail, its index; 0: it is exponential
+    at: float
+    estimates: Floats
+    work: Floats
+    began: Floats
+
+
+class Line(NamedTuple):
+    """What an estimate stands for, and the observed factors around that, 1 on average."""
+
+    scale: float
     exponent: float
+    factors: Floats
 
-    def beyond(self, value: float, shares: Floats) -> Floats:
-        """Return the quantiles of what is larger than a value of the tail."""
-        if self.exponent:
-            return np.asarray(value * (1.0 - shares) ** (-1.0 / self.exponent))
-        return value - self.mean * np.log1p(-shares)
+    def time_of(self, estimate: float) -> float:
+        """Return the expected run time (s at speed 1)."""
+        estimate = min(estimate, LONGEST)
+        if self.exponent == 1.0:
+            return estimate * self.scale
+        return float(self.scale * max(estimate, SMALLEST) ** self.exponent)
 
-
-class Quantiles:
-    """Values with weights, and their quantile function, linear between two values.
-
-    With equal weights it has the smallest value at 0, the largest at 1, and the others equally far
-    apart (Hyndman and Fan's type 7).
-
-    Args:
-        values: at least one.
-        weights: of the values, in the same order, 0 or more; None: equal ones.
-        tail: how the values go on that are a guess; None: they end with the last one.
-    """
-
-    __slots__ = ("_places", "_tail", "_values")
-
-    def __init__(
-        self,
-        values: Sequence[float] | Floats,
-        weights: Floats | None = None,
-        tail: Tail | None = None,
-    ) -> None:
-        self._tail = tail
-        kept = np.array(values)
-        order = kept.argsort(kind="stable")
-        self._values: Floats = kept[order]
-        if weights is None:
-            self._places: Floats = np.linspace(0.0, 1.0, len(kept))
-            return
-        mass = weights[order] / weights.sum()
-        middles = mass.cumsum() - mass / 2
-        self._places = (middles - middles[0]) / max(middles[-1] - middles[0], 1e-300)
-
-    def at(self, shares: Floats) -> Floats:
-        """Return the quantiles at several places from 0 to 1."""
-        quantiles: Floats = np.interp(shares, self._places, self._values)
-        return quantiles
-
-    def share_up_to(self, value: float) -> float:
-        """Return the u at which the quantile has this value: the inverse of ``at``."""
-        if value >= self._values[-1]:
-            return 1.0
-        return float(np.interp(value, self._values, self._places))
-
-    def longer_than(self, value: float, shares: Floats) -> Floats | None:
-        """Return the quantiles of what is larger than a value; None: nothing is."""
-        if self._tail is not None and value >= self._tail.last:
-            return self._tail.beyond(value, shares)
-        gone = self.share_up_to(value)
-        return None if gone >= 1.0 else np.maximum(self.at(gone + (1.0 - gone) * shares), value)
-
-
-class Survival(NamedTuple):
-    """The weights of ended values, in their order; the rest, ``beyond``, is that of the tail."""
-
-    weights: Floats
-    beyond: float
-    tail: Tail
-
-    @property
-    def longer(self) -> Floats:
-        """``TAIL`` equally likely values beyond the last one; none if nothing is there."""
-        points = (np.arange(TAIL if self.beyond > 0 else 0) + 0.5) / TAIL
-        return self.tail.beyond(self.tail.last, points)
-
-    def quantiles(self, ended: Floats) -> Quantiles:
-        """Return the distribution of those values and their tail."""
-        longer = self.longer
-        if not len(longer):
-            return Quantiles(ended, self.weights)
-        weights = np.concatenate([self.weights, np.full(TAIL, self.beyond / TAIL)])
-        return Quantiles(np.concatenate([ended, longer]), weights, self.tail)
-
-
-def survival(
-    ended: Floats, entered: Floats, unfinished: Floats, unfinished_entered: Floats
-) -> Survival:
-    """Return how likely values are, of which some have only been seen to be larger than a bound.
-
-    It is Kaplan and Meier's product-limit estimate (JASA 53, 1958) with delayed entry: a value that
-    was seen only from ``entered`` on says nothing of smaller ones. Beyond the largest that ended it
-    is continued exponentially (Brown, Hollander and Korwar 1974), or as Pareto's distribution where
-    that is likelier by what the longest fifth took.
-
-    Args:
-        ended: the values that are known; at least one.
-        entered: by value, from where on it was seen.
-        unfinished: bounds of the others.
-        unfinished_entered: from where on those were seen.
-    """
-    order = ended.argsort(kind="stable")
-    values = ended[order]
-    entries = np.sort(np.concatenate([entered, unfinished_entered]))
-    left = np.arange(len(values)) + np.searchsorted(np.sort(unfinished), values, side="left")
-    at_risk = np.maximum(np.searchsorted(entries, values, side="right") - left, 1)
-    surviving = np.cumprod(1.0 - 1.0 / at_risk)
-    if not surviving[:-1].all():
-        # nothing else was seen there: larger values would be lost
-        surviving = np.cumprod(1.0 - 1.0 / (at_risk + (np.arange(len(values), 0, -1) > 1)))
-    weights = np.empty(len(values))
-    weights[order] = -np.diff(surviving, prepend=1.0)
-    beyond, last = float(surviving[-1]), float(values[-1])
-    mean = last / -math.log(beyond) if 0.0 < beyond < 1.0 else last
-    index = _pareto_index(
-        values,
-        np.concatenate([ended, unfinished]),
-        np.concatenate([entered, unfinished_entered]),
-    )
-    return Survival(weights, beyond, Tail(last, mean, index))
-
-
-def _pareto_index(values: Floats, seen: Floats, entered: Floats) -> float:
-    """Return that of the longest values, or 0 where an exponential tail is likelier.
-
-    Both by maximum likelihood (Hill, Annals of Statistics 3, 1975, where all have ended): as many
-    as have ended, divided by what was seen of all, or of their logarithms, beyond the threshold.
-
-    Args:
-        values: those that ended, sorted.
-        seen: how far each was seen, the unfinished ones as well.
-        entered: from where on.
-    """
-    count = max(LONG, len(values) // 5)
-    if len(values) <= count or (least := float(values[-count - 1])) <= 0:
-        return 0.0
-    longest, since = values[values > least], np.maximum(entered, least)
-    seen, since = seen[seen > since], since[seen > since]
-    with np.errstate(over="ignore"):
-        spans, logarithms = (
-            float(one.sum()) for one in (seen - since, np.log(seen) - np.log(since))
-        )
-    # a value may be infinite: a ratio to an estimate of next to nothing
-    if not len(longest) or not (0 < spans < math.inf and 0 < logarithms < math.inf):
-        return 0.0
-    index = len(longest) / logarithms
-    mean = math.log(index) + math.log(spans) - math.log(len(longest))
-    gained = len(longest) * mean - float(np.log(longest).sum())
-    return max(index, LEAST_INDEX) if gained > 0 else 0.0
+    def times_of(self, running: Running) -> tuple[Floats, Floats]:
+        """Return the expected run times of attempts, and which part of it each has run so far."""
+        times = np.array([self.time_of(one) for one in running.estimates.tolist()])
+        return times, running.work / np.maximum(times, 1e-300)
 
 
 class _History:
@@ -219,7 +93,7 @@ class _History:
     quarter of a heavy tail (Santos Silva and Tenreyro, The log of gravity, 2006).
     """
 
-    __slots__ = ("_factors", "_line", "began", "ended", "is_certain", "ratios", "work")
+    __slots__ = ("_lines", "began", "ended", "ratios", "work")
 
     def __init__(self) -> None:
         # instants of farm time
@@ -228,10 +102,7 @@ class _History:
         self.ratios: list[float] = []
         #: seconds at speed 1
         self.work: list[float] = []
-        self._line: tuple[float, float] | None = None
-        self._factors: list[float] = []
-        #: all attempts took what was estimated, times one factor; known after ``spread``
-        self.is_certain = True
+        self._lines: dict[bool, Line] = {}
 
     def add(self, began_at: float, ended_at: float, ratio: float, work: float) -> None:
         """Add an attempt, and forget the first one if there are too many."""
@@ -242,35 +113,82 @@ class _History:
         if len(self.work) > KEPT:
             for kept in (self.began, self.ended, self.ratios, self.work):
                 del kept[0]
-        self._line = None
+        self._lines.clear()
 
-    def spread(self, estimate: float) -> tuple[float, list[float]]:
-        """Return a time and its factors, for a job with this estimate (at speed 1)."""
-        if self._line is None:
-            self._line = self._fit()
-        scale, exponent = self._line
-        estimate = min(estimate, LONGEST)
-        if exponent == 1.0:
-            return estimate * scale, self._factors
-        return scale * max(estimate, SMALLEST) ** exponent, self._factors
+    @property
+    def is_certain(self) -> bool:
+        """All attempts took what was estimated, times one factor."""
+        return max(self.ratios) - min(self.ratios) <= 1e-9 * max(self.ratios)
 
-    def _fit(self) -> tuple[float, float]:
-        """Fit the line and keep the factors around it; return e^a and b."""
-        ratios, work = self.ratios, self.work
-        self.is_certain = max(ratios) - min(ratios) <= 1e-9 * max(ratios)
-        if self.is_certain:
-            self._factors = ratios
-            return 1.0, 1.0
+    @property
+    def since(self) -> float:
+        """Since when all attempts that ended are among the factors."""
+        return self.ended[0] if len(self.work) == KEPT else -math.inf
+
+    def line(self, *, of_runs: bool) -> Line:
+        """Return the line by what has ended; ``of_runs``: estimates are made of past runs."""
+        found = self._lines.get(of_runs)
+        if found is None:
+            found = Line(1.0, 1.0, np.array(self.ratios))
+            if not self.is_certain:
+                found = self._fitted(*self._points(of_runs=of_runs))
+            self._lines[of_runs] = found
+        return found
+
+    def line_with(self, running: Running, *, of_runs: bool) -> Line:
+        """Return it by what runs as well, at the length that the line without lets expect.
+
+        Long attempts end late. Where estimates know which ones are long, a line through what has
+        ended is too flat; those made of past runs only know what has ended (one step of
+        expectation and maximisation: Dempster, Laird and Rubin, JRSS B 39, 1977).
+        """
+        line = self.line(of_runs=of_runs)
+        # what has ended in a window of time is neither too long nor too short
+        if of_runs or self.is_certain or self.since > -math.inf:
+            return line
+        times, bounds = line.times_of(running)
+        found = self.survival(line, running)
+        expected = times * [found.mean_beyond(bound) for bound in bounds.tolist()]
+        x, took = self._points(of_runs=of_runs)
+        of_running = np.log(np.maximum(running.estimates, self._least()))
+        all_took = np.append(took, np.minimum(expected, LONGEST))
+        return self._fitted(x, took, np.append(x, of_running), all_took)
+
+    def survival(self, line: Line, running: Running) -> Survival:
+        """Return the distribution of the factors; attempts that run have outlived their bounds."""
+        _, bounds = line.times_of(running)
+        present = np.full(len(bounds), running.at)
+        ended = seen_from(np.array(self.began), np.array(self.ended), self.since)
+        entered = bounds * seen_from(running.began, present, self.since)
+        return survival(line.factors, line.factors * ended, bounds, entered)
+
+    def _least(self) -> float:
         # tiny values count as zero: one job of no length must not turn the line
-        least = max(statistics.median(work) / 100, SMALLEST)
-        took = np.maximum(work, least)
-        x = np.log(np.maximum(np.array(work) / np.array(ratios), least))
-        b = _slope(x, took)
-        powers = np.exp(b * x)
-        scale = float(took.sum() / powers.sum())
-        factors = took / (scale * powers)
-        self._factors = (factors / factors.mean()).tolist()
-        return scale, b
+        return max(statistics.median(self.work) / 100, SMALLEST)
+
+    def _points(self, *, of_runs: bool) -> tuple[Floats, Floats]:
+        """Return the logarithms of the estimates, and the run times.
+
+        Estimates made of past runs grow on a young farm, since short attempts end first, and say
+        nothing by that. Where each is much like the last one, only what differs at one time counts.
+        """
+        least, work = self._least(), np.array(self.work)
+        x = np.log(np.maximum(work / np.array(self.ratios), least))
+        window, steps = np.ones(2 * AROUND + 1), np.diff(x)
+        together = float((steps**2).mean()) < ALIKE * float(x.var())
+        if of_runs and together and len(x) >= len(window):
+            levels = np.convolve(x, window, "same") / np.convolve(np.ones_like(x), window, "same")
+            x = x - levels + levels[-1]
+        return x, np.maximum(work, least)
+
+    @staticmethod
+    def _fitted(x: Floats, took: Floats, *by: Floats) -> Line:
+        """Return the line through these points, or through others, and the factors of these."""
+        its_x, its_took = by or (x, took)
+        exponent = _slope(its_x, its_took)
+        scale = float(its_took.sum() / np.exp(exponent * its_x).sum())
+        factors = took / (scale * np.exp(exponent * x))
+        return Line(scale, exponent, factors if by else factors / factors.mean())
 
 
 def _slope(x: Floats, took: Floats) -> float:
@@ -303,19 +221,11 @@ class Spread(NamedTuple):
     """A time at speed 1 (s) and the observed factors around it, by the end of their attempts."""
 
     time: float
-    factors: list[float]
+    factors: Floats
     history: _History
-
-    @property
-    def entered(self) -> Floats:
-        """From where on each factor was seen: an attempt of before the first end, only then."""
-        shares = seen_from(np.array(self.history.began), np.array(self.history.ended), self.since)
-        return np.array(self.factors) * shares
-
-    @property
-    def since(self) -> float:
-        """Since when all attempts that ended are among the factors."""
-        return self.history.ended[0] if len(self.factors) == KEPT else -math.inf
+    estimate: float
+    #: the estimate is made of past runs
+    of_runs: bool
 
 
 def seen_from(began_at: Floats, ended_at: Floats, since: float) -> Floats:
@@ -401,8 +311,10 @@ class RuntimeDistribution(RuntimeEstimator):
         if (history := next(enough, None)) is None:
             return None
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
-        time, factors = history.spread(estimate)
-        return Spread(time, factors, history) if is_time(time) else None
+        of_runs = of_all is self._known
+        line = history.line(of_runs=of_runs)
+        time = line.time_of(estimate)
+        return Spread(time, line.factors, history, estimate, of_runs) if is_time(time) else None
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""

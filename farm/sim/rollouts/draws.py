@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import speed_of
 from farm.forecasts.runtime.quantiles import (
-    Quantiles,
+    Line,
+    Running,
     RuntimeDistribution,
     Spread,
-    Survival,
-    seen_from,
     sort_of,
-    survival,
 )
+from farm.forecasts.runtime.survival import TAIL, Survival
 
 Floats = NDArray[np.float64]
 
@@ -84,8 +83,9 @@ class RunTimes:
         self.learned, self._running, self._at = learned, running, at
         self._seed, self._count = seed, count
         # by history
+        self._lines: dict[int, Line] = {}
         self._survivals: dict[int, Survival] = {}
-        self._quantiles: dict[int, Quantiles] = {}
+        self._learn_of_running()
         u = Uniforms(seed, "remaining", [one.job.id for one in running]).of(range(count))
         #: when each attempt ends if it runs alone from now on: a row per rollout
         self.ends = np.empty_like(u)
@@ -96,7 +96,7 @@ class RunTimes:
         learned, at = self.learned, self._at
         elapsed = max(0.0, at - one.since)
         overdue = at + learned.remaining(one.job, one.builder, elapsed)
-        found = learned.spread(one.job, one.builder)
+        found = self.spread(one.job, one.builder)
         if found is None or found.time <= 0 or found.history.is_certain:
             # calculated from the start, as in the world: a certain rollout is then the simulation
             # to the last bit
@@ -106,70 +106,77 @@ class RunTimes:
         unit = found.time / speed_of(one.builder)
         if not unit < np.inf:  # on a builder that hardly works
             return overdue
-        totals = self._quantiles_of(found).longer_than(elapsed / unit, u)
+        totals = self._survival_of(found).longer_than(elapsed / unit, u)
         if totals is None:
             return overdue
         with np.errstate(over="ignore"):  # nor on one that does little more
             rests = np.maximum(unit * totals - elapsed, 0.0)
         return at + np.where(rests < np.inf, rests, unit)
 
+    def _learn_of_running(self) -> None:
+        """Find each history's line and the distribution of its factors, with what runs."""
+        groups: dict[int, tuple[Spread, list[tuple[float, float, float]]]] = {}
+        for one in self._running:
+            found = self.learned.spread(one.job, one.builder)
+            if found is not None and found.time > 0 and not found.history.is_certain:
+                work = max(0.0, self._at - one.since) * speed_of(one.builder)
+                _, rows = groups.setdefault(id(found.history), (found, []))
+                rows.append((found.estimate, work, one.began_at))
+        for name, (found, rows) in groups.items():
+            running = Running(self._at, *np.array(rows).T)
+            self._lines[name] = line = found.history.line_with(running, of_runs=found.of_runs)
+            self._survivals[name] = found.history.survival(line, running)
+
+    def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
+        """Return what a job's run time is drawn from, by what runs as well; None: it is certain."""
+        found = self.learned.spread(job, builder)
+        if found is None or (line := self._lines.get(id(found.history))) is None:
+            return found
+        return found._replace(time=line.time_of(found.estimate), factors=line.factors)
+
     def _survival_of(self, spread: Spread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
-        found = self._survivals.get(id(spread.history))
-        if found is None:
-            bounds, parts = [], []
-            for one in self._running:
-                its = self.learned.spread(one.job, one.builder)
-                if its is not None and its.time > 0 and its.history is spread.history:
-                    elapsed = max(0.0, self._at - one.since)
-                    bounds.append(elapsed * speed_of(one.builder) / its.time)
-                    parts.append(one.began_at)
-            running = np.array(bounds)
-            shares = seen_from(np.array(parts), np.full(len(parts), self._at), spread.since)
-            ended = np.array(spread.factors)
-            found = survival(ended, spread.entered, running, running * shares)
+        if (found := self._survivals.get(id(spread.history))) is None:
+            nothing = Running(self._at, *np.zeros((3, 0)))
+            line = spread.history.line(of_runs=spread.of_runs)
+            found = spread.history.survival(line, nothing)
             self._survivals[id(spread.history)] = found
-        return found
-
-    def _quantiles_of(self, spread: Spread) -> Quantiles:
-        found = self._quantiles.get(id(spread.history))
-        if found is None:
-            found = self._survival_of(spread).quantiles(np.array(spread.factors))
-            self._quantiles[id(spread.history)] = found
         return found
 
     def factors_of(self, kind: str, spread: Spread) -> Floats:
         """Return the factors of a kind that each rollout (row) draws from, in order of size."""
-        ended = np.array(spread.factors)
+        ended = spread.factors
         size = min(len(ended), max(LEAST_STRETCH, len(ended) // 4))
         u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
-        begins = (u * (len(ended) - size + 1)).astype(int)
-        places = begins[:, None] + np.arange(size)
+        begins = (u * len(ended)).astype(int)
+        places = (begins[:, None] + np.arange(size)) % len(ended)
         if spread.history.is_certain:
             return np.sort(ended[places])
         found = self._survival_of(spread)
         values, weights = ended[places], found.weights[places]
-        if len(tail := found.longer):
+        if found.beyond > 0:
             weights *= (1.0 - found.beyond) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
-            more = np.broadcast_to(tail, (self._count, len(tail)))
+            more = np.broadcast_to(found.tail.means(), (self._count, TAIL))
             values = np.concatenate([values, more], axis=1)
-            more = np.full_like(more, found.beyond / len(tail))
+            more = np.full_like(more, found.beyond / TAIL)
             weights = np.concatenate([weights, more], axis=1)
         return _equally_likely(values, weights)
 
 
 def _equally_likely(values: Floats, weights: Floats) -> Floats:
-    """Return as many quantiles of each row, equally far apart, as it has weighted values."""
+    """Return the means of as many equally likely parts of each row as it has weighted values."""
     order = values.argsort(axis=1)
     values, weights = (np.take_along_axis(one, order, axis=1) for one in (values, weights))
-    middles = weights.cumsum(axis=1) - weights / 2
-    first, last = middles[:, :1], middles[:, -1:]
+    count, size = values.shape
+    weights = weights / weights.sum(axis=1)[:, None]
+    zero = np.zeros((count, 1))
+    mass = np.concatenate([zero, weights.cumsum(axis=1)], axis=1)
+    sums = np.concatenate([zero, (weights * values).cumsum(axis=1)], axis=1)
     # the rows one behind the other, so that all are interpolated in one call
-    rows = 2.0 * np.arange(len(values))[:, None]
-    places = rows + (middles - first) / np.maximum(last - first, 1e-300)
-    wanted = rows + np.linspace(0.0, 1.0, values.shape[1])
-    quantiles = np.interp(wanted.ravel(), places.ravel(), values.ravel())
-    return np.asarray(quantiles.reshape(values.shape))
+    rows = 2.0 * np.arange(count)[:, None]
+    wanted = np.minimum(rows + np.linspace(0.0, 1.0, size + 1), rows + mass[:, -1:])
+    found = np.interp(wanted.ravel(), (rows + mass).ravel(), sums.ravel())
+    return np.asarray(np.diff(found.reshape(count, size + 1), axis=1) * size)
 
 
 class ServiceTimes:
@@ -182,7 +189,7 @@ class ServiceTimes:
         factors: dict[str | None, Floats] = {None: np.ones((count, 1))}
         kinds: list[str | None] = []
         for column, job in enumerate(jobs):
-            found = run_times.learned.spread(job)
+            found = run_times.spread(job)
             kinds.append(None if found is None else sort_of(job))
             if found is None:
                 self._estimates[column] = run_times.learned.estimate(job)
@@ -194,29 +201,19 @@ class ServiceTimes:
         sizes = np.array([of_kind.shape[1] for of_kind in factors.values()], np.int64)
         number = {kind: n for n, kind in enumerate(factors)}
         of_job = np.array([number[kind] for kind in kinds], np.int64)
-        # by job: the index of its first factor, and the distance to the last one
-        self._begins, self._steps = (sizes.cumsum() - sizes)[of_job], (sizes - 1)[of_job]
+        # by job: the index of its first factor, and how many it has
+        self._begins, self._sizes = (sizes.cumsum() - sizes)[of_job], sizes[of_job]
 
     def of(self, number: int) -> Floats:
-        """Return those of a rollout, in the order of the jobs.
-
-        A factor is the quantile at a uniform number of the observed ones, linear between two of
-        them (Hyndman and Fan's type 7).
-        """
-        places = self._uniforms.of(range(number, number + 1))[0] * self._steps
-        below, factors = places.astype(np.int64), self._factors[number]
-        low = factors.take(self._begins + below)
-        high = factors.take(self._begins + np.minimum(below + 1, self._steps))
-        times: Floats = self._estimates * ((high - low) * (places - below) + low)
-        return times
+        """Return those of a rollout, in the order of the jobs."""
+        places = self._uniforms.of(range(number, number + 1))[0] * self._sizes
+        factors = self._factors[number].take(self._begins + places.astype(np.int64))
+        return np.asarray(self._estimates * factors)
 
     def drawn(self, number: int, place: int, u: float) -> float:
         """Return that of the job at this place for a uniform number: another one of its kind."""
-        steps, factors = int(self._steps[place]), self._factors[number]
-        at = u * steps
-        low = factors[self._begins[place] + int(at)]
-        high = factors[self._begins[place] + min(int(at) + 1, steps)]
-        return float(self._estimates[place] * (low + (high - low) * (at - int(at))))
+        nth = self._begins[place] + int(u * self._sizes[place])
+        return float(self._estimates[place] * self._factors[number, nth])
 
 
 def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:

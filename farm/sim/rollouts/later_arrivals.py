@@ -2,9 +2,10 @@
 
 Where jobs overtake others, or a provisioner goes by demand, waiting jobs depend on what is yet to
 come. What came lately comes again: submissions at the recent rate, each a copy of a recent one, so
-teams, platforms, kinds and sizes of matrices keep their shares. How that rate changes in the course
-of a day is not known, so it is taken to last for as long as it was observed: were it to last to
-the end, a job that others overtake would wait for days on a farm that is full for an hour.
+teams, platforms, kinds and sizes of matrices keep their shares. When that rate ends is not known.
+What has lasted for long will probably last longer, so it is taken to last for a share of farm time.
+Were it to last to the end, a job that others overtake would wait for days on a farm that is full
+for an hour, and queues are longest when arrivals are about to end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from farm.core.rules import Choices, SchedulingRules
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.sim.rollouts.draws import ServiceTimes
 from farm.workload.streams import stream
+
+#: how long a rate lasts: a share of farm time, but not less and not more than this (s)
+SHARE, SHORTEST, LONGEST = 1 / 6, 1200.0, 7200.0
+
+
+def last_at(recent: RecentArrivals, at: float) -> float:
+    """Return until when jobs arrive as they did before this instant."""
+    return at + min(max(at * SHARE, min(recent.time, SHORTEST)), LONGEST)
 
 
 def drawn(

@@ -34,7 +34,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import drawn, matter
+from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
 from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
@@ -292,7 +292,7 @@ class _Common:
     def _arrivals(self, number: int) -> Arrivals:
         if self._later is not None:
             later = drawn(self._later, self._later_times, self.seed, number, self.base.at)
-            until = self.base.at + self._later.time
+            until = last_at(self._later, self.base.at)
             return islice(takewhile(lambda one: one[0] <= until, later), MOST_LATER)
         if self.fork.load is None:
             return iter(())

@@ -1,6 +1,7 @@
 """Distributions of run times: quantiles, draws, and what is left of a running job."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
-from farm.forecasts.runtime.quantiles import Quantiles, RuntimeDistribution, survival
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.survival import EVENLY, Survival, survival
 
 ONE = Builder(id="one", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=2.0)
@@ -38,11 +40,17 @@ def drawn(distribution: RuntimeDistribution, job: Job, u: float, builder: Builde
     return found.time / builder.speed * float(np.quantile(found.factors, u))
 
 
+def alone(values: Sequence[float]) -> Survival:
+    """Return the distribution of values that have all ended."""
+    none = np.zeros(0)
+    return survival(np.array(values), np.zeros(len(values)), none, none)
+
+
 def still(distribution: RuntimeDistribution, u: float, elapsed: float) -> float | None:
     """Return what a job that has run so long takes on, a quantile of it; None: it outran all."""
     found = distribution.spread(job(), ONE)
     assert found is not None
-    longer = Quantiles(found.factors).longer_than(elapsed / found.time, np.array([u]))
+    longer = alone(found.factors.tolist()).longer_than(elapsed / found.time, np.array([u]))
     return None if longer is None else float(longer[0] * found.time - elapsed)
 
 
@@ -112,11 +120,11 @@ def test_the_oracle_is_certain() -> None:
 
 
 def test_a_running_job_is_drawn_from_what_is_left() -> None:
-    """Having run 150 s it can only be one of the longer ones."""
+    """Having run 150 s it can only be one of the longer ones, each as likely as the other."""
     distribution = learned(*FIVE)
-    assert still(distribution, 0.0, 150.0) == pytest.approx(0.0)
-    assert still(distribution, 0.5, 150.0) == pytest.approx(50.0)
-    assert still(distribution, 1.0, 150.0) == pytest.approx(100.0)
+    assert still(distribution, 0.0, 150.0) == pytest.approx(50.0)
+    assert still(distribution, 0.49, 150.0) == pytest.approx(50.0)
+    assert still(distribution, 0.51, 150.0) == pytest.approx(100.0)
     assert still(distribution, 0.5, 0.0) == pytest.approx(150.0)
     assert still(distribution, 0.5, 300.0) is None
 
@@ -139,7 +147,7 @@ def test_attempts_that_run_count_as_longer_ones() -> None:
     assert (found.beyond, found.tail.last, found.tail.exponent) == (3 / 8, 3.0, 0.0)
     assert found.tail.mean == pytest.approx(3.0 / -np.log(3 / 8))
     # half of those that have run to the end of what is known run on for a mean of ln 2
-    longer = found.quantiles(values).longer_than(3.0, np.array([0.5]))
+    longer = found.longer_than(3.0, np.array([0.5]))
     assert longer == pytest.approx([3.0 + found.tail.mean * np.log(2.0)])
 
 
@@ -186,8 +194,7 @@ def test_a_window_of_time_has_neither_too_many_long_attempts_nor_too_few(seed: i
         spans = [times[ended], at - began[runs]]
         entries = [np.maximum(since - began[one], 0.0) for one in (ended, runs)]
         found = survival(spans[0], entries[0], spans[1], entries[1])
-        drawn_mean = found.quantiles(spans[0]).at((np.arange(1000) + 0.5) / 1000).mean()
-        assert drawn_mean == pytest.approx(200.0, rel=0.1)
+        assert found.mean_beyond(0.0) == pytest.approx(200.0, rel=0.1)
     assert times[began + times <= 300.0].mean() < 130.0
 
 
@@ -213,18 +220,20 @@ positive = st.floats(1e-6, 1e6)
 @given(st.lists(positive, min_size=1, max_size=30), st.lists(st.floats(0, 1), min_size=2))
 def test_quantiles_do_not_fall(values: list[float], us: list[float]) -> None:
     """An inverse distribution function rises, so common random numbers keep their order."""
-    stream = Quantiles(values)
-    found = stream.at(np.array(sorted(us))).tolist()
-    assert found == sorted(found)
+    found = alone(values).longer_than(0.0, np.array(sorted(us)))
+    assert found is not None
+    assert found.tolist() == sorted(found)
 
 
-@given(st.lists(positive, min_size=2, max_size=30, unique=True), st.floats(0.0, 1.0))
-def test_the_share_is_the_inverse(values: list[float], u: float) -> None:
-    """share_up_to undoes at."""
-    stream = Quantiles(values)
-    (value,) = stream.at(np.array([u]))
-    (again,) = stream.at(np.array([stream.share_up_to(value)]))
-    assert again == pytest.approx(value)
+@given(st.lists(positive, min_size=1, max_size=20), st.lists(positive, max_size=20))
+def test_those_that_are_larger_are_larger(values: list[float], bounds: list[float]) -> None:
+    """What is drawn for one that has not ended is never smaller than that."""
+    none = np.zeros(len(values)), np.zeros(len(bounds))
+    found = survival(np.array(values), none[0], np.array(bounds), none[1])
+    assert found.weights.sum() + found.beyond == pytest.approx(1.0)
+    for bound in bounds:
+        longer = found.longer_than(bound, EVENLY)
+        assert longer is None or (longer >= bound).all()
 
 
 def test_the_tail_of_values_that_are_infinite() -> None:

@@ -16,6 +16,8 @@ from farm.forecasts.runtime.interface import EstimatorOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
+from farm.results.estimate_scores import score
+from farm.results.log.reader import Entry
 from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn
@@ -86,6 +88,40 @@ def test_those_who_overtake_are_counted(scheduling, off) -> None:
     alone = rollouts(lambda: msgspec.structs.replace(fork, recent=None), count=1).mean_wait.mean()
     assert waits[0] == pytest.approx(waits[1], rel=off)
     assert alone < waits[1] * (1 - 2.5 * off if off < 0.1 else 0.5)
+
+
+def test_an_end_of_arrivals_is_not_forgotten() -> None:
+    """What has come for three hours may end within one: waits before the end are not too long."""
+    errors = waits = 0.0
+    for seed in range(6):
+        load = {
+            "duration": "3h",
+            "poisson": {"rate": "40/h"},
+            "service_time": {"exponential": {"mean": "10m"}},
+            "attributes": {"team": {"big": 3, "small": 1}},
+        }
+        asked = {"rules": ["rollout"], "run_times": ["oracle"], "rollouts": 5, "every": 5}
+        fair = {"fair_share": ["team"]}
+        made = small_scenario({"builders": 6}, load, scheduling=fair, estimates=asked)
+        told = scored(parse_scenario(made | {"seed": seed}))
+        errors += told.bias_time * told.scored
+        waits += told.mean_absolute_error_time / told.relative_error * told.scored
+    assert abs(errors) < 0.05 * waits
+
+
+def scored(wanted):
+    """Play a scenario; return how right its estimates were."""
+    estimating, entries = Estimating(wanted, live=False), []
+
+    def observe(event, commands) -> None:
+        entries.append(Entry(event, list(commands), len(entries)))
+
+    Simulation(
+        wanted,
+        scheduler=make_scheduler(wanted, estimator=estimating.estimator),
+        around=estimating.around,
+    ).play([observe])
+    return score(entries)[0]
 
 
 def test_in_order_of_arrival_they_do_not_matter() -> None:

@@ -1,0 +1,85 @@
+"""Drawn run times add up to what jobs take: those that wait, and the rests of those that run."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.core.model import Builder, Job
+from farm.core.rules import EndedAttempt
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.registry import make_estimator
+from farm.sim.rollouts.draws import Attempt, RunTimes, ServiceTimes, _equally_likely
+
+Times = Callable[[np.random.Generator], float]
+
+SLOTS, RUNS = 20, 40
+ONE = Builder(id="one", pool="p", index=0)
+
+
+def uniform(rng: np.random.Generator) -> float:
+    """Between 2 and 18 minutes."""
+    return float(rng.uniform(120.0, 1080.0))
+
+
+def heavy(rng: np.random.Generator) -> float:
+    """Pareto's: most take minutes, a few up to two hours."""
+    return float(min(180.0 * rng.random() ** (-1 / 1.3), 7200.0))
+
+
+def told_and_true(name: str, times: Times, minutes: float) -> tuple[float, float]:
+    """Keep slots busy so long; return the told sums of waiting times and of rests, by the true."""
+    sums = np.zeros((2, 2))
+    for seed in range(RUNS):
+        rng = np.random.default_rng(seed)
+
+        def submitted(number: int, rng: np.random.Generator = rng) -> Job:
+            took = times(rng)
+            declared = took * np.exp(0.7 * rng.standard_normal())
+            return Job(id=str(number), kind="k", service_time=took, declared_time=declared)
+
+        learned, at = RuntimeDistribution(make_estimator(name)), 60.0 * minutes
+        running = [(job.service_time, 0.0, n, job) for n in range(SLOTS) if (job := submitted(n))]
+        heapq.heapify(running)
+        serial = SLOTS
+        while running[0][0] <= at:
+            end, began, _, job = running[0]
+            learned.learn_attempt(EndedAttempt(job, ONE, began, end, "succeeded", None))
+            job, serial = submitted(serial), serial + 1
+            heapq.heapreplace(running, (end + job.service_time, end, serial, job))
+        going = [Attempt(job, ONE, began, began) for _, began, _, job in running]
+        waiting = [submitted(serial + n) for n in range(200)]
+        drawn = RunTimes(learned, going, at, seed, 20)
+        service = ServiceTimes(drawn, waiting, seed, 20)
+        sums[0] += np.mean([service.of(n).sum() for n in range(20)]), (drawn.ends - at).sum() / 20
+        sums[1] += sum(job.service_time for job in waiting), sum(one[0] - at for one in running)
+    waits, rests = sums[0] / sums[1]
+    return float(waits), float(rests)
+
+
+def test_a_young_farm_does_not_count_its_long_attempts_twice() -> None:
+    """Estimates of past runs grow as long attempts end: that says nothing of what waits."""
+    waits, rests = told_and_true("learned", uniform, 40.0)
+    assert waits == pytest.approx(1.0, abs=0.04)
+    assert rests == pytest.approx(1.0, abs=0.1)
+
+
+def test_what_runs_tells_how_long_declared_jobs_are() -> None:
+    """The longest have not ended: by what has, a line through declared times is too flat."""
+    waits, rests = told_and_true("declared", heavy, 80.0)
+    assert waits == pytest.approx(1.0, abs=0.1)
+    assert 0.65 < rests < 1.1
+
+
+@given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.01, 1.0)), min_size=1, max_size=30))
+def test_equally_likely_values_have_the_mean_of_weighted_ones(row: list) -> None:
+    """However skewed: a queue is as long as the sum of its jobs."""
+    values, weights = np.array([row]).transpose(2, 0, 1)
+    found = _equally_likely(values, weights)
+    assert found.mean() == pytest.approx((values * weights).sum() / weights.sum())
+    assert (np.diff(found) >= -1e-9 * values.max()).all()
