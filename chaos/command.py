@@ -55,6 +55,7 @@ def chaos(
     kinds = kinds_here(only or ())
     planned = plan(faults, seed, kinds)
     console = FarmConsole(stderr=True)
+    console.quiet = quiet
     if left_out := set(only or FaultKind) - set(kinds):
         names = ", ".join(sorted(kind.value for kind in left_out))
         console.print(f"skipped, because they are not possible on this machine: {names}")
@@ -65,7 +66,7 @@ def chaos(
             verdict = Campaign(loaded, folder, line.update).run(planned, jobs)
     if as_json:
         print_json(msgspec.to_builtins(verdict) | {"holds": verdict.holds, "flaws": verdict.flaws})
-    elif not quiet:
+    else:
         _print(verdict)
     raise typer.Exit(0 if verdict.holds else 1)
 
