@@ -92,10 +92,7 @@ def history() -> History:
             ],
         ),
         (JobStarted(30.0, "c", 1, "b1"), NO_COMMANDS),
-        (
-            JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"),
-            [failed, RetireBuilder("b1")],
-        ),
+        (JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"), [failed, RetireBuilder("b1")]),
         (BuilderRetired(40.0, "b1"), NO_COMMANDS),
     ]
 

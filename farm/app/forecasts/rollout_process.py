@@ -67,12 +67,7 @@ class Roller:
         count = 1 if certain and fork.later is None else request.rollouts
         seed = self._scenario.seed
         found = rollouts(
-            lambda: fork,
-            count=count,
-            seed=seed,
-            jobs=request.jobs,
-            processes=1,
-            events=MOST_EVENTS,
+            lambda: fork, count=count, seed=seed, jobs=request.jobs, processes=1, events=MOST_EVENTS
         )
         made = forecasts_of(found, overtaken=fork.later is not None)
         return Reply(forecasts=tuple(made), rollouts=len(found.dispatch_at))

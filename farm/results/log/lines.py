@@ -151,8 +151,6 @@ LINES: dict[object, Line] = {of: _line(of) for of in (*EVENTS, *COMMANDS)}
 """The line of each event and command; of an end that no event caused, if it is not CANCELLED."""
 CANCELLED = Line(EndJob, LINES[EndJob].parts, "job-cancelled")
 EMPTY = Line(
-    JobsSubmitted,
-    [Part("batch", int), Part("empty", bool), _IGNORED],
-    log_name(JobsSubmitted),
+    JobsSubmitted, [Part("batch", int), Part("empty", bool), _IGNORED], log_name(JobsSubmitted)
 )
 """A submission of no job."""

@@ -50,10 +50,7 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
         return []
     unit, scale = time_unit(max(one.wait for one in choices))
     chart = Chart(
-        "Mean wait against cost",
-        f"cost ({COST_UNIT})",
-        f"mean wait ({unit})",
-        height=3.4,
+        "Mean wait against cost", f"cost ({COST_UNIT})", f"mean wait ({unit})", height=3.4
     )
     best = set(frontier(choices))
     line = sorted((one.cost, one.wait / scale) for one in choices if one.name in best)

@@ -189,13 +189,7 @@ def _idle_share(busy: float, slot_time: float) -> float | None:
 class Parts:
     """Builds the parts of a summary from the jobs that count."""
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        lost: Jobs,
-        costs: Costs,
-        length: float | None,
-    ) -> None:
+    def __init__(self, jobs: Jobs, lost: Jobs, costs: Costs, length: float | None) -> None:
         self._costs = costs
         self._length = length
         self._jobs = jobs

@@ -24,13 +24,7 @@ from farm.core.events import (
 )
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
-from farm.results.table.builders import (
-    Attempts,
-    BuilderLives,
-    Builders,
-    BuilderSpan,
-    VoidAttempt,
-)
+from farm.results.table.builders import Attempts, BuilderLives, Builders, BuilderSpan, VoidAttempt
 from farm.results.table.columns import Coded, Numbers, coded, integers, total
 from farm.results.table.jobs import OUTCOMES, Jobs, Known
 
