@@ -76,9 +76,5 @@ class PoolObserver:
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
                 left = max(0.0, began_at + expected - at)
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
-        return msgspec.structs.replace(
-            snapshot,
-            waiting_work=work,
-            oldest_wait_time=at - oldest_at,
-            next_slot_time=next_slot_time,
-        )
+        times = {"oldest_wait_time": at - oldest_at, "next_slot_time": next_slot_time}
+        return msgspec.structs.replace(snapshot, waiting_work=work, **times)
