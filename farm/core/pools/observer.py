@@ -76,5 +76,7 @@ class PoolObserver:
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
                 left = max(0.0, began_at + expected - at)
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
-        times = {"oldest_wait_time": at - oldest_at, "next_slot_time": next_slot_time}
-        return msgspec.structs.replace(snapshot, waiting_work=work, **times)
+        wait = at - oldest_at
+        return msgspec.structs.replace(
+            snapshot, waiting_work=work, oldest_wait_time=wait, next_slot_time=next_slot_time
+        )

@@ -31,13 +31,9 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
 FOLDED = {
-    "finished_at": "at",
-    "job.id": "job",
-    "attempts": "attempt",
-    "builder": "builder",
-    "outcome": "outcome",
-    "reason": "reason",
-}
+    "finished_at": "at", "job.id": "job", "attempts": "attempt",
+    "builder": "builder", "outcome": "outcome", "reason": "reason",
+}  # fmt: skip
 """What the end of a job repeats of the JobFinished that caused it: all its fields, in order."""
 
 

@@ -111,16 +111,12 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
     """Return for each metric the mean of every setting."""
     charts = []
     for metric in metrics:
-        dots = [
-            Dot(
-                ", ".join(row.settings.values()) or sweep.scenario,
-                row.mean,
-                *ends_of(row.interval),
-                row.verdict or ("baseline" if row.baseline is None and sweep.axes else ""),
-            )
-            for row in sweep.rows
-            if row.metric == metric.name and row.mean is not None
-        ]
+        dots = []
+        for row in sweep.rows:
+            if row.metric == metric.name and row.mean is not None:
+                name = ", ".join(row.settings.values()) or sweep.scenario
+                base = "baseline" if row.baseline is None and sweep.axes else ""
+                dots.append(Dot(name, row.mean, *ends_of(row.interval), row.verdict or base))
         if dots:
             charts.append(_dots(metric, dots))
     return charts

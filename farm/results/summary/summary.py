@@ -180,15 +180,9 @@ class Measured:
         )
 
 
-def summarise(
-    records: RunRecords,
-    info: RunInfo,
-    wall_time: float,
-    warnings: Iterable[str] = (),
-    remarks: Iterable[str] = (),
-) -> Summary:
+def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    return Measured(records, info, wall_time, warnings, remarks).summary
+    return Measured(records, info, wall_time).summary
 
 
 def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
